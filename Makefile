@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+# The only front door. Everything that is made lands under build/; V=1 shows the commands.
+
+help:            ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+ifeq ($(V),1)
+Q :=
+msg = @:
+else
+Q := @
+msg = @printf '  %-6s %s\n' "$(1)" "$(patsubst $(CURDIR)/%,%,$(2))"
+endif
+
+VERSION := $(shell sed -n 's/^#define SS_VERSION "\(.*\)"/\1/p' kmod/slotscope.h)
+B := build
+CXX := g++
+CLANG := clang
+BPFTOOL := $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
+LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell command -v $(name) 2>/dev/null)) llvm-strip)
+CXXFLAGS ?= -O2 -g
+CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I$(B)/bpf $(CXXFLAGS)
+LIBS := -lbpf -lfmt -lboost_program_options -pthread
+BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -I$(B)/bpf
+PREFIX ?= /usr/local
+
+COLLECTOR_SRC := $(filter-out collector/cli/main.cc,$(wildcard collector/*/*.cc))
+COLLECTOR_OBJ := $(COLLECTOR_SRC:%.cc=$(B)/obj/%.o)
+KMOD_SRC := $(wildcard kmod/*.c kmod/*.h) kmod/Kbuild
+HEADERS := $(wildcard include/slotscope/*.h)
+SKELETONS := $(B)/bpf/relay.skel.h $(B)/bpf/native.skel.h
+UNIT_SRC := $(wildcard tests/unit/*.cc)
+LIVE_SRC := $(wildcard tests/live/*.cc)
+BENCH_SRC := $(wildcard bench/*.cc)
+
+## ---- build
+
+all: bpf collector ## the collector and its BPF programs
+
+bpf: $(SKELETONS) ## the BPF programs
+
+collector: $(B)/slotscope ## the collector
+
+# KDIR=... builds for another kernel than the running one.
+KDIR ?= /lib/modules/$(shell uname -r)/build
+kmod: ## the kernel module, for KDIR (default: the running kernel)
+	$(Q)scripts/build-kmod.sh "$(KDIR)" $(B)/kmod/local
+	$(call msg,KMOD,$(B)/kmod/local/slotscope.ko)
+
+# A module per Debian kernel, from headers in the cache (see scripts/kernels.sh).
+$(B)/kmod/%/slotscope.ko: $(KMOD_SRC) $(HEADERS) scripts/build-kmod.sh scripts/kernels.sh
+	$(call msg,KMOD,$@)
+	$(Q)scripts/build-kmod.sh "$$(scripts/kernels.sh kdir $*)" $(B)/kmod/$*
+
+$(B)/bpf/vmlinux.h:
+	$(call msg,BTF,$@)
+	@mkdir -p $(@D)
+	@test -r /sys/kernel/btf/vmlinux || { echo "make: /sys/kernel/btf/vmlinux is missing: building the BPF programs needs a kernel with BTF, as those of Debian have" >&2; exit 1; }
+	$(Q)$(BPFTOOL) btf dump file /sys/kernel/btf/vmlinux format c > $@
+
+$(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h) $(HEADERS) $(B)/bpf/vmlinux.h
+	$(call msg,BPF,$@)
+	$(Q)$(CLANG) $(BPFFLAGS) -c $< -o $@
+	$(Q)$(LLVM_STRIP) -g $@
+
+$(B)/bpf/%.skel.h: $(B)/bpf/%.bpf.o
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name $* > $@
+
+$(B)/obj/%.o: %.cc | $(SKELETONS)
+	$(call msg,CXX,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
+
+$(B)/libslotscope.a: $(COLLECTOR_OBJ)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && ar crs $@ $^
+
+$(B)/slotscope: $(B)/obj/collector/cli/main.o $(B)/libslotscope.a
+	$(call msg,LINK,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS)
+
+$(B)/unit_tests: $(UNIT_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
+	$(call msg,LINK,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgmock -lgtest_main -lgtest
+
+$(B)/live_tests: $(LIVE_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
+	$(call msg,LINK,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgtest
+
+$(B)/bench_%: $(B)/obj/bench/%.o $(B)/libslotscope.a
+	$(call msg,LINK,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lbenchmark_main -lbenchmark
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+
+## ---- run
+
+deps-%:
+	$(Q)scripts/deps.sh $*
+
+run: deps-run ## record this machine for 10 s, with the best source that works here, to slots.csv
+	$(Q)$(MAKE) all
+	$(Q)scripts/as-root.sh $(B)/slotscope record --duration $(or $(DURATION),10) --output slots.csv
+
+vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default), 6.12, 6.1-rt, 6.12-rt
+	$(Q)$(MAKE) $(B)/slotscope $(B)/kmod/$(or $(KERNEL),6.1)/slotscope.ko
+	$(Q)tests/vm/run.sh $(or $(KERNEL),6.1) $(or $(DURATION),10)
+
+## ---- check
+
+test: deps-test ## everything below that this machine can run; what it cannot is SKIPped, with the reason
+	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests
+	$(Q)tests/run.sh check unit live cli vm
+
+test-unit: deps-test ## unit and property tests; no root
+	$(Q)$(MAKE) $(B)/unit_tests
+	$(Q)tests/run.sh unit
+
+test-live: deps-test ## on this kernel, eBPF source; root
+	$(Q)$(MAKE) all $(B)/live_tests
+	$(Q)tests/run.sh live cli
+
+test-vm: deps-test ## module and eBPF source in guests: 6.1, 6.12 and both -rt kernels; dkms
+	$(Q)$(MAKE) all $(B)/live_tests
+	$(Q)tests/run.sh vm
+
+bench: deps-test ## Google Benchmark of the pipeline
+	$(Q)$(MAKE) $(BENCH_SRC:bench/%.cc=$(B)/bench_%)
+	$(Q)set -e; for bench in $(BENCH_SRC:bench/%.cc=$(B)/bench_%); do $$bench; done
+
+check: deps-test ## formats, kernel style, sparse, cppcheck, and who may include whom
+	$(Q)$(MAKE) bpf
+	$(Q)scripts/check.sh
+
+fmt: ## formats the C++ sources
+	$(Q)clang-format -i $$(git ls-files '*.cc' 'collector/*.h' 'tests/*.h')
+
+## ---- install
+
+install: all ## the collector, to PREFIX (default /usr/local)
+	$(Q)install -D -m 755 $(B)/slotscope $(DESTDIR)$(PREFIX)/bin/slotscope
+
+uninstall: ## what install has put there
+	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/slotscope
+
+# DKMS builds from a copy, so a later change here does not reach a kernel by itself.
+DKMS_SRC := $(DESTDIR)/usr/src/slotscope-$(VERSION)
+dkms-install: ## the module through dkms: for the running kernel, or KVER=...
+	$(Q)scripts/dkms-install.sh "$(DKMS_SRC)" "$(VERSION)" "$(KVER)"
+
+deb: ## Debian packages
+	@echo "make deb: there are no Debian packages yet; use 'make install' and 'make dkms-install'" >&2; exit 1
+
+clean: ## removes build/
+	$(Q)rm -rf $(B)
+
+.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm bench check fmt install uninstall dkms-install deb clean

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The module-less source: what kmod/ does, in tp_btf programs and a timer. No RDT.
+ *
+ * Order of life, driven by collector/ring/native_source.cc:
+ *   1. ss_allocator           filled by the collector with ss_rmid_fifo_init()
+ *   2. ss_sched_switch        attached first, so that no death is missed
+ *   3. ss_sched_wakeup_new, ss_sched_process_exec, ss_task_rename
+ *   4. ss_walk (iter/task)    the processes that were there before; also every later state dump
+ *   5. ss_recording = 1       measures begin
+ *   6. the tick on each CPU
+ *
+ * The tick. A bpf_timer callback has no context, so it cannot write to a perf event array. It notes
+ * that the border has come, and ss_hrtimer_expire_exit, which the kernel runs right after the callback
+ * on the same CPU, takes the tick. Its cost on every other timer is one array look-up. Where a kernel
+ * refuses bpf_timer (PREEMPT_RT), a cpu-clock perf event drives ss_tick_perf_event instead: it is not
+ * aligned to the border and can miss ticks on an idle CPU.
+ */
+#include "cpu.bpf.h"
+
+#include <bpf/bpf_tracing.h>
+
+#define SS_CLOCK_MONOTONIC 1
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(ss_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	struct ss_process *process;
+
+	ss_cpu_switch(ctx, preempt, prev, next, prev_state);
+
+	/* Last: the free is never before the measure that it closes. */
+	if (!(prev_state & SS_TASK_DEAD))
+		return 0;
+	process = ss_process_find(prev);
+	if (!process) {
+		SS_COUNT(ss_nr_unknown_dead);
+		return 0;
+	}
+	ss_thread_uncount(prev, process);
+	ss_process_put(ctx, prev, process);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(ss_sched_wakeup_new, struct task_struct *p)
+{
+	struct ss_process *process = ss_process_find(p);
+	struct ss_rmid_event event = {};
+	struct ss_task_meta meta;
+	bool created = false;
+
+	if (!process && p->pid == p->tgid)
+		process = ss_process_insert(p, 0, &created);
+	if (!process) {
+		if (p->pid == p->tgid)
+			SS_COUNT(ss_nr_untracked);
+		return 0;
+	}
+	ss_thread_count(p, process);
+	if (!created)
+		return 0;
+	if (!(process->flags & SS_TASK_KTHREAD)) {
+		int rmid = ss_process_lease(process, (__u64)p->signal, &event);
+
+		if (rmid == SS_RMID_NONE_FREE)
+			SS_COUNT(ss_nr_failed_none);
+		else if (rmid == SS_RMID_IN_LIMBO)
+			SS_COUNT(ss_nr_failed_limbo);
+		if (event.hdr.type)
+			ss_output(ctx, &event.hdr, sizeof(event));
+	}
+	ss_fill_task_meta(&meta, process, p, p->comm, SS_TASK_BIRTH);
+	ss_output(ctx, &meta.hdr, sizeof(meta));
+	return 0;
+}
+
+static __always_inline void ss_process_renamed(void *ctx, struct task_struct *p, const char *comm,
+					       __u32 cause)
+{
+	struct ss_process *process = ss_process_find(p);
+	struct ss_task_meta meta;
+
+	if (!process)
+		return;
+	ss_fill_task_meta(&meta, process, p, comm, cause);
+	ss_output(ctx, &meta.hdr, sizeof(meta));
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(ss_sched_process_exec, struct task_struct *p)
+{
+	ss_process_renamed(ctx, p, p->comm, SS_TASK_EXEC);
+	return 0;
+}
+
+/* Fires before the kernel copies comm into the task. A process is named by its leader. */
+SEC("tp_btf/task_rename")
+int BPF_PROG(ss_task_rename, struct task_struct *p, const char *comm)
+{
+	if (p->pid == p->tgid)
+		ss_process_renamed(ctx, p, comm, SS_TASK_RENAME);
+	return 0;
+}
+
+/*
+ * One thread: counts it if nobody has, and for a leader writes its state to the reader. The reader gets
+ * the messages by read() and not through the perf buffer, so that a dump of any size cannot overflow it.
+ */
+SEC("iter/task")
+int ss_walk(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	struct ss_rmid_event event = {};
+	struct ss_process *process;
+	struct ss_task_meta meta;
+	bool created = false;
+
+	/* A new thread's sched_wakeup_new is still to come. */
+	if (!p || p->__state & (SS_TASK_DEAD | SS_TASK_NEW))
+		return 0;
+	process = ss_process_find(p);
+	if (!process)
+		process = ss_process_insert(p, 0, &created);
+	if (!process)
+		return 0;
+	if (ss_thread_count(p, process) && (p->__state & SS_TASK_DEAD) && ss_thread_uncount(p, process))
+		ss_process_put(ctx, p, process);
+	if (created && !(process->flags & SS_TASK_KTHREAD)) {
+		ss_process_lease(process, (__u64)p->signal, &event);
+		if (event.hdr.type)
+			bpf_seq_write(ctx->meta->seq, &event, sizeof(event));
+	}
+	if (p->pid != p->tgid && !created)
+		return 0;
+	ss_fill_task_meta(&meta, process, p->group_leader, p->group_leader->comm, SS_TASK_EXISTING);
+	bpf_seq_write(ctx->meta->seq, &meta, sizeof(meta));
+	if (process->lease) {
+		struct ss_allocator *allocator = ss_get_allocator();
+		__u64 now_ns = bpf_ktime_get_ns(), lease, seq;
+
+		if (!allocator)
+			return 0;
+		bpf_spin_lock(&allocator->lock);
+		ss_rmid_fifo_clamp(&allocator->fifo, &now_ns);
+		lease = process->lease;
+		seq = allocator->fifo.seq;
+		bpf_spin_unlock(&allocator->lock);
+		if (!lease)
+			return 0;
+		ss_fill_rmid_event(&event, SS_RMID_EXISTING, now_ns, seq, process, lease, 0);
+		bpf_seq_write(ctx->meta->seq, &event, sizeof(event));
+	}
+	return 0;
+}
+
+/* The tick, by timer. Its own map: 6.1 refuses a timer map that a spin lock is near. */
+
+struct ss_timer {
+	struct bpf_timer timer;
+	__u64 due_ns; /* the border it is armed for */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the collector: possible CPUs */
+	__type(key, __u32);
+	__type(value, struct ss_timer);
+} ss_timers SEC(".maps");
+
+/*
+ * Flags of bpf_timer_start: 3 = absolute and pinned, 1 = absolute, 0 = relative. The collector tries
+ * them in this order (6.1 knows neither flag).
+ */
+unsigned int ss_timer_flags;
+
+/* [cpu] 0: its timer was not started, or it stopped because it had moved to another CPU. */
+unsigned int ss_timer_armed[SS_MAX_CPUS];
+
+static __always_inline void ss_set_timer_armed(__u32 cpu, bool armed)
+{
+	SS_FIFO_OPAQUE(cpu);
+	ss_timer_armed[cpu & (SS_MAX_CPUS - 1)] = armed;
+}
+
+static __always_inline long ss_timer_arm(struct ss_timer *timer, __u32 cpu, __u64 now_ns)
+{
+	__u64 due_ns = now_ns - now_ns % SS_TICK_PERIOD_NS + SS_TICK_PERIOD_NS;
+	long err;
+
+	timer->due_ns = due_ns;
+	if (ss_timer_flags)
+		err = bpf_timer_start(&timer->timer, due_ns, ss_timer_flags);
+	else
+		err = bpf_timer_start(&timer->timer, due_ns - now_ns, 0);
+	ss_set_timer_armed(cpu, !err);
+	return err;
+}
+
+static int ss_timer_fired(void *map, __u32 *key, struct ss_timer *timer)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct ss_cpu *state = bpf_map_lookup_elem(&ss_cpus, &cpu);
+
+	if (!state || cpu != *key) {
+		ss_set_timer_armed(*key, false); /* its CPU went offline; the collector starts it anew */
+		return 0;
+	}
+	state->tick_due_ns = timer->due_ns;
+	ss_timer_arm(timer, cpu, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* Run on the CPU whose tick it starts. Returns 0 or a positive errno. */
+SEC("syscall")
+int ss_start_timer(void *ctx)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct ss_timer *timer = bpf_map_lookup_elem(&ss_timers, &cpu);
+	long err;
+
+	if (!timer)
+		return 2;
+	err = bpf_timer_init(&timer->timer, &ss_timers, SS_CLOCK_MONOTONIC);
+	if (err && err != -16 /* EBUSY: it has been before */)
+		return -err;
+	err = bpf_timer_set_callback(&timer->timer, ss_timer_fired);
+	if (!err)
+		err = ss_timer_arm(timer, cpu, bpf_ktime_get_ns());
+	return -err;
+}
+
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(ss_hrtimer_expire_exit)
+{
+	struct ss_cpu *cpu = ss_this_cpu();
+	__u64 due_ns;
+
+	if (!cpu || !cpu->tick_due_ns)
+		return 0;
+	due_ns = cpu->tick_due_ns;
+	cpu->tick_due_ns = 0;
+	ss_cpu_tick(ctx, cpu, bpf_get_current_task_btf(), due_ns);
+	return 0;
+}
+
+SEC("perf_event")
+int ss_tick_perf_event(void *ctx)
+{
+	struct ss_cpu *cpu = ss_this_cpu();
+
+	if (cpu)
+		ss_cpu_tick(ctx, cpu, bpf_get_current_task_btf(), bpf_ktime_get_ns());
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

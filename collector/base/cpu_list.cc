@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "base/cpu_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+namespace slotscope {
+namespace {
+
+constexpr int kMaxCpu = 65535;
+
+// Parses a number at the front of `text` and removes it.
+std::optional<int> TakeNumber(std::string_view& text) {
+  int value = 0;
+  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (err != std::errc() || value < 0 || value > kMaxCpu) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::vector<int>> ParseCpuList(std::string_view text) {
+  std::vector<int> cpus;
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  while (!text.empty()) {
+    auto first = TakeNumber(text);
+    if (!first) return std::nullopt;
+    auto last = first;
+    if (!text.empty() && text.front() == '-') {
+      text.remove_prefix(1);
+      last = TakeNumber(text);
+      if (!last || *last < *first) return std::nullopt;
+    }
+    for (int cpu = *first; cpu <= *last; cpu++) cpus.push_back(cpu);
+    if (text.empty()) break;
+    if (text.front() != ',' || text.size() == 1) return std::nullopt;
+    text.remove_prefix(1);
+  }
+  std::sort(cpus.begin(), cpus.end());
+  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  return cpus;
+}
+
+std::vector<int> ReadCpuList(const std::string& name) {
+  std::ifstream file("/sys/devices/system/cpu/" + name);
+  std::string line;
+  std::getline(file, line);
+  return ParseCpuList(line).value_or(std::vector<int>{});
+}
+
+}  // namespace slotscope

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Status: the outcome of anything that touches the world. A message says what, where and what to do.
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace slotscope {
+
+// Exit codes of the program. Part of its interface: see README.md.
+enum class Exit : int {
+  kOk = 0,
+  kUsage = 2,
+  kPrivilege = 3,
+  kKernel = 4,  // the kernel lacks something
+  kModule = 5,  // absent, or another ABI
+  kOutput = 6,
+  kBusy = 7,
+  kIdentity = 8,  // the accounting identity is broken: a bug of ours
+  kBadInput = 9,
+  kDataLost = 10,  // only with --strict
+  kCommandFailed = 125,
+  kCommandNotExecutable = 126,
+  kCommandNotFound = 127,
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Exit code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  bool ok() const { return code_ == Exit::kOk; }
+  Exit code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  Exit code_ = Exit::kOk;
+  std::string message_;
+};
+
+}  // namespace slotscope

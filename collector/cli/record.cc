@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+#include "cli/record.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/cpu_list.h"
+#include "base/escape.h"
+#include "base/version.h"
+#include "cli/command.h"
+#include "cli/pipeline.h"
+#include "cli/summary.h"
+#include "ring/bpf_object.h"
+#include "ring/module_info.h"
+
+namespace slotscope {
+namespace {
+
+constexpr uint64_t kTtyProgressNs = 500'000'000;
+constexpr uint64_t kPlainProgressNs = 2'000'000'000;
+// After the command's end: its last slot is complete when every CPU has ticked once more.
+constexpr useconds_t kAfterCommandUs = 5'000;
+constexpr ino_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of include/linux/proc_ns.h
+
+std::string ReadFirstLine(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+bool IsInInitialPidNamespace() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) != 0 || info.st_ino == kInitialPidNamespace;
+}
+
+// The kernel names processes by their ids in the initial pid namespace; ours would be others.
+Status CheckPidNamespace(const RecordOptions& options) {
+  if (IsInInitialPidNamespace() || (options.command.empty() && options.fold.tgids.empty())) return {};
+  return {Exit::kUsage,
+          "this is a pid namespace (a container): process ids here are not those of the recording, so "
+          "--pid and COMMAND cannot work; run slotscope on the host, or with the host's pid namespace"};
+}
+
+bool IsModuleLoaded() { return access(kModuleInfoPath, F_OK) == 0; }
+
+struct ChosenSource {
+  std::unique_ptr<Source> source;
+  std::string why;
+};
+
+ChosenSource ChooseSource(const RecordOptions& options) {
+  SourceOptions source = {options.counters, options.nr_rmids};
+  switch (options.source) {
+    case SourceChoice::kKmod:
+      return {MakeKmodSource(source), "asked for"};
+    case SourceChoice::kBpf:
+      return {MakeNativeSource(source), "asked for"};
+    case SourceChoice::kAuto:
+      break;
+  }
+  if (IsModuleLoaded()) return {MakeKmodSource(source), "the kernel module is loaded"};
+  return {MakeNativeSource(source), "the kernel module is not loaded"};
+}
+
+HeaderLines MakeHeader(const RecordOptions& options, const SourceInfo& info, const std::string& why,
+                       int64_t unix_offset_ns) {
+  utsname name = {};
+  uname(&name);
+  HeaderLines lines = {
+      {"slotscope", kVersion},
+      {"host", EscapeName(name.nodename)},
+      {"boot_id", ReadFirstLine("/proc/sys/kernel/random/boot_id")},
+      {"kernel", EscapeName(name.release)},
+      {"source", fmt::format("{} ({})", info.name, why)},
+      {"backend", fmt::format("{} ({})", info.backend, info.backend_reason)},
+      {"tick", info.tick},
+      {"slot_ns", std::to_string(options.slot_ns)},
+      {"nr_cpus", std::to_string(ReadCpuList("present").size())},
+      {"clock", "slot_start_ns and start_time_ns are CLOCK_MONOTONIC"},
+      {"unix_offset_ns", std::to_string(unix_offset_ns)},
+  };
+  std::string missing =
+      "mbm_total_bytes mbm_local_bytes llc_occupancy_bytes gpu_mem_bytes gpu_active_ns gpu_launches "
+      "straggle throughput_drop_pct";
+  for (size_t i = 0; i < kCounterNames.size(); i++) {
+    if (info.counted[i])
+      lines.emplace_back(fmt::format("event {}", kCounterNames[i]), options.counters[i].event);
+    else
+      missing = fmt::format("{} {}", kCounterNames[i], missing);
+  }
+  lines.emplace_back("not_measured", missing);
+  for (const std::string& note : info.notes)
+    lines.emplace_back("note", EscapeName(note).empty() ? "" : note);
+  if (!IsInInitialPidNamespace())
+    lines.emplace_back("note", "recorded in a pid namespace; tgid is that of the initial one");
+  return lines;
+}
+
+// A line that replaces itself on a terminal, plain lines elsewhere.
+class ProgressLine {
+ public:
+  ProgressLine() : tty_(isatty(STDERR_FILENO)), start_ns_(MonotonicNs()) {}
+
+  void Show(const PipelineProgress& now, uint64_t nr_rows) {
+    uint64_t time_ns = MonotonicNs();
+    uint64_t since_ns = time_ns - shown_ns_;
+    if (since_ns < (tty_ ? kTtyProgressNs : kPlainProgressNs)) return;
+    double rate =
+        static_cast<double>(now.nr_messages - last_messages_) / (static_cast<double>(since_ns) / 1e9);
+    if (shown_ns_ == start_ns_ || shown_ns_ == 0) rate = now.nr_messages ? rate : 0;
+    fmt::print(stderr, "{}{:6.1f} s  {:8.0f} events/s  {:10} rows  {} lost{}", tty_ ? "\r" : "",
+               static_cast<double>(time_ns - start_ns_) / 1e9, rate, nr_rows, now.nr_lost,
+               tty_ ? " \x1b[K" : "\n");
+    fflush(stderr);
+    shown_ns_ = time_ns;
+    last_messages_ = now.nr_messages;
+  }
+  // Before anything else is printed.
+  void End() {
+    if (tty_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+ private:
+  bool tty_;
+  uint64_t start_ns_;
+  uint64_t shown_ns_ = MonotonicNs();
+  uint64_t last_messages_ = 0;
+};
+
+// SIGINT, SIGTERM, SIGHUP and SIGCHLD as something to poll. Blocked in every thread started later.
+UniqueFd OpenSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// One recording, in the order of its life.
+class Recording {
+ public:
+  explicit Recording(const RecordOptions& options) : options_(options) {}
+
+  Status Run() {
+    if (Status status = CheckBpfUsable(); !status.ok()) return status;
+    if (Status status = CheckPidNamespace(options_); !status.ok()) return status;
+    signals_ = OpenSignals();
+    if (Status status = file_.Open(options_.output); !status.ok()) return status;
+    if (!file_.leftover_path().empty())
+      fmt::print(stderr, "slotscope: a recording that was killed left its data; it is now {}\n",
+                 file_.leftover_path());
+    if (!options_.command.empty())
+      if (Status status = command_.Prepare(options_.command); !status.ok()) return status;
+    ChosenSource chosen = ChooseSource(options_);
+    source_ = std::move(chosen.source);
+    if (Status status = source_->Start(); !status.ok()) return status;
+    why_ = chosen.why;
+    return RunPipeline();
+  }
+
+  // 0, or the command's status.
+  int command_exit_code() const { return options_.command.empty() ? 0 : command_.exit_code(); }
+
+ private:
+  Status RunPipeline() {
+    int64_t unix_offset_ns = UnixOffsetNs();
+    csv_ = std::make_unique<CsvSink>(&file_, unix_offset_ns, options_.max_size);
+    Writer writer(options_.fold, csv_.get(), &table_);
+    PipelineOptions pipeline_options = {options_.slot_ns, options_.window_ns,
+                                        options_.command.empty() ? 0 : command_.pid()};
+    Pipeline pipeline(pipeline_options, source_.get(), &writer);
+    uint64_t start_ns = MonotonicNs();
+    if (Status status = pipeline.Start(); !status.ok()) return status;
+    // After the start: the source knows its tick by now. No slot has come: the window is not over.
+    csv_->WriteHeader(MakeHeader(options_, source_->info(), why_, unix_offset_ns));
+    Announce();
+    if (!options_.command.empty())
+      if (Status status = command_.Release(); !status.ok()) return status;
+    WaitForEnd(&pipeline, &writer, start_ns);
+    pipeline.Stop();
+    return FinishFile(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);
+  }
+
+  void Announce() {
+    fmt::print(stderr, "slotscope: recording to {}, source {} ({}){}\n", EscapeName(options_.output),
+               source_->info().name, why_,
+               options_.duration_ns || !options_.command.empty() ? "" : ", Ctrl-C ends it");
+  }
+
+  void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns) {
+    ProgressLine progress;
+    int nr_signals = 0;
+    for (;;) {
+      uint64_t elapsed_ns = MonotonicNs() - start_ns;
+      int timeout_ms = 100;
+      if (options_.duration_ns) {
+        if (elapsed_ns >= options_.duration_ns) break;
+        timeout_ms = static_cast<int>(
+            std::min<uint64_t>(100, (options_.duration_ns - elapsed_ns) / 1'000'000 + 1));
+      }
+      pollfd poll_fd = {signals_.get(), POLLIN, 0};
+      poll(&poll_fd, 1, timeout_ms);
+      signalfd_siginfo info;
+      bool stop = false;
+      while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD) continue;
+        // The command has got a Ctrl-C of its own; what is sent to us alone is passed on.
+        if (!options_.command.empty() && info.ssi_signo != SIGINT)
+          command_.Signal(static_cast<int>(info.ssi_signo));
+        stop = options_.command.empty() || ++nr_signals > 1;
+      }
+      if (!options_.command.empty() && command_.HasEnded()) {
+        usleep(kAfterCommandUs);
+        break;
+      }
+      if (stop || writer->failed() || writer->full()) break;
+      if (std::string warning = pipeline->TakeWarning(); !warning.empty()) {
+        progress.End();
+        fmt::print(stderr, "slotscope: {}\n", warning);
+      }
+      progress.Show(pipeline->progress(), writer->nr_rows());
+    }
+    progress.End();
+  }
+
+  Status FinishFile(const Pipeline& pipeline, double elapsed_s) {
+    RunSummary run = Summarize(pipeline, elapsed_s);
+    if (Status status = csv_->Finish(SummaryLines(run)); !status.ok()) return status;
+    if (Status status = file_.Commit(); !status.ok()) return status;
+    fmt::print("{}", SummaryTable(run));
+    if (csv_->is_full())
+      fmt::print("note: stopped at --max-size; {} later slots were not written\n",
+                 run.nr_unwritten_slots);
+    fmt::print("wrote {} ({:.1f} MB)\n", EscapeName(options_.output),
+               static_cast<double>(file_.size()) / 1e6);
+    fflush(stdout);
+    if (!run.accounting.Holds())
+      return {Exit::kIdentity,
+              "the accounting identity is broken: please report this with the last lines of the file"};
+    if (options_.strict && HasLosses(run))
+      return {Exit::kDataLost, "data was lost (--strict); the counters are above"};
+    return {};
+  }
+
+  RunSummary Summarize(const Pipeline& pipeline, double elapsed_s) {
+    RunSummary run;
+    run.source = source_->info();
+    run.losses = source_->losses();
+    run.merge = pipeline.merge_stats();
+    run.accounting = pipeline.builder().accounting();
+    run.tracker = pipeline.builder().tracker().stats();
+    run.nr_late_pieces = pipeline.builder().nr_late_pieces();
+    run.nr_seq_gaps = pipeline.builder().nr_seq_gaps();
+    run.nr_missed_ticks = pipeline.builder().nr_missed_ticks();
+    run.nr_unwatched = pipeline.builder().nr_unwatched();
+    run.nr_rows = csv_->nr_rows();
+    run.nr_unwritten_slots = csv_->nr_unwritten_slots();
+    run.slot_ns = options_.slot_ns;
+    run.nr_cpus = ReadCpuList("present").size();
+    run.elapsed_s = elapsed_s;
+    run.totals = table_.Sorted();
+    return run;
+  }
+
+  const RecordOptions& options_;
+  UniqueFd signals_;
+  PartFile file_;
+  Command command_;
+  std::unique_ptr<Source> source_;
+  std::string why_;
+  std::unique_ptr<CsvSink> csv_;
+  TopTable table_;
+};
+
+}  // namespace
+
+int Record(const RecordOptions& options) {
+  Recording recording(options);
+  Status status = recording.Run();
+  if (!status.ok()) fmt::print(stderr, "slotscope: {}\n", status.message());
+  if (options.command.empty()) return static_cast<int>(status.code());
+  // With a command our status is its status, except where we failed ourselves.
+  switch (status.code()) {
+    case Exit::kOk:
+      return recording.command_exit_code();
+    case Exit::kCommandNotFound:
+    case Exit::kCommandNotExecutable:
+      return static_cast<int>(status.code());
+    default:
+      return static_cast<int>(Exit::kCommandFailed);
+  }
+}
+
+}  // namespace slotscope

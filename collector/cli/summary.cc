@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "cli/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "base/escape.h"
+
+namespace slotscope {
+namespace {
+
+constexpr size_t kShownProcesses = 12;
+
+std::string NameOf(const Total& total) {
+  switch (total.kind) {
+    case RowKind::kIdle:
+      return "[idle]";
+    case RowKind::kLost:
+      return "[lost]";
+    case RowKind::kOffline:
+      return "[offline]";
+    case RowKind::kOther:
+      return "[other]";
+    default:
+      break;
+  }
+  std::string name = EscapeName({total.comm.data(), strnlen(total.comm.data(), total.comm.size())});
+  return name.empty() ? "?" : name;
+}
+
+bool IsProcess(RowKind kind) {
+  return kind == RowKind::kUser || kind == RowKind::kKernel || kind == RowKind::kUnassigned;
+}
+
+// "-" for what was not measured.
+std::string Millis(const Total& total, Additive id) {
+  if (total.unmeasured >> id & 1) return "-";
+  return fmt::format("{:.1f}", static_cast<double>(total.sums[id]) / 1e6);
+}
+
+std::string Count(const Total& total, Additive id) {
+  if (total.unmeasured >> id & 1) return "-";
+  return fmt::format("{}", total.sums[id]);
+}
+
+std::string Ipc(const Total& total) {
+  uint32_t need = 1u << kCycles | 1u << kInstructions;
+  if ((total.unmeasured & need) || total.sums[kCycles] == 0) return "-";
+  return fmt::format("{:.2f}", static_cast<double>(total.sums[kInstructions]) /
+                                   static_cast<double>(total.sums[kCycles]));
+}
+
+double CpuTimeNs(const RunSummary& run) {
+  return static_cast<double>(run.accounting.nr_slots) * static_cast<double>(run.slot_ns) *
+         static_cast<double>(run.nr_cpus);
+}
+
+}  // namespace
+
+bool HasLosses(const RunSummary& run) {
+  return run.merge.nr_lost || run.merge.nr_dropped || run.merge.nr_malformed ||
+         run.losses.nr_output_errors || run.losses.nr_skipped_runs || run.losses.nr_untracked ||
+         run.accounting.lost_ns || run.nr_late_pieces || run.nr_unwritten_slots;
+}
+
+std::string IdentityText(const RunSummary& run) {
+  const Accounting& a = run.accounting;
+  if (a.nr_slots == 0) return "nothing to check: no full slot was recorded";
+  if (a.nr_broken_slots)
+    return fmt::format("BROKEN: in {} of {} slots the rows' cpu_ns do not add up to {} ns x {} CPUs",
+                       a.nr_broken_slots, a.nr_slots, run.slot_ns, run.nr_cpus);
+  for (size_t i = 0; i < kNrAdditive; i++)
+    if (a.received[i] != a.written[i] + a.late[i] + a.before[i] + a.after[i])
+      return fmt::format("BROKEN: {} received {} != written {} + late {} + before {} + after {}",
+                         kAdditiveNames[i], a.received[i], a.written[i], a.late[i], a.before[i],
+                         a.after[i]);
+  return fmt::format(
+      "holds: {} slots x {} ns x {} CPUs = cpu_ns of all rows; cpu_ns received {} = written {} + late "
+      "{} + before {} + "
+      "after {}, and so for switches, waits and counters",
+      a.nr_slots, run.slot_ns, run.nr_cpus, a.received[kCpuNs], a.written[kCpuNs], a.late[kCpuNs],
+      a.before[kCpuNs], a.after[kCpuNs]);
+}
+
+HeaderLines SummaryLines(const RunSummary& run) {
+  const Accounting& a = run.accounting;
+  HeaderLines lines;
+  auto number = [&](const char* key, uint64_t value) { lines.emplace_back(key, std::to_string(value)); };
+  number("slots", a.nr_slots);
+  number("rows", run.nr_rows);
+  number("messages", run.merge.nr_messages);
+  number("lost_records", run.merge.nr_lost);
+  number("dropped_messages", run.merge.nr_dropped);
+  number("output_errors", run.losses.nr_output_errors);
+  number("skipped_runs", run.losses.nr_skipped_runs);
+  number("malformed_messages", run.merge.nr_malformed);
+  number("unknown_messages", run.merge.nr_unknown);
+  number("late_messages", run.merge.nr_late);
+  number("late_pieces", run.nr_late_pieces);
+  number("late_state", run.tracker.nr_late);
+  number("seq_gaps", run.nr_seq_gaps);
+  number("missed_ticks", run.nr_missed_ticks);
+  number("stalls", run.merge.nr_stalls);
+  number("lost_ns", a.lost_ns);
+  number("offline_ns", a.offline_ns);
+  number("untracked_processes", run.losses.nr_untracked);
+  number("births_without_rmid", run.losses.nr_failed_allocs);
+  number("duplicate_allocs", run.tracker.nr_duplicate_allocs);
+  number("unknown_frees", run.tracker.nr_unknown_frees);
+  number("forgotten_processes", run.tracker.nr_forgotten);
+  number("unwritten_slots", run.nr_unwritten_slots);
+  for (size_t i = 0; i < kNrAdditive; i++)
+    lines.emplace_back(fmt::format("account {}", kAdditiveNames[i]),
+                       fmt::format("received {} = written {} + late {} + before {} + after {}",
+                                   a.received[i], a.written[i], a.late[i], a.before[i], a.after[i]));
+  lines.emplace_back("identity", IdentityText(run));
+  return lines;
+}
+
+std::string SummaryTable(const RunSummary& run) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  double whole_ns = CpuTimeNs(run);
+  fmt::format_to(out, "{:>8} {:<17} {:<10} {:>10} {:>6} {:>9} {:>9} {:>10} {:>6}\n", "TGID", "COMM",
+                 "KIND", "CPU ms", "CPU%", "SWITCHES", "PREEMPTED", "WAIT ms", "IPC");
+  size_t shown = 0, hidden = 0;
+  for (const Total& total : run.totals) {
+    bool process = IsProcess(total.kind);
+    if (process && shown >= kShownProcesses) {
+      hidden++;
+      continue;
+    }
+    shown += process;
+    double percent = whole_ns > 0 ? 100.0 * static_cast<double>(total.sums[kCpuNs]) / whole_ns : 0;
+    fmt::format_to(out, "{:>8} {:<17} {:<10} {:>10} {:>6.1f} {:>9} {:>9} {:>10} {:>6}\n",
+                   process ? std::to_string(total.key.tgid) : "-", NameOf(total),
+                   kRowKindNames[static_cast<size_t>(total.kind)], Millis(total, kCpuNs), percent,
+                   Count(total, kSwitches), Count(total, kPreemptions), Millis(total, kWaitNs),
+                   Ipc(total));
+  }
+  if (hidden) fmt::format_to(out, "{:>8} and {} more processes\n", "", hidden);
+  const MergeStats& merge = run.merge;
+  fmt::format_to(out, "\nslots {}, rows {}, messages {} ({:.0f}/s), missed ticks {}\n",
+                 run.accounting.nr_slots, run.nr_rows, merge.nr_messages,
+                 run.elapsed_s > 0 ? static_cast<double>(merge.nr_messages) / run.elapsed_s : 0,
+                 run.nr_missed_ticks);
+  fmt::format_to(
+      out,
+      "lost: records {}, dropped {}, output errors {}, skipped runs {}, malformed {}, unknown {}; "
+      "time {:.3f} ms of {:.0f} ms\n",
+      merge.nr_lost, merge.nr_dropped, run.losses.nr_output_errors, run.losses.nr_skipped_runs,
+      merge.nr_malformed, merge.nr_unknown, static_cast<double>(run.accounting.lost_ns) / 1e6,
+      whole_ns / 1e6);
+  fmt::format_to(out, "late: messages {}, pieces {}, state {}\n", merge.nr_late, run.nr_late_pieces,
+                 run.tracker.nr_late);
+  if (run.losses.nr_failed_allocs || run.losses.nr_untracked)
+    fmt::format_to(out, "RMIDs: {} births found none free, {} processes found no room in the table\n",
+                   run.losses.nr_failed_allocs, run.losses.nr_untracked);
+  for (const std::string& note : run.source.notes) fmt::format_to(out, "note: {}\n", note);
+  fmt::format_to(out, "identity {}\n", IdentityText(run));
+  return text;
+}
+
+}  // namespace slotscope

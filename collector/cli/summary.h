@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What a recording says at its end, on the screen and at the end of the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "merge/merger.h"
+#include "ring/source.h"
+#include "sinks/csv_sink.h"
+#include "sinks/top_table.h"
+#include "slots/slot_builder.h"
+
+namespace slotscope {
+
+struct RunSummary {
+  SourceInfo source;
+  SourceLosses losses;
+  MergeStats merge;
+  Accounting accounting;
+  TrackerStats tracker;
+  uint64_t nr_late_pieces = 0;
+  uint64_t nr_seq_gaps = 0;
+  uint64_t nr_missed_ticks = 0;
+  uint64_t nr_unwatched = 0;
+  uint64_t nr_rows = 0;
+  uint64_t nr_unwritten_slots = 0;
+  uint64_t slot_ns = 0;
+  size_t nr_cpus = 0;
+  double elapsed_s = 0;
+  std::vector<Total> totals;
+};
+
+// Was anything lost that should be in the file?
+bool HasLosses(const RunSummary& run);
+
+// "identity: holds: ..." in one line, without the key.
+std::string IdentityText(const RunSummary& run);
+
+// The counters for the file's last lines.
+HeaderLines SummaryLines(const RunSummary& run);
+
+// The table for the screen.
+std::string SummaryTable(const RunSummary& run);
+
+}  // namespace slotscope

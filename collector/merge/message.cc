@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "merge/message.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace slotscope {
+namespace {
+
+bool IsTerminated(const char (&comm)[SS_COMM_LEN]) {
+  return std::memchr(comm, 0, sizeof(comm)) != nullptr;
+}
+
+bool IsValidMeasure(const ss_measure& measure) {
+  if (measure.start_ns > measure.hdr.ts_ns) return false;
+  if (measure.preemptions > measure.switches) return false;
+  for (const ss_counter& counter : measure.counters)
+    if (counter.running_ns > counter.enabled_ns) return false;
+  return true;
+}
+
+size_t SizeOfType(uint16_t type) {
+  switch (type) {
+    case SS_MEASURE:
+      return sizeof(ss_measure);
+    case SS_TASK_META:
+      return sizeof(ss_task_meta);
+    case SS_RMID_ALLOC:
+    case SS_RMID_FREE:
+    case SS_RMID_ALLOC_FAILED:
+    case SS_RMID_EXISTING:
+      return sizeof(ss_rmid_event);
+    case SS_RDT_SAMPLE:
+      return sizeof(ss_rdt_sample);
+    case SS_TICK:
+      return sizeof(ss_tick);
+    case SS_CPU_STATE:
+      return sizeof(ss_cpu_state);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+Verdict DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message) {
+  std::memset(static_cast<void*>(message), 0, sizeof(*message));
+  if (bytes.size() < sizeof(ss_hdr)) return Verdict::kMalformed;
+  std::memcpy(&message->hdr, bytes.data(), sizeof(ss_hdr));
+  if (message->hdr.size != bytes.size()) return Verdict::kMalformed;
+  size_t size = SizeOfType(message->hdr.type);
+  if (size == 0) return Verdict::kUnknownType;
+  if (bytes.size() < size) return Verdict::kMalformed;
+  std::memcpy(static_cast<void*>(message), bytes.data(), size);
+  switch (message->hdr.type) {
+    case SS_MEASURE:
+      return IsValidMeasure(message->measure) ? Verdict::kValid : Verdict::kMalformed;
+    case SS_TASK_META:
+      return IsTerminated(message->task_meta.comm) ? Verdict::kValid : Verdict::kMalformed;
+    default:
+      return Verdict::kValid;
+  }
+}
+
+}  // namespace slotscope

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "ring/bpf_object.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/cpu_list.h"
+#include "base/errno_text.h"
+
+namespace slotscope {
+namespace {
+
+constexpr uint32_t kNrTypes = 64;  // SS_NR_TYPES of output.bpf.h
+
+std::mutex g_warning_mutex;
+std::string g_last_warning;
+
+int PrintLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
+  char line[1024];
+  vsnprintf(line, sizeof(line), format, args);
+  if (std::getenv("SLOTSCOPE_BPF_LOG")) fputs(line, stderr);
+  if (level == LIBBPF_WARN) {
+    std::lock_guard lock(g_warning_mutex);
+    g_last_warning = line;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Status CheckBpfUsable() {
+  if (geteuid() != 0)
+    return {Exit::kPrivilege, "recording needs root (to load eBPF programs): run it with sudo"};
+  if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
+    return {Exit::kKernel,
+            "this kernel has no BTF (/sys/kernel/btf/vmlinux is missing): it must be built with "
+            "CONFIG_DEBUG_INFO_BTF=y, as the kernels of Debian 11 and later are"};
+  // Kernels before 5.11 charge BPF maps to RLIMIT_MEMLOCK.
+  rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+  setrlimit(RLIMIT_MEMLOCK, &unlimited);
+  return {};
+}
+
+void QuietLibbpf() { libbpf_set_print(PrintLibbpf); }
+
+std::string LastLibbpfWarning() {
+  std::lock_guard lock(g_warning_mutex);
+  return g_last_warning;
+}
+
+size_t PossibleCpus() {
+  auto cpus = ReadCpuList("possible");
+  return cpus.empty() ? 1 : static_cast<size_t>(cpus.back()) + 1;
+}
+
+uint64_t SumOutputErrors(int map_fd) {
+  int nr_cpus = libbpf_num_possible_cpus();
+  if (nr_cpus <= 0) return 0;
+  std::vector<uint64_t> per_cpu(static_cast<size_t>(nr_cpus));
+  uint64_t sum = 0;
+  for (uint32_t type = 0; type < kNrTypes; type++) {
+    if (bpf_map_lookup_elem(map_fd, &type, per_cpu.data())) continue;
+    for (uint64_t count : per_cpu) sum += count;
+  }
+  return sum;
+}
+
+uint64_t SumSkippedRuns(const bpf_object* object) {
+  uint64_t sum = 0;
+  bpf_program* program;
+  bpf_object__for_each_program(program, object) {
+    bpf_prog_info info = {};
+    uint32_t size = sizeof(info);
+    int fd = bpf_program__fd(program);
+    if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0) sum += info.recursion_misses;
+  }
+  return sum;
+}
+
+}  // namespace slotscope

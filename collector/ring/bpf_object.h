@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What both live sources do with a loaded BPF object.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "ring/counters.h"
+
+struct bpf_map;
+struct bpf_object;
+
+namespace slotscope {
+
+// Checks the privileges and the kernel features without which no object of ours can be loaded.
+Status CheckBpfUsable();
+
+// libbpf prints to nobody unless SLOTSCOPE_BPF_LOG is set; what it said last helps an error message.
+void QuietLibbpf();
+std::string LastLibbpfWarning();
+
+// CPU numbers are below this: the size of per-CPU arrays that are indexed by CPU number.
+size_t PossibleCpus();
+
+// Sum over CPUs and types of ss_output_errors.
+uint64_t SumOutputErrors(int map_fd);
+
+// Sum of recursion_misses over all programs of the object.
+uint64_t SumSkippedRuns(const bpf_object* object);
+
+}  // namespace slotscope

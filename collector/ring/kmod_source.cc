@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+// The kernel module, and bpf/relay.bpf.c on its tracepoints.
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <future>
+
+#include "base/cpu_list.h"
+#include "base/errno_text.h"
+#include "relay.skel.h"
+#include "ring/bpf_object.h"
+#include "ring/module_info.h"
+#include "ring/source.h"
+
+namespace slotscope {
+namespace {
+
+struct SkeletonDeleter {
+  void operator()(relay* skeleton) const { relay__destroy(skeleton); }
+};
+
+uint64_t ToNumber(const ModuleInfo& info, const char* key) {
+  auto found = info.find(key);
+  return found == info.end() ? 0 : std::strtoull(found->second.c_str(), nullptr, 10);
+}
+
+// The module's own counters; all zero if it is gone.
+SourceLosses ReadModuleLosses() {
+  SourceLosses losses;
+  std::string text;
+  if (!ReadModuleFile(kModuleInfoPath, &text).ok()) return losses;
+  ModuleInfo info = ParseModuleInfo(text);
+  losses.nr_untracked = ToNumber(info, "untracked");
+  losses.nr_failed_allocs =
+      ToNumber(info, "rmid_failed_none_free") + ToNumber(info, "rmid_failed_in_limbo");
+  return losses;
+}
+
+Status WriteDump() {
+  UniqueFd fd(open(kModuleRmidsPath, O_WRONLY | O_CLOEXEC));
+  if (!fd.valid() || write(fd.get(), "dump", 4) != 4)
+    return {Exit::kModule, fmt::format("cannot ask the module for a dump ({}): {}", kModuleRmidsPath,
+                                       ErrnoText(errno))};
+  return {};
+}
+
+class KmodSource final : public Source {
+ public:
+  explicit KmodSource(const SourceOptions& options)
+      : nr_cpus_(PossibleCpus()), counters_(options.counters, nr_cpus_) {}
+
+  const SourceInfo& info() const override { return info_; }
+  PerfRings& rings() override { return *rings_; }
+
+  Status Start() override {
+    std::string text;
+    if (Status status = CheckBpfUsable(); !status.ok()) return status;
+    if (Status status = ReadModuleFile(kModuleInfoPath, &text); !status.ok()) return status;
+    ModuleInfo module = ParseModuleInfo(text);
+    if (Status status = CheckModuleAbi(module); !status.ok()) return status;
+    auto online = ReadCpuList("online");
+    if (online.empty())
+      return {Exit::kKernel, "cannot read the list of online CPUs in /sys/devices/system/cpu"};
+    FillInfo(module, online.front());
+    at_start_ = ReadModuleLosses();
+
+    if (Status status = Load(); !status.ok()) return status;
+    rings_ = std::make_unique<PerfRings>(bpf_map__fd(skeleton_->maps.ss_events), nr_cpus_);
+    for (int cpu : info_.watched_cpus)
+      if (std::binary_search(online.begin(), online.end(), cpu))
+        if (Status status = OnlineCpu(cpu); !status.ok()) return status;
+    if (int err = relay__attach(skeleton_.get()))
+      return {Exit::kModule,
+              fmt::format("cannot attach to the module's tracepoints: {}", ErrnoText(err))};
+    return {};
+  }
+
+  // The module writes the dump into the rings, so somebody must drain them meanwhile.
+  Status Dump(const MessageFn&, const std::function<void()>& pump) override {
+    auto writing = std::async(std::launch::async, WriteDump);
+    while (writing.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) pump();
+    return writing.get();
+  }
+
+  Status OnlineCpu(int cpu) override {
+    if (Status status = rings_->Open(cpu); !status.ok()) return status;
+    auto& maps = skeleton_->maps;
+    return counters_.Open(cpu, {bpf_map__fd(maps.ss_perf_cycles), bpf_map__fd(maps.ss_perf_instructions),
+                                bpf_map__fd(maps.ss_perf_llc_misses)});
+  }
+
+  void OfflineCpu(int cpu) override { counters_.Close(cpu); }
+
+  void Heal() override {}
+
+  void Stop() override {
+    if (skeleton_) relay__detach(skeleton_.get());
+  }
+
+  SourceLosses losses() const override {
+    SourceLosses losses;
+    if (!skeleton_) return losses;
+    losses = ReadModuleLosses();
+    losses.nr_untracked -= std::min(losses.nr_untracked, at_start_.nr_untracked);
+    losses.nr_failed_allocs -= std::min(losses.nr_failed_allocs, at_start_.nr_failed_allocs);
+    losses.nr_output_errors = SumOutputErrors(bpf_map__fd(skeleton_->maps.ss_output_errors));
+    losses.nr_skipped_runs = SumSkippedRuns(skeleton_->obj);
+    return losses;
+  }
+
+ private:
+  void FillInfo(const ModuleInfo& module, int some_online_cpu) {
+    auto value = [&](const char* key) {
+      auto found = module.find(key);
+      return found == module.end() ? std::string() : found->second;
+    };
+    info_.name = "kmod";
+    info_.backend = value("backend");
+    info_.backend_reason = value("backend_reason");
+    info_.tick = "hrtimer, pinned, at the slot border";
+    auto present = ReadCpuList("present");
+    for (int cpu : ParseCpuList(value("watched_cpus")).value_or(std::vector<int>{}))
+      if (std::binary_search(present.begin(), present.end(), cpu)) info_.watched_cpus.push_back(cpu);
+    if (info_.watched_cpus.size() < present.size())
+      info_.notes.push_back(
+          fmt::format("the module watches CPUs {} only; the time of the others is in rows of kind "
+                      "offline",
+                      value("watched_cpus")));
+    counters_.Probe(some_online_cpu);
+    for (int id = 0; id < SS_NR_COUNTERS; id++)
+      info_.counted[static_cast<size_t>(id)] = counters_.opened(static_cast<ss_counter_id>(id));
+    info_.notes.insert(info_.notes.end(), counters_.notes().begin(), counters_.notes().end());
+  }
+
+  Status Load() {
+    skeleton_.reset(relay__open());
+    if (!skeleton_) return {Exit::kKernel, fmt::format("cannot open the relay: {}", ErrnoText(errno))};
+    auto& maps = skeleton_->maps;
+    for (bpf_map* map :
+         {maps.ss_events, maps.ss_perf_cycles, maps.ss_perf_instructions, maps.ss_perf_llc_misses})
+      bpf_map__set_max_entries(map, static_cast<uint32_t>(nr_cpus_));
+    skeleton_->rodata->ss_counters_opened = counters_.opened_mask();
+    if (int err = relay__load(skeleton_.get()))
+      return {err == -EPERM ? Exit::kPrivilege : Exit::kKernel,
+              fmt::format(
+                  "this kernel refused the relay: {}. {}Set SLOTSCOPE_BPF_LOG=1 to see its whole answer",
+                  ErrnoText(err), LastLibbpfWarning())};
+    return {};
+  }
+
+  size_t nr_cpus_;
+  CounterGroups counters_;
+  SourceInfo info_;
+  SourceLosses at_start_;
+  // Destroyed in reverse: rings first, then the object.
+  std::unique_ptr<relay, SkeletonDeleter> skeleton_;
+  std::unique_ptr<PerfRings> rings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> MakeKmodSource(const SourceOptions& options) {
+  QuietLibbpf();
+  return std::make_unique<KmodSource>(options);
+}
+
+}  // namespace slotscope

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: MIT
+// The module-less source: bpf/native.bpf.c, in the order of life that its head describes.
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <fmt/core.h>
+#include <linux/perf_event.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include <slotscope/rmid_fifo.h>
+
+#include "base/cpu_list.h"
+#include "base/errno_text.h"
+#include "native.skel.h"
+#include "ring/bpf_object.h"
+#include "ring/source.h"
+
+namespace slotscope {
+namespace {
+
+constexpr size_t kMaxCpus = sizeof(native::native__bss::ss_watch) / sizeof(uint32_t);
+constexpr uint32_t kMaxPidEntries = 4194304;   // PID_MAX_LIMIT
+constexpr uint32_t kTimerFlags[] = {3, 1, 0};  // best first, see native.bpf.c
+
+struct SkeletonDeleter {
+  void operator()(native* skeleton) const { native__destroy(skeleton); }
+};
+struct LinkDeleter {
+  void operator()(bpf_link* link) const { bpf_link__destroy(link); }
+};
+using Link = std::unique_ptr<bpf_link, LinkDeleter>;
+
+// The head of struct ss_allocator in process.bpf.h: the lock is the kernel's business.
+struct AllocatorValue {
+  uint32_t lock;
+  uint32_t zero;
+  ss_rmid_fifo fifo;
+};
+
+uint32_t ReadPidMax() {
+  std::ifstream file("/proc/sys/kernel/pid_max");
+  uint32_t pid_max = 0;
+  file >> pid_max;
+  return std::clamp(pid_max, 32768u, kMaxPidEntries);
+}
+
+// Runs `call` on `cpu`. Returns false if this thread could not get there.
+template <typename Call>
+bool OnCpu(int cpu, Call call) {
+  cpu_set_t before, only;
+  CPU_ZERO(&only);
+  CPU_SET(cpu, &only);
+  if (sched_getaffinity(0, sizeof(before), &before) || sched_setaffinity(0, sizeof(only), &only))
+    return false;
+  call();
+  sched_setaffinity(0, sizeof(before), &before);
+  return true;
+}
+
+class NativeSource final : public Source {
+ public:
+  explicit NativeSource(const SourceOptions& options)
+      : options_(options), nr_cpus_(PossibleCpus()), counters_(options.counters, nr_cpus_) {}
+
+  ~NativeSource() override { Stop(); }
+
+  const SourceInfo& info() const override { return info_; }
+  PerfRings& rings() override { return *rings_; }
+
+  Status Start() override {
+    if (Status status = CheckBpfUsable(); !status.ok()) return status;
+    if (Status status = CheckHooks(); !status.ok()) return status;
+    if (nr_cpus_ > kMaxCpus)
+      return {Exit::kKernel,
+              fmt::format("this machine may have {} CPUs, the eBPF source is built for {}", nr_cpus_,
+                          kMaxCpus)};
+    FillInfo();
+    auto online = ReadCpuList("online");
+    if (online.empty())
+      return {Exit::kKernel, "cannot read the list of online CPUs in /sys/devices/system/cpu"};
+    counters_.Probe(online.front());
+    for (int id = 0; id < SS_NR_COUNTERS; id++)
+      info_.counted[static_cast<size_t>(id)] = counters_.opened(static_cast<ss_counter_id>(id));
+    info_.notes.insert(info_.notes.end(), counters_.notes().begin(), counters_.notes().end());
+
+    if (Status status = Load(); !status.ok()) return status;
+    if (Status status = FillAllocator(); !status.ok()) return status;
+    rings_ = std::make_unique<PerfRings>(bpf_map__fd(skeleton_->maps.ss_events), nr_cpus_);
+    for (int cpu : info_.watched_cpus)
+      if (std::binary_search(online.begin(), online.end(), cpu))
+        if (Status status = OpenCpu(cpu); !status.ok()) return status;
+    return Attach();
+  }
+
+  Status Dump(const MessageFn& sink, const std::function<void()>& pump) override {
+    Link link(bpf_program__attach_iter(skeleton_->progs.ss_walk, nullptr));
+    if (!link)
+      return {Exit::kKernel, fmt::format("cannot walk the processes (iter/task): {}", ErrnoText(errno))};
+    UniqueFd iter(bpf_iter_create(bpf_link__fd(link.get())));
+    if (!iter.valid())
+      return {Exit::kKernel,
+              fmt::format("cannot walk the processes (bpf_iter_create): {}", ErrnoText(errno))};
+    if (Status status = ReadMessages(iter.get(), sink, pump); !status.ok()) return status;
+    if (!skeleton_->bss->ss_recording) {
+      skeleton_->bss->ss_recording = 1;
+      for (int cpu : info_.watched_cpus)
+        if (rings_->is_open(cpu))
+          if (Status status = StartTick(cpu); !status.ok()) return status;
+    }
+    return {};
+  }
+
+  Status OnlineCpu(int cpu) override {
+    if (Status status = OpenCpu(cpu); !status.ok()) return status;
+    return StartTick(cpu);
+  }
+
+  void OfflineCpu(int cpu) override {
+    skeleton_->bss->ss_watch[cpu] = 0;
+    tick_links_[static_cast<size_t>(cpu)].reset();
+    counters_.Close(cpu);
+  }
+
+  void Heal() override {
+    if (!use_timer_ || !skeleton_->bss->ss_recording) return;
+    for (int cpu : info_.watched_cpus) {
+      if (!rings_->is_open(cpu)) continue;
+      // An offline CPU is not an error here: OnlineCpu() will start its timer.
+      if (!skeleton_->bss->ss_timer_armed[cpu]) (void)StartTimer(cpu);
+    }
+  }
+
+  void Stop() override {
+    tick_links_.clear();
+    links_.clear();
+    if (skeleton_ && skeleton_->bss) skeleton_->bss->ss_recording = 0;
+  }
+
+  SourceLosses losses() const override {
+    SourceLosses losses;
+    if (!skeleton_ || !skeleton_->bss) return losses;
+    losses.nr_output_errors = SumOutputErrors(bpf_map__fd(skeleton_->maps.ss_output_errors));
+    losses.nr_skipped_runs = SumSkippedRuns(skeleton_->obj);
+    losses.nr_untracked = skeleton_->bss->ss_nr_untracked;
+    losses.nr_failed_allocs = skeleton_->bss->ss_nr_failed_none + skeleton_->bss->ss_nr_failed_limbo;
+    return losses;
+  }
+
+ private:
+  // Every hook is a tp_btf program, so the kernel's BTF must know it.
+  static Status CheckHooks() {
+    for (const char* hook : {"sched_switch", "sched_wakeup_new", "sched_process_exec", "task_rename"})
+      if (libbpf_find_vmlinux_btf_id(hook, BPF_TRACE_RAW_TP) < 0)
+        return {Exit::kKernel,
+                fmt::format("this kernel has no tracepoint {}, which the eBPF source needs; use the "
+                            "kernel module (--source kmod)",
+                            hook)};
+    return {};
+  }
+
+  void FillInfo() {
+    info_.name = "bpf";
+    info_.backend = "emulated";
+    info_.backend_reason =
+        "the eBPF source does not program RDT: memory bandwidth and cache occupancy are not measured";
+    auto present = ReadCpuList("present");
+    auto isolated = ReadCpuList("isolated");
+    auto nohz_full = ReadCpuList("nohz_full");
+    for (int cpu : present)
+      if (!std::binary_search(isolated.begin(), isolated.end(), cpu) &&
+          !std::binary_search(nohz_full.begin(), nohz_full.end(), cpu))
+        info_.watched_cpus.push_back(cpu);
+    if (info_.watched_cpus.size() < present.size())
+      info_.notes.push_back(
+          "isolated and nohz_full CPUs are not watched; their time is in rows of kind offline");
+  }
+
+  // With the timer if the kernel allows bpf_timer, else with the perf event tick.
+  Status Load() {
+    use_timer_ = libbpf_find_vmlinux_btf_id("hrtimer_expire_exit", BPF_TRACE_RAW_TP) >= 0;
+    int err = TryLoad();
+    if (err && use_timer_ && err != -EPERM) {
+      use_timer_ = false;
+      err = TryLoad();
+    }
+    if (err)
+      return {
+          err == -EPERM ? Exit::kPrivilege : Exit::kKernel,
+          fmt::format(
+              "this kernel refused the eBPF programs: {}. {}Set SLOTSCOPE_BPF_LOG=1 to see its whole "
+              "answer",
+              ErrnoText(err), LastLibbpfWarning())};
+    return {};
+  }
+
+  int TryLoad() {
+    skeleton_.reset(native__open());
+    if (!skeleton_) return -errno;
+    auto cpus = static_cast<uint32_t>(nr_cpus_);
+    auto& maps = skeleton_->maps;
+    for (bpf_map* map : {maps.ss_events, maps.ss_perf_cycles, maps.ss_perf_instructions,
+                         maps.ss_perf_llc_misses, maps.ss_cpus, maps.ss_timers})
+      bpf_map__set_max_entries(map, cpus);
+    bpf_map__set_max_entries(maps.ss_counted, ReadPidMax());
+    skeleton_->rodata->ss_counters_opened = counters_.opened_mask();
+    auto& progs = skeleton_->progs;
+    bpf_program__set_autoload(progs.ss_start_timer, use_timer_);
+    bpf_program__set_autoload(progs.ss_hrtimer_expire_exit, use_timer_);
+    bpf_map__set_autocreate(maps.ss_timers, use_timer_);
+    bpf_program__set_autoload(progs.ss_tick_perf_event, !use_timer_);
+    return native__load(skeleton_.get());
+  }
+
+  Status FillAllocator() {
+    AllocatorValue value = {};
+    ss_rmid_fifo_init(&value.fifo, options_.nr_rmids, SS_RMID_LIMBO_NS);
+    uint32_t key = 0;
+    if (bpf_map__value_size(skeleton_->maps.ss_allocator) != sizeof(value) ||
+        bpf_map_update_elem(bpf_map__fd(skeleton_->maps.ss_allocator), &key, &value, BPF_ANY))
+      return {Exit::kKernel, fmt::format("cannot fill the RMID allocator: {}", ErrnoText(errno))};
+    return {};
+  }
+
+  Status OpenCpu(int cpu) {
+    if (Status status = rings_->Open(cpu); !status.ok()) return status;
+    auto& maps = skeleton_->maps;
+    std::array<int, SS_NR_COUNTERS> map_fds = {bpf_map__fd(maps.ss_perf_cycles),
+                                               bpf_map__fd(maps.ss_perf_instructions),
+                                               bpf_map__fd(maps.ss_perf_llc_misses)};
+    if (Status status = counters_.Open(cpu, map_fds); !status.ok()) return status;
+    skeleton_->bss->ss_watch[cpu] = ++epoch_;
+    return {};
+  }
+
+  Status Attach() {
+    auto& progs = skeleton_->progs;
+    tick_links_.resize(nr_cpus_);
+    // sched_switch first: a death that is missed is an RMID that never comes back.
+    for (bpf_program* program :
+         {progs.ss_sched_switch, progs.ss_sched_wakeup_new, progs.ss_sched_process_exec,
+          progs.ss_task_rename, progs.ss_hrtimer_expire_exit}) {
+      if (program == progs.ss_hrtimer_expire_exit && !use_timer_) continue;
+      Link link(bpf_program__attach(program));
+      if (!link)
+        return {Exit::kKernel,
+                fmt::format("cannot attach {}: {}", bpf_program__name(program), ErrnoText(errno))};
+      links_.push_back(std::move(link));
+    }
+    return {};
+  }
+
+  static Status ReadMessages(int fd, const MessageFn& sink, const std::function<void()>& pump) {
+    std::vector<std::byte> pending;
+    std::byte chunk[4096];
+    for (;;) {
+      ssize_t got = read(fd, chunk, sizeof(chunk));
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (got < 0)
+        return {Exit::kKernel, fmt::format("cannot read the processes: {}", ErrnoText(errno))};
+      if (got == 0) return {};
+      pending.insert(pending.end(), chunk, chunk + got);
+      size_t at = 0;
+      while (pending.size() - at >= sizeof(ss_hdr)) {
+        ss_hdr header;
+        std::memcpy(&header, pending.data() + at, sizeof(header));
+        if (header.size < sizeof(header)) return {Exit::kKernel, "the list of processes is malformed"};
+        if (pending.size() - at < header.size) break;
+        sink({pending.data() + at, header.size});
+        at += header.size;
+      }
+      pending.erase(pending.begin(), pending.begin() + static_cast<ptrdiff_t>(at));
+      pump();
+    }
+  }
+
+  Status StartTick(int cpu) {
+    if (use_timer_) return StartTimer(cpu);
+    perf_event_attr attr = {};
+    attr.size = sizeof(attr);
+    attr.type = PERF_TYPE_SOFTWARE;
+    attr.config = PERF_COUNT_SW_CPU_CLOCK;
+    attr.sample_period = SS_TICK_PERIOD_NS;
+    int fd = static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
+    if (fd < 0)
+      return {Exit::kKernel, fmt::format("cannot open the tick of CPU {}: {}", cpu, ErrnoText(errno))};
+    Link link(bpf_program__attach_perf_event(skeleton_->progs.ss_tick_perf_event, fd));
+    if (!link) {
+      int err = errno;
+      close(fd);
+      return {Exit::kKernel, fmt::format("cannot attach the tick of CPU {}: {}", cpu, ErrnoText(err))};
+    }
+    tick_links_[static_cast<size_t>(cpu)] = std::move(link);  // owns fd from here
+    info_.tick = "cpu-clock perf event, not aligned to the slot (this kernel has no bpf_timer)";
+    return {};
+  }
+
+  Status StartTimer(int cpu) {
+    uint32_t result = EINVAL;
+    int err = 0;
+    while (timer_flags_ < std::size(kTimerFlags)) {
+      skeleton_->bss->ss_timer_flags = kTimerFlags[timer_flags_];
+      LIBBPF_OPTS(bpf_test_run_opts, run);
+      if (!OnCpu(cpu, [&] {
+            err = bpf_prog_test_run_opts(bpf_program__fd(skeleton_->progs.ss_start_timer), &run);
+          }))
+        return {Exit::kKernel,
+                fmt::format("cannot run on CPU {} to start its tick: {}", cpu, ErrnoText(errno))};
+      result = run.retval;
+      if (err || result != EINVAL) break;
+      timer_flags_++;  // this kernel does not know these flags
+    }
+    if (err || result)
+      return {Exit::kKernel, fmt::format("cannot start the tick of CPU {}: {}", cpu,
+                                         ErrnoText(err ? err : static_cast<int>(result)))};
+    static constexpr const char* kNames[] = {"bpf_timer, pinned, at the slot border",
+                                             "bpf_timer, at the slot border",
+                                             "bpf_timer, relative, near the slot border"};
+    info_.tick = kNames[timer_flags_];
+    return {};
+  }
+
+  SourceOptions options_;
+  size_t nr_cpus_;
+  CounterGroups counters_;
+  SourceInfo info_;
+  // Destroyed in reverse: links first, then rings, then the object.
+  std::unique_ptr<native, SkeletonDeleter> skeleton_;
+  std::unique_ptr<PerfRings> rings_;
+  std::vector<Link> links_;
+  std::vector<Link> tick_links_;  // by CPU, perf event tick only
+  bool use_timer_ = false;
+  uint32_t epoch_ = 0;      // of ss_watch, never 0 once used
+  size_t timer_flags_ = 0;  // index into kTimerFlags
+};
+
+}  // namespace
+
+std::unique_ptr<Source> MakeNativeSource(const SourceOptions& options) {
+  QuietLibbpf();
+  return std::make_unique<NativeSource>(options);
+}
+
+}  // namespace slotscope

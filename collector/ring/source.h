@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// Where messages come from. Two live sources: the kernel module with the relay, and eBPF alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "ring/counters.h"
+#include "ring/perf_ring.h"
+
+namespace slotscope {
+
+// What the header of the output says about the source. All of it is known after Start().
+struct SourceInfo {
+  std::string name;            // "kmod" or "bpf"
+  std::string backend;         // "emulated", "none" (no RDT), ...
+  std::string backend_reason;  // a sentence
+  std::string tick;            // how the 1 ms tick is made
+  std::array<bool, SS_NR_COUNTERS> counted = {};
+  std::vector<std::string> notes;  // what this machine cannot measure, a sentence each
+  std::vector<int> watched_cpus;   // present CPUs that the source will measure when they are online
+};
+
+// Losses that no ring record tells of, summed since Start().
+struct SourceLosses {
+  uint64_t nr_output_errors = 0;  // messages a program could not write into a ring
+  uint64_t nr_skipped_runs = 0;   // program runs the kernel skipped because it was already running
+  uint64_t nr_untracked = 0;      // processes that found no room in the process table
+  uint64_t nr_failed_allocs = 0;  // births without an RMID (not a loss: each has its rows)
+};
+
+using MessageFn = std::function<void(std::span<const std::byte>)>;
+
+// Used by one thread at a time.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  virtual const SourceInfo& info() const = 0;
+  // Loads, opens ring and counters of every watched online CPU, and attaches. From here on births and
+  // deaths are seen, and with the first Dump() measures begin.
+  virtual Status Start() = 0;
+  // Every process that is alive now: its task_meta, and rmid_existing if it has an RMID. A source
+  // either hands them to `sink` or writes them into the rings; both are complete after the drain that
+  // follows. `pump` is called now and then so that the rings do not fill meanwhile.
+  virtual Status Dump(const MessageFn& sink, const std::function<void()>& pump) = 0;
+  // Opens ring and counters of a CPU that came online, and lets it be measured.
+  virtual Status OnlineCpu(int cpu) = 0;
+  virtual void OfflineCpu(int cpu) = 0;
+  // Starts again what may have stopped by itself (a timer that lost its CPU). Cheap; call it often.
+  virtual void Heal() = 0;
+  // Detaches: no message is written after it. The rings can still be drained.
+  virtual void Stop() = 0;
+  virtual SourceLosses losses() const = 0;
+  virtual PerfRings& rings() = 0;
+};
+
+struct SourceOptions {
+  CounterSpecs counters;
+  uint32_t nr_rmids = 512;  // eBPF source only; the module has its own parameter
+};
+
+// The module and the relay. Fails with Exit::kModule if the module is absent or of another ABI.
+std::unique_ptr<Source> MakeKmodSource(const SourceOptions& options);
+// eBPF alone.
+std::unique_ptr<Source> MakeNativeSource(const SourceOptions& options);
+
+}  // namespace slotscope

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "sinks/part_file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/errno_text.h"
+
+namespace slotscope {
+namespace {
+
+constexpr int kMaxLeftovers = 1000;
+
+}  // namespace
+
+PartFile::~PartFile() {
+  if (fd_.valid() && !committed_ && size_ == 0) unlink(part_path_.c_str());
+}
+
+// REQUIRES: part_path_ exists.
+Status PartFile::MoveLeftover() {
+  UniqueFd old(open(part_path_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat info;
+  if (!old.valid() || fstat(old.get(), &info) || !S_ISREG(info.st_mode))
+    return {Exit::kOutput,
+            fmt::format("{} is in the way and is no plain file: remove it, or choose another --output",
+                        part_path_)};
+  if (flock(old.get(), LOCK_EX | LOCK_NB))
+    return {Exit::kBusy,
+            fmt::format("another recording is writing {}: wait for it, or choose another --output",
+                        part_path_)};
+  for (int i = 1; i <= kMaxLeftovers; i++) {
+    std::string moved = fmt::format("{}.{}", part_path_, i);
+    if (renameat2(AT_FDCWD, part_path_.c_str(), AT_FDCWD, moved.c_str(), RENAME_NOREPLACE) == 0) {
+      leftover_path_ = moved;
+      return {};
+    }
+    if (errno != EEXIST) break;
+  }
+  return {Exit::kOutput,
+          fmt::format("{} is left from a recording that was killed and cannot be moved away: {}",
+                      part_path_, ErrnoText(errno))};
+}
+
+Status PartFile::Open(const std::string& path) {
+  path_ = path;
+  part_path_ = path + ".part";
+  struct stat info;
+  if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return {Exit::kOutput, fmt::format("{} exists and is no plain file: choose another --output", path)};
+  for (int attempt = 0; attempt < 2; attempt++) {
+    fd_.Reset(open(part_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640));
+    if (fd_.valid()) {
+      flock(fd_.get(), LOCK_EX | LOCK_NB);
+      return {};
+    }
+    if (errno != EEXIST) break;
+    if (Status status = MoveLeftover(); !status.ok()) return status;
+  }
+  return {Exit::kOutput, fmt::format("cannot create {}: {}", part_path_, ErrnoText(errno))};
+}
+
+Status PartFile::Write(std::string_view data) {
+  const uint64_t row_end = size_;
+  while (!data.empty()) {
+    ssize_t written = write(fd_.get(), data.data(), data.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      int err = errno;
+      if (ftruncate(fd_.get(), static_cast<off_t>(row_end)) == 0) size_ = row_end;  // no half row
+      return {Exit::kOutput, fmt::format("cannot write {}: {}; what was written before is kept there",
+                                         part_path_, ErrnoText(err))};
+    }
+    size_ += static_cast<uint64_t>(written);
+    data.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status PartFile::Commit() {
+  if (rename(part_path_.c_str(), path_.c_str()))
+    return {Exit::kOutput,
+            fmt::format("cannot rename {} to {}: {}", part_path_, path_, ErrnoText(errno))};
+  committed_ = true;
+  fd_.Reset();
+  return {};
+}
+
+}  // namespace slotscope

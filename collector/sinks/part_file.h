@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// A file that appears under its name only when it is complete.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace slotscope {
+
+// Written as PATH.part, mode 0640, and renamed to PATH by Commit(). No link is followed. While it is
+// being written it is locked, so a second writer is told (Exit::kBusy); a .part that a killed run left
+// is moved out of the way, never overwritten.
+class PartFile {
+ public:
+  PartFile() = default;
+  ~PartFile();  // removes an uncommitted file that was never written to, keeps one with data
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  Status Open(const std::string& path);
+  // All of `data`, or an error; after an error nothing more is written.
+  Status Write(std::string_view data);
+  // Gives it its name. Needs no earlier error.
+  Status Commit();
+
+  uint64_t size() const { return size_; }
+  const std::string& part_path() const { return part_path_; }
+  // Where a leftover of a killed run was moved to; empty if there was none.
+  const std::string& leftover_path() const { return leftover_path_; }
+
+ private:
+  Status MoveLeftover();
+
+  std::string path_;
+  std::string part_path_;
+  std::string leftover_path_;
+  UniqueFd fd_;
+  uint64_t size_ = 0;
+  bool committed_ = false;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "sinks/top_table.h"
+
+#include <algorithm>
+
+namespace slotscope {
+namespace {
+
+constexpr size_t kMaxProcesses = 16384;  // some 2.5 MB
+
+void AddRow(Total* total, const Row& row) {
+  total->kind = row.kind;
+  total->key = row.key;
+  if (row.named) total->comm = row.comm;
+  total->unmeasured |= row.unmeasured;
+  total->nr_slots++;
+  Add(&total->sums, row.sums);
+}
+
+void AddTotal(Total* to, const Total& what) {
+  to->unmeasured |= what.unmeasured;
+  to->nr_slots += what.nr_slots;
+  Add(&to->sums, what.sums);
+}
+
+bool MoreCpu(const Total& a, const Total& b) { return a.sums[kCpuNs] > b.sums[kCpuNs]; }
+
+}  // namespace
+
+void TopTable::OnSlot(const Slot& slot) {
+  for (const Row& row : slot.rows) {
+    bool process =
+        row.kind == RowKind::kUser || row.kind == RowKind::kKernel || row.kind == RowKind::kUnassigned;
+    AddRow(process ? &processes_[row.key] : &others_[row.kind], row);
+  }
+  if (processes_.size() > kMaxProcesses) Shrink();
+}
+
+void TopTable::Shrink() {
+  std::vector<Total> totals;
+  for (const auto& [key, total] : processes_) totals.push_back(total);
+  auto keep = totals.begin() + kMaxProcesses / 2;
+  std::nth_element(totals.begin(), keep, totals.end(), MoreCpu);
+  Total& other = others_[RowKind::kOther];
+  other.kind = RowKind::kOther;
+  for (auto it = keep; it != totals.end(); ++it) {
+    AddTotal(&other, *it);
+    processes_.erase(it->key);
+  }
+}
+
+std::vector<Total> TopTable::Sorted() const {
+  std::vector<Total> totals;
+  for (const auto& [key, total] : processes_) totals.push_back(total);
+  for (const auto& [kind, total] : others_) totals.push_back(total);
+  std::stable_sort(totals.begin(), totals.end(), [](const Total& a, const Total& b) {
+    if (a.sums[kCpuNs] != b.sums[kCpuNs]) return MoreCpu(a, b);
+    return a.key.tgid != b.key.tgid ? a.key.tgid < b.key.tgid
+                                    : a.key.start_time_ns < b.key.start_time_ns;
+  });
+  return totals;
+}
+
+}  // namespace slotscope

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// The accounting identity, checked as the run goes.
+#pragma once
+
+#include <cstdint>
+
+#include "slots/slot.h"
+
+namespace slotscope {
+
+// Per run, for every additive counter: received = written + late + before the first slot + after the
+// last one. Per slot: the cpu_ns of all rows add up to slot_ns times the number of CPUs.
+struct Accounting {
+  Sums received = {};
+  Sums written = {};  // as it stands in the retired slots, without rows of kind lost and offline
+  Sums late = {};
+  Sums before = {};
+  Sums after = {};
+  uint64_t nr_slots = 0;
+  uint64_t nr_broken_slots = 0;  // where cpu_ns did not add up
+  uint64_t lost_ns = 0;          // in rows of kind lost
+  uint64_t offline_ns = 0;
+
+  bool Holds() const {
+    if (nr_broken_slots > 0) return false;
+    for (size_t i = 0; i < kNrAdditive; i++)
+      if (received[i] != written[i] + late[i] + before[i] + after[i]) return false;
+    return true;
+  }
+};
+
+}  // namespace slotscope

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// A slot: one millisecond, and a row for everything the CPUs' time went to in it.
+#pragma once
+
+#include <slotscope/events.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "track/tracker.h"
+
+namespace slotscope {
+
+enum class RowKind : uint8_t { kUser, kKernel, kIdle, kUnassigned, kLost, kOffline, kOther };
+inline constexpr std::array<const char*, 7> kRowKindNames = {"user", "kernel",  "idle", "unassigned",
+                                                             "lost", "offline", "other"};
+
+// Everything that is added up, so that each can be accounted for: received = written + late + before
+// the first slot + after the last one.
+enum Additive : size_t {
+  kCpuNs,
+  kWaitNs,
+  kSwitches,
+  kPreemptions,
+  kCycles,
+  kInstructions,
+  kLlcMisses,
+  kEnabledNs,  // of the first counter that is counted, for mux_pct
+  kRunningNs,
+  kNrAdditive,
+};
+inline constexpr std::array<const char*, kNrAdditive> kAdditiveNames = {
+    "cpu_ns",       "wait_ns",    "switches",   "preemptions", "cycles",
+    "instructions", "llc_misses", "enabled_ns", "running_ns"};
+static_assert(kLlcMisses - kCycles == SS_LLC_MISSES - SS_CYCLES);
+
+using Sums = std::array<uint64_t, kNrAdditive>;
+
+inline void Add(Sums* to, const Sums& what) {
+  for (size_t i = 0; i < kNrAdditive; i++) (*to)[i] += what[i];
+}
+
+// One process in one slot, or one of the kinds that are none. Sums are exact; a column is shown only if
+// its bit in `unmeasured` is clear.
+struct Row {
+  RowKind kind = RowKind::kUser;
+  bool named = false;     // comm is known
+  bool tracked = true;    // start_time_ns is known
+  bool followed = false;  // see Tracker::Follow()
+  uint32_t process = 0;   // tracker id, while the slot is open
+  ProcessKey key = {};
+  uint32_t rmid = 0;        // 0: none in this slot
+  uint32_t unmeasured = 0;  // bit Additive: some piece of this row lacked it
+  Comm comm = {};
+  Sums sums = {};
+};
+
+struct Slot {
+  uint64_t start_ns = 0;
+  std::vector<Row> rows;
+};
+
+// Gets each slot once, in order, finished: nothing in it changes any more.
+struct SlotSink {
+  virtual ~SlotSink() = default;
+  virtual void OnSlot(const Slot& slot) = 0;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// Who is who, as of a point in time.
+//
+// A process is (tgid, start_time_ns): a reborn tgid is another process. An RMID's owner is named by
+// (rmid, generation). Changes are queued as they arrive and take effect in Advance(), which is called
+// with the end of each slot that retires: a name is the one that held at the slot's end.
+//
+// A freed RMID's process keeps its metadata through the slot in which it died, and as long after as
+// measures of it may still turn up in open slots; then it is forgotten, so memory follows the
+// processes alive and not the run.
+#pragma once
+
+#include <slotscope/events.h>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace slotscope {
+
+struct ProcessKey {
+  int32_t tgid;
+  uint64_t start_time_ns;
+  bool operator==(const ProcessKey&) const = default;
+};
+
+struct ProcessKeyHash {
+  size_t operator()(const ProcessKey& key) const {
+    return (static_cast<uint64_t>(static_cast<uint32_t>(key.tgid)) ^
+            key.start_time_ns * 0x9e3779b97f4a7c15u) *
+           0xbf58476d1ce4e5b9u;
+  }
+};
+
+using Comm = std::array<char, SS_COMM_LEN>;
+
+struct Process {
+  ProcessKey key = {};
+  int32_t ppid = 0;
+  uint64_t cgroup_id = 0;
+  uint32_t rmid = 0;  // 0: none
+  uint32_t generation = 0;
+  bool named = false;     // comm is known
+  bool kernel = false;    // a kernel thread
+  bool dead = false;      // its RMID was freed, or it exited without one
+  bool followed = false;  // Follow()ed, or a descendant of one that is
+  uint64_t seen_ns = 0;   // last message or measure about it
+  uint64_t dead_ns = 0;   // when it died
+  Comm comm = {};
+};
+
+struct TrackerStats {
+  uint64_t nr_allocs = 0;
+  uint64_t nr_frees = 0;
+  uint64_t nr_duplicate_allocs = 0;  // of an RMID and generation that was live already
+  uint64_t nr_unknown_frees = 0;     // of an RMID that nobody had, or of another generation
+  uint64_t nr_late = 0;              // changes that arrived behind the watermark
+  uint64_t nr_forgotten = 0;         // processes that a state dump no longer named
+};
+
+class Tracker {
+ public:
+  // Memory of the dead is kept this much longer than their end (wrap-safe, in ns).
+  explicit Tracker(uint64_t keep_dead_ns);
+
+  // Queued, to take effect at Advance(ts) for any ts at or after ts_ns.
+  void Alloc(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns);
+  void Free(uint32_t rmid, uint32_t generation, uint64_t ts_ns);
+  void Meta(const ss_task_meta& meta, uint64_t ts_ns);
+  // The state dump named this RMID: like Alloc(), but ignored unless its generation is newer.
+  void Existing(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns);
+  // A state dump that began at begin_ns is complete: whoever was not seen since is gone.
+  void DumpEnd(uint64_t begin_ns, uint64_t ts_ns);
+
+  // Applies what is queued up to and with ts_ns, in the order of time (of arrival where equal).
+  void Advance(uint64_t ts_ns);
+
+  // The process of a measure; made, without a name, if it is not known. The id is small and is not
+  // given to another process while this one may still appear in a slot.
+  uint32_t Resolve(ProcessKey key, uint64_t ts_ns);
+  const Process& process(uint32_t id) const { return processes_[id]; }
+  // The owner of (rmid, generation) now, also after its Free() while it is remembered; or nullptr.
+  const Process* Owner(uint32_t rmid, uint32_t generation) const;
+
+  // Marks the process that is or will be `tgid`, and all that it and its descendants give birth to.
+  void Follow(int32_t tgid) { followed_tgids_.try_emplace(tgid, kNoProcess); }
+
+  size_t nr_processes() const { return by_key_.size(); }
+  const TrackerStats& stats() const { return stats_; }
+  void CountLate() { stats_.nr_late++; }
+
+ private:
+  enum class Kind { kAlloc, kFree, kMeta, kExisting, kDumpEnd };
+  struct Change {
+    uint64_t ts_ns;
+    Kind kind;
+    uint32_t rmid;
+    uint32_t generation;
+    ProcessKey key;
+    uint64_t begin_ns;
+    ss_task_meta meta;
+  };
+  struct Lease {
+    uint32_t generation = 0;
+    uint32_t process = 0;
+    bool live = false;
+    bool known = false;
+  };
+
+  void Enqueue(const Change& change);
+  void Apply(const Change& change);
+  void ApplyAlloc(const Change& change);
+  void ApplyFree(const Change& change);
+  void ApplyMeta(const Change& change);
+  void ApplyDumpEnd(const Change& change);
+  void MarkDead(uint32_t id, uint64_t ts_ns);
+  void ForgetDead(uint64_t ts_ns);
+  Lease* FindLease(uint32_t rmid);
+
+  static constexpr uint32_t kNoProcess = UINT32_MAX;
+  uint64_t keep_dead_ns_;
+  std::deque<Change> queue_;  // by ts_ns
+  std::vector<Process> processes_;
+  std::vector<uint32_t> free_ids_;
+  std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> by_key_;
+  std::vector<Lease> leases_;                             // by rmid
+  std::deque<uint32_t> dead_ids_;                         // in order of dead_ns
+  std::unordered_map<int32_t, uint32_t> followed_tgids_;  // -> process, kNoProcess: not seen yet
+  TrackerStats stats_;
+};
+
+// Is a before b, on a clock that may wrap?
+inline bool IsBefore(uint64_t a, uint64_t b) { return static_cast<int64_t>(a - b) < 0; }
+
+}  // namespace slotscope

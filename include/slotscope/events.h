@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * slotscope message protocol, ABI version 1.
+ *
+ * Kernel module, eBPF programs and collector exchange only these messages. Every one of them goes
+ * through one BPF_MAP_TYPE_PERF_EVENT_ARRAY, written by the CPU named in its header.
+ *
+ *   type               when                                                  emitted by
+ *   SS_MEASURE         the process on a CPU changes, and at every tick       sched_switch, tick
+ *   SS_TASK_META       birth, exec, leader's rename, state dump              sched_wakeup_new, ...
+ *   SS_RMID_ALLOC      a process got an RMID                                 sched_wakeup_new, sched_switch
+ *   SS_RMID_FREE       the last thread's final switch-out gave it back       sched_switch
+ *   SS_RMID_ALLOC_FAILED  a process was born and there was none for it       sched_wakeup_new
+ *   SS_RMID_EXISTING   state dump: this RMID is live now                     dump
+ *   SS_RDT_SAMPLE      one RDT counter of one RMID in one L3 domain          tick
+ *   SS_TICK            end of a tick on a CPU                                tick
+ *   SS_CPU_STATE       a CPU begins or ceases to be watched                  CPU hotplug, start
+ *
+ * Clock: every *_ns that is a point in time is CLOCK_MONOTONIC, as read by ktime_get_mono_fast_ns()
+ * in the kernel and bpf_ktime_get_ns() in eBPF. Intervals are half-open, [start, end).
+ *
+ * Rules of change: a new field goes at the end of its message, a type number is never used twice,
+ * anything else is a new SS_ABI_VERSION. `zero` fields are zero. "Process" is a thread group; tgid is
+ * what users call pid, as seen in the initial pid namespace.
+ */
+#ifndef SLOTSCOPE_EVENTS_H
+#define SLOTSCOPE_EVENTS_H
+
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+#define SS_ABI_VERSION 1
+
+#define SS_TICK_PERIOD_NS 1000000ull /* the tick, and the length of a slot */
+#define SS_COMM_LEN 16 /* as TASK_COMM_LEN; the last byte is always 0 */
+
+enum ss_type {
+	SS_MEASURE = 1,
+	SS_TASK_META = 2,
+	SS_RMID_ALLOC = 3,
+	SS_RMID_FREE = 4,
+	SS_RMID_ALLOC_FAILED = 5,
+	SS_RMID_EXISTING = 6,
+	SS_RDT_SAMPLE = 7,
+	SS_TICK = 8,
+	SS_CPU_STATE = 9,
+	/* 32 to 63 are kept for CUDA events */
+};
+
+struct ss_hdr {
+	__u64 ts_ns; /* when it happened; on one CPU measures never go back */
+	__u16 type; /* enum ss_type */
+	__u16 size; /* of the whole message, this header included */
+	__u32 cpu; /* that wrote it */
+};
+
+/* What a measure's time was spent on (ss_measure.flags), and why the message was emitted. */
+#define SS_MEASURE_IDLE (1u << 0) /* the idle task; tgid is 0 */
+#define SS_MEASURE_KTHREAD (1u << 1) /* a kernel thread */
+#define SS_MEASURE_TICK (1u << 2) /* emitted by the tick: the process runs on */
+#define SS_MEASURE_UNTRACKED (1u << 3) /* process table was full: start_time_ns is 0 */
+#define SS_MEASURE_NO_WAIT (1u << 4) /* this kernel keeps no sched_info: wait_ns is not measured */
+
+enum ss_counter_id {
+	SS_CYCLES = 0,
+	SS_INSTRUCTIONS = 1,
+	SS_LLC_MISSES = 2,
+	SS_NR_COUNTERS = 3,
+};
+
+/*
+ * One perf counter of one CPU over [start_ns, ts_ns). Raw: nothing is scaled. running_ns == 0 means
+ * that it was not measured, whatever delta says. The module sends zeros; the relay fills them.
+ */
+struct ss_counter {
+	__u64 delta;
+	__u64 enabled_ns;
+	__u64 running_ns;
+};
+
+/*
+ * What one process did on one CPU. start_ns is the ts_ns of the previous measure of that CPU: any gap
+ * between the two is lost time. seq goes up by one with each measure of the CPU and wraps.
+ * rmid and generation are those the CPU has run under since start_ns.
+ */
+struct ss_measure {
+	struct ss_hdr hdr;
+	__u64 start_ns;
+	__u64 start_time_ns; /* of the process: its leader's start; (tgid, start_time_ns) names a process */
+	__u64 wait_ns; /* run-queue waiting of its threads that ended in [start_ns, ts_ns), by sched_info */
+	__s32 tgid;
+	__s32 next_tgid; /* who runs next; own tgid for a tick */
+	__u32 seq;
+	__u32 rmid; /* 0: idle, kernel thread, or none was free */
+	__u32 generation; /* of that rmid */
+	__u32 flags; /* SS_MEASURE_* */
+	__u32 switches; /* times one of its threads was switched out, ts_ns included */
+	__u32 preemptions; /* of these, involuntary ones (as the kernel's nivcsw) */
+	struct ss_counter counters[SS_NR_COUNTERS];
+};
+
+#define SS_TASK_KTHREAD (1u << 0)
+#define SS_TASK_BIRTH (1u << 1) /* cause: born just now; comm is still the parent's */
+#define SS_TASK_EXEC (1u << 2) /* cause: exec */
+#define SS_TASK_RENAME (1u << 3) /* cause: the leader's comm changed */
+#define SS_TASK_EXISTING (1u << 4) /* cause: state dump */
+/*
+ * Cause: the last thread of a process that had no RMID is gone. comm is empty. With an RMID it is
+ * SS_RMID_FREE that says so.
+ */
+#define SS_TASK_EXIT (1u << 5)
+
+struct ss_task_meta {
+	struct ss_hdr hdr;
+	__u64 start_time_ns;
+	__u64 cgroup_id; /* cgroup v2 id, 0 if not known */
+	__s32 tgid;
+	__s32 ppid; /* tgid of the parent at birth, 0 if not known */
+	__u32 rmid; /* 0: none */
+	__u32 generation;
+	__u32 flags; /* SS_TASK_* */
+	__u32 zero;
+	char comm[SS_COMM_LEN];
+};
+
+/*
+ * SS_RMID_ALLOC, _FREE, _ALLOC_FAILED, _EXISTING. ts_ns and seq are taken under the allocator's lock:
+ * sorted by seq, ts_ns does not go back. For _EXISTING ts_ns is when the entry was copied.
+ */
+struct ss_rmid_event {
+	struct ss_hdr hdr;
+	__u64 start_time_ns;
+	__u64 seq; /* transitions of the allocator so far, this one included */
+	__s32 tgid;
+	__u32 rmid; /* 0 for _ALLOC_FAILED */
+	__u32 generation; /* of rmid: +1 at each allocation, the first is 1 */
+	__s32 reason; /* _ALLOC_FAILED: enum ss_rmid_error; else 0 */
+};
+
+enum ss_rdt_event {
+	SS_RDT_LLC_OCCUPANCY = 1, /* value is a gauge in bytes */
+	SS_RDT_MBM_TOTAL = 2, /* value is bytes since since_ns */
+	SS_RDT_MBM_LOCAL = 3,
+};
+
+enum ss_rdt_status {
+	SS_RDT_OK = 0,
+	SS_RDT_BASELINE = 1,
+	SS_RDT_TAINTED = 2,
+	SS_RDT_PARTIAL = 3,
+	SS_RDT_SKIPPED = 4,
+	SS_RDT_ERROR = 5,
+	SS_RDT_UNAVAILABLE = 6,
+	SS_RDT_UNASSIGNED = 7,
+	SS_RDT_UNSUPPORTED = 8,
+	SS_RDT_NR_STATUS = 9,
+};
+
+struct ss_rdt_sample {
+	struct ss_hdr hdr;
+	__u64 since_ns; /* the previous read of this counter */
+	__u64 value;
+	__u32 rmid;
+	__u32 generation;
+	__u32 domain; /* L3 cache id */
+	__u16 event; /* enum ss_rdt_event */
+	__u16 status; /* enum ss_rdt_status; value counts only when SS_RDT_OK */
+};
+
+struct ss_tick {
+	struct ss_hdr hdr;
+	__u64 due_ns; /* the border this tick was meant for */
+	__u32 missed; /* borders since the previous tick that had none */
+	__u32 zero;
+};
+
+struct ss_cpu_state {
+	struct ss_hdr hdr;
+	__u32 online; /* 1: measures of this CPU start at ts_ns; 0: they end there */
+	__u32 zero;
+};
+
+/* Largest message, for buffers. */
+union ss_any_message {
+	struct ss_hdr hdr;
+	struct ss_measure measure;
+	struct ss_task_meta task_meta;
+	struct ss_rmid_event rmid_event;
+	struct ss_rdt_sample rdt_sample;
+	struct ss_tick tick;
+	struct ss_cpu_state cpu_state;
+};
+
+#ifdef __cplusplus
+#define SS_STATIC_ASSERT static_assert
+#else
+#define SS_STATIC_ASSERT _Static_assert
+#endif
+SS_STATIC_ASSERT(sizeof(struct ss_hdr) == 16, "ss_hdr");
+SS_STATIC_ASSERT(sizeof(struct ss_counter) == 24, "ss_counter");
+SS_STATIC_ASSERT(sizeof(struct ss_measure) == 144, "ss_measure");
+SS_STATIC_ASSERT(sizeof(struct ss_task_meta) == 72, "ss_task_meta");
+SS_STATIC_ASSERT(sizeof(struct ss_rmid_event) == 48, "ss_rmid_event");
+SS_STATIC_ASSERT(sizeof(struct ss_rdt_sample) == 48, "ss_rdt_sample");
+SS_STATIC_ASSERT(sizeof(struct ss_tick) == 32, "ss_tick");
+SS_STATIC_ASSERT(sizeof(struct ss_cpu_state) == 24, "ss_cpu_state");
+
+#endif /* SLOTSCOPE_EVENTS_H */

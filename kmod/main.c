@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * slotscope: an RMID for every process, and tracepoints that say who ran when. The order of life.
+ */
+#include <linux/init.h>
+#include <linux/module.h>
+#include <linux/pid.h>
+
+#include "slotscope.h"
+
+static unsigned int rmids = SS_RMID_CAPACITY;
+module_param(rmids, uint, 0444);
+MODULE_PARM_DESC(rmids, "RMIDs of the emulated backend, RMID 0 included: 2 to 512 (default 512)");
+
+static unsigned int max_processes = 32768;
+module_param(max_processes, uint, 0444);
+MODULE_PARM_DESC(max_processes, "processes to make room for: 64 to 4194304 (default 32768)");
+
+static char *cpus;
+module_param(cpus, charp, 0444);
+MODULE_PARM_DESC(cpus, "CPUs to watch, such as 0-3,8 (default: all but isolated and nohz_full ones)");
+
+static int __init ss_check_parameters(void)
+{
+	if (rmids < 2 || rmids > SS_RMID_CAPACITY) {
+		pr_err("parameter rmids=%u is not between 2 and %u\n", rmids, SS_RMID_CAPACITY);
+		return -EINVAL;
+	}
+	if (max_processes < 64 || max_processes > PID_MAX_LIMIT) {
+		pr_err("parameter max_processes=%u is not between 64 and %u\n", max_processes,
+		       (unsigned int)PID_MAX_LIMIT);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int __init ss_init(void)
+{
+	int err;
+
+	err = ss_check_parameters();
+	if (err)
+		return err;
+	ss_rmid_init(rmids);
+	err = ss_process_init(max_processes);
+	if (err)
+		return err;
+	err = ss_probes_register();
+	if (err)
+		goto err_process;
+	err = ss_population_walk();
+	if (err)
+		goto err_probes;
+	err = ss_tick_init(cpus);
+	if (err)
+		goto err_probes;
+	err = ss_procfs_init();
+	if (err)
+		goto err_tick;
+	pr_info("emulated backend, %u RMIDs, ABI %d\n", rmids, SS_ABI_VERSION);
+	return 0;
+
+err_tick:
+	ss_tick_exit();
+err_probes:
+	ss_probes_unregister();
+err_process:
+	ss_process_exit();
+	return err;
+}
+
+static void __exit ss_exit(void)
+{
+	ss_procfs_exit();
+	ss_tick_exit();
+	ss_probes_unregister();
+	ss_process_exit();
+}
+
+module_init(ss_init);
+module_exit(ss_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("An RMID for every process, and who ran in every millisecond");
+MODULE_VERSION(SS_VERSION);

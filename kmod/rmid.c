@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * RMIDs and their owners.
+ *
+ * Owns the allocator (<slotscope/rmid_fifo.h>) and, beside it, who has each RMID. Called from probes
+ * under the run-queue lock and from procfs: the lock is raw and is taken with interrupts off; under
+ * it there is a bounded amount of work and no tracepoint.
+ */
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/ktime.h>
+
+#include "slotscope.h"
+
+struct ss_rmid_owner {
+	u64 start_time_ns;
+	u64 since_ns;
+	s32 tgid;
+	char comm[SS_COMM_LEN];
+};
+
+static DEFINE_RAW_SPINLOCK(ss_rmid_lock);
+/* All below: written under ss_rmid_lock. ss_fifo is peeked at without it in ss_rmid_try_alloc(). */
+static struct ss_rmid_fifo ss_fifo;
+static struct ss_rmid_owner ss_owner[SS_RMID_CAPACITY];
+static struct ss_rmid_stats ss_stats;
+
+void ss_rmid_init(u32 nr_rmids)
+{
+	ss_rmid_fifo_init(&ss_fifo, nr_rmids, SS_RMID_LIMBO_NS);
+}
+
+u32 ss_rmid_count(void)
+{
+	return ss_fifo.nr_rmids;
+}
+
+static void ss_rmid_fill_event(struct ss_rmid_event *event, u32 rmid, u64 now_ns)
+{
+	lockdep_assert_held(&ss_rmid_lock);
+	memset(event, 0, sizeof(*event));
+	event->hdr.ts_ns = now_ns;
+	event->hdr.size = sizeof(*event);
+	event->seq = ss_fifo.seq;
+	event->rmid = rmid;
+	event->generation = ss_fifo.generation[rmid];
+	event->tgid = ss_owner[rmid].tgid;
+	event->start_time_ns = ss_owner[rmid].start_time_ns;
+}
+
+static int ss_rmid_alloc_locked(s32 tgid, u64 start_time_ns, const char *comm,
+				struct ss_rmid_event *event)
+{
+	u64 now_ns = ktime_get_mono_fast_ns();
+	struct ss_rmid_owner *owner;
+	int rmid;
+
+	lockdep_assert_held(&ss_rmid_lock);
+	rmid = ss_rmid_fifo_alloc(&ss_fifo, &now_ns);
+	if (rmid < 0) {
+		ss_rmid_fill_event(event, 0, now_ns);
+		event->hdr.type = SS_RMID_ALLOC_FAILED;
+		event->tgid = tgid;
+		event->start_time_ns = start_time_ns;
+		event->reason = rmid;
+		return rmid;
+	}
+	owner = &ss_owner[rmid];
+	owner->tgid = tgid;
+	owner->start_time_ns = start_time_ns;
+	owner->since_ns = now_ns;
+	strscpy(owner->comm, comm, sizeof(owner->comm));
+	ss_stats.nr_alloc++;
+	ss_rmid_fill_event(event, rmid, now_ns);
+	event->hdr.type = SS_RMID_ALLOC;
+	return rmid;
+}
+
+int ss_rmid_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_rmid_event *event)
+{
+	unsigned long flags;
+	int rmid;
+
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	rmid = ss_rmid_alloc_locked(tgid, start_time_ns, comm, event);
+	if (rmid == SS_RMID_NONE_FREE)
+		ss_stats.nr_failed_none++;
+	else if (rmid == SS_RMID_IN_LIMBO)
+		ss_stats.nr_failed_limbo++;
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+	return rmid;
+}
+
+int ss_rmid_try_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_rmid_event *event)
+{
+	unsigned long flags;
+	int rmid;
+
+	/* Unlocked on purpose: while there is none, a switch must not touch the lock's cache line. */
+	if (!ss_rmid_fifo_may_alloc(&ss_fifo, ktime_get_mono_fast_ns()))
+		return 0;
+	if (!raw_spin_trylock_irqsave(&ss_rmid_lock, flags))
+		return 0;
+	rmid = ss_rmid_alloc_locked(tgid, start_time_ns, comm, event);
+	if (rmid > 0)
+		ss_stats.nr_retried++;
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+	return rmid > 0 ? rmid : 0;
+}
+
+void ss_rmid_free(u32 rmid, struct ss_rmid_event *event)
+{
+	unsigned long flags;
+	u64 now_ns;
+
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	now_ns = ktime_get_mono_fast_ns();
+	if (ss_rmid_fifo_free(&ss_fifo, rmid, &now_ns)) {
+		ss_stats.nr_bad_free++;
+		memset(event, 0, sizeof(*event));
+	} else {
+		ss_stats.nr_free++;
+		ss_rmid_fill_event(event, rmid, now_ns);
+		event->hdr.type = SS_RMID_FREE;
+		ss_owner[rmid].since_ns = now_ns;
+	}
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+}
+
+void ss_rmid_rename(u32 rmid, u32 generation, const char *comm)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	if (rmid < SS_RMID_CAPACITY && ss_fifo.live[rmid] && ss_fifo.generation[rmid] == generation)
+		strscpy(ss_owner[rmid].comm, comm, sizeof(ss_owner[rmid].comm));
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+}
+
+static void ss_rmid_copy_locked(u32 rmid, u64 now_ns, struct ss_rmid_line *line)
+{
+	const struct ss_rmid_owner *owner = &ss_owner[rmid];
+
+	lockdep_assert_held(&ss_rmid_lock);
+	line->rmid = rmid;
+	line->generation = ss_fifo.generation[rmid];
+	line->tgid = owner->tgid;
+	line->start_time_ns = owner->start_time_ns;
+	line->since_ns = owner->since_ns;
+	memcpy(line->comm, owner->comm, sizeof(line->comm));
+	if (ss_fifo.live[rmid])
+		line->state = SS_RMID_LIVE_STATE;
+	else if (line->generation && now_ns - owner->since_ns < ss_fifo.limbo_ns)
+		line->state = SS_RMID_LIMBO_STATE;
+	else
+		line->state = SS_RMID_FREE_STATE;
+}
+
+bool ss_rmid_copy(u32 rmid, struct ss_rmid_line *line, struct ss_rmid_event *event)
+{
+	unsigned long flags;
+	u64 now_ns;
+
+	if (rmid == 0 || rmid >= ss_fifo.nr_rmids)
+		return false;
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	now_ns = ktime_get_mono_fast_ns();
+	ss_rmid_fifo_clamp(&ss_fifo, &now_ns);
+	ss_rmid_copy_locked(rmid, now_ns, line);
+	ss_rmid_fill_event(event, rmid, now_ns);
+	event->hdr.type = SS_RMID_EXISTING;
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+	return true;
+}
+
+/*
+ * One moment for all lines. 512 entries are some ten microseconds with interrupts off, once per open
+ * of a file that only root can open.
+ */
+void ss_rmid_snapshot(struct ss_rmid_line lines[SS_RMID_CAPACITY])
+{
+	unsigned long flags;
+	u64 now_ns;
+	u32 rmid;
+
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	now_ns = ktime_get_mono_fast_ns();
+	for (rmid = 1; rmid < ss_fifo.nr_rmids; rmid++)
+		ss_rmid_copy_locked(rmid, now_ns, &lines[rmid]);
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+}
+
+void ss_rmid_get_stats(struct ss_rmid_stats *stats)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	*stats = ss_stats;
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files of the module share. Dependencies go one way:
+ * rmid <- process <- cpu <- probes, population, tick <- procfs <- main.
+ */
+#ifndef SLOTSCOPE_KMOD_H
+#define SLOTSCOPE_KMOD_H
+
+#ifdef pr_fmt
+#undef pr_fmt
+#endif
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/types.h>
+
+#include <slotscope/events.h>
+#include <slotscope/rmid_fifo.h>
+
+#define SS_VERSION "0.1.0"
+
+/* rmid.c: which RMID belongs to whom. Any context, interrupts off or on. */
+
+enum ss_rmid_state { SS_RMID_FREE_STATE, SS_RMID_LIMBO_STATE, SS_RMID_LIVE_STATE };
+
+/* One line of /proc/slotscope/rmids. */
+struct ss_rmid_line {
+	u32 rmid;
+	u32 generation;
+	enum ss_rmid_state state;
+	s32 tgid; /* of the owner, or of the last one */
+	u64 start_time_ns;
+	u64 since_ns; /* live: since when; limbo or free: freed when; 0: never used */
+	char comm[SS_COMM_LEN];
+};
+
+struct ss_rmid_stats {
+	u64 nr_alloc;
+	u64 nr_free;
+	u64 nr_failed_none; /* births that got none: all were live */
+	u64 nr_failed_limbo; /* births that got none: all free ones were in limbo */
+	u64 nr_retried; /* allocations that came late, at a switch-in */
+	u64 nr_bad_free; /* a bug of ours if not 0 */
+};
+
+void ss_rmid_init(u32 nr_rmids);
+/* Fills *event for emission after any lock is dropped. Returns the RMID (> 0) or enum ss_rmid_error. */
+int ss_rmid_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_rmid_event *event);
+/* The same, but gives up (0) instead of waiting for the lock, or when there is surely none. */
+int ss_rmid_try_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_rmid_event *event);
+void ss_rmid_free(u32 rmid, struct ss_rmid_event *event);
+void ss_rmid_rename(u32 rmid, u32 generation, const char *comm);
+/* Copies RMID `rmid` under the lock. Returns false if rmid is out of range. */
+bool ss_rmid_copy(u32 rmid, struct ss_rmid_line *line, struct ss_rmid_event *event);
+void ss_rmid_snapshot(struct ss_rmid_line lines[SS_RMID_CAPACITY]);
+u32 ss_rmid_count(void);
+void ss_rmid_get_stats(struct ss_rmid_stats *stats);
+
+/* process.c: every process from birth to the last thread's final switch-out. */
+
+/* Copied out, never pointed into: an entry may go away as soon as the lock is dropped. */
+struct ss_process_id {
+	u64 start_time_ns;
+	s32 tgid;
+	s32 ppid;
+	u32 rmid;
+	u32 generation;
+	u32 flags; /* SS_TASK_KTHREAD */
+};
+
+int ss_process_init(u32 capacity);
+void ss_process_exit(void);
+/* sched_wakeup_new: a new thread of a known process, or a new process. Emits. Interrupts off. */
+void ss_process_thread_born(struct task_struct *p);
+/* sched_switch, prev is TASK_DEAD: frees the RMID with the last thread. Emits. Interrupts off. */
+void ss_process_thread_dead(struct task_struct *prev);
+/* A thread that was there before us. Under stop_machine, emits nothing. */
+void ss_process_thread_existing(struct task_struct *p);
+/* The leader's comm, or the whole image, changed. Emits. */
+void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause);
+/*
+ * Who is `p`? At a process switch-in; retries the allocation for a process that has no RMID. Emits.
+ * Returns false if the process is not in the table, with the best guess in *id.
+ */
+bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id);
+/* State dump of all processes. Process context, may sleep. */
+void ss_process_dump(void);
+void ss_process_show(struct seq_file *m);
+
+/* cpu.c: what each CPU has done since its last measure. Interrupts off, on that CPU. */
+
+void ss_cpu_watch(void);
+void ss_cpu_unwatch(void);
+void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *next,
+		   unsigned int prev_state);
+void ss_cpu_tick(u64 due_ns);
+
+/* probes.c: the scheduler's tracepoints. They do nothing before ss_probes_armed. */
+
+extern bool ss_probes_armed;
+int ss_probes_register(void);
+void ss_probes_unregister(void);
+
+/* population.c: the processes that were there before the module. Arms the probes. */
+
+int ss_population_walk(void);
+void ss_population_show(struct seq_file *m);
+
+/* tick.c: the 1 ms tick on every watched CPU, and CPU hotplug. */
+
+int ss_tick_init(const char *cpus);
+void ss_tick_exit(void);
+void ss_tick_show(struct seq_file *m);
+
+/* procfs.c */
+
+int ss_procfs_init(void);
+void ss_procfs_exit(void);
+
+#endif /* SLOTSCOPE_KMOD_H */

@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# deps.sh run|test: installs the Debian packages that are missing, and nothing else. Says what and why.
+# Without root it prints the one command to run instead.
+set -euo pipefail
+
+declare -A why=(
+	[g++]="compiles the collector"
+	[make]="builds"
+	[clang]="compiles the BPF programs"
+	[llvm]="strips the BPF programs"
+	[bpftool]="reads the kernel's types, makes BPF skeletons"
+	[libbpf-dev]="loads BPF programs"
+	[libelf-dev]="used by libbpf"
+	[zlib1g-dev]="used by libbpf"
+	[libboost-dev]="lock-free queues"
+	[libboost-program-options-dev]="command line"
+	[libfmt-dev]="formats text and CSV"
+	[libgtest-dev]="unit and live tests"
+	[libgmock-dev]="unit tests"
+	[libbenchmark-dev]="benchmarks"
+	[clang-format]="make check"
+	[cppcheck]="make check"
+	[sparse]="make check"
+	[python3]="make check"
+	[qemu-system-x86]="boots the test guests"
+	[busybox-static]="user space of the test guests"
+	[cpio]="makes the guests' initramfs"
+	[kmod]="handles kernel modules"
+	[dkms]="tests the dkms package of the module"
+	[linux-headers-amd64]="a kernel for dkms to build for"
+	[dwarves]="type information of the module"
+	[xz-utils]="unpacks guest kernels' modules"
+	[zstd]="unpacks guest kernels' modules"
+)
+run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev)
+testing=(libgtest-dev libgmock-dev libbenchmark-dev clang-format cppcheck sparse python3 qemu-system-x86
+	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils zstd)
+
+case ${1:-} in
+run) wanted=("${run[@]}") ;;
+test) wanted=("${run[@]}" "${testing[@]}") ;;
+*)
+	echo "usage: deps.sh run|test" >&2
+	exit 2
+	;;
+esac
+
+if ! command -v dpkg-query >/dev/null; then
+	echo "deps: this is no Debian system; install the equivalents of: ${wanted[*]}" >&2
+	exit 0
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+	status=$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null || true)
+	[[ $status == ii* ]] || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+echo "deps: missing packages:"
+for package in "${missing[@]}"; do
+	printf '  %-30s %s\n' "$package" "${why[$package]}"
+done
+if [ "$(id -u)" != 0 ]; then
+	echo "deps: run this once, then try again:  sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+	exit 3
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+apt=(apt-get -q -o DPkg::Lock::Timeout=600)
+install() {
+	"${apt[@]}" install -y --no-install-recommends "${missing[@]}"
+}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# Lists that are missing or out of date are fetched once.
+if ! install >"$log" 2>&1; then
+	if ! { "${apt[@]}" update && install; } >"$log" 2>&1; then
+		tail -n 20 "$log" >&2
+		echo "deps: apt-get could not install them; its last words are above" >&2
+		exit 1
+	fi
+fi
+echo "deps: installed"

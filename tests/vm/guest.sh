@@ -1,0 +1,518 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# guest.sh [options] KERNEL -- COMMAND [ARG...]
+#
+# Runs COMMAND under another kernel, in a QEMU guest without KVM, and exits with its status.
+# README.md beside this file is the manual; "guest.sh --help" prints the options.
+#
+# How it fits together:
+#   initramfs = base (busybox, virtio modules, the init below; cached per kernel)
+#             + overlay (this run's files and command), both plain cpio, one after the other.
+#   ttyS0     = the kernel log and nothing else               -> $work/serial, or --log
+#   port out  = stdout and stderr of COMMAND, live            -> $work/output
+#   port result = one tar: kmsg, taint, files for --out, and last the status -> $work/result
+# A status that arrived therefore proves that everything before it arrived. The ports are virtio
+# serial with ioeventfd=off: QEMU has written the bytes to the file on the host before the guest's
+# write is over, so nothing is in flight when the guest ends QEMU.
+
+set -euo pipefail
+
+readonly EXIT_USAGE=2 EXIT_MISSING=69 EXIT_PANIC=70 EXIT_SPLAT=71 EXIT_TIMEOUT=124
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+kernels_sh=$here/../../scripts/kernels.sh
+cache_home=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}
+cache=${SLOTSCOPE_CACHE:-$cache_home/slotscope}/guests
+qemu=${QEMU:-qemu-system-x86_64}
+
+# What the kernel prints when it found a fault in itself, at the start of a message (prefix) or
+# anywhere where the word is not used for anything else. "WARNING:" counts only at the start:
+# Debian kernels boot with lines such as "Spectre V2 : WARNING: Unprivileged eBPF is enabled".
+readonly prefix='^(\[[ 0-9.]+\](\[[ TC0-9]+\])? )?'
+readonly splat="$prefix(WARNING: |Oops|general protection|rcu: INFO: rcu.*stall|INFO: rcu.*stall)"\
+'|(^|[^[:alnum:]_])BUG: |kernel BUG at |BUG [[:alnum:]_-]+ \(|\[ cut here \]|KASAN: |UBSAN: '\
+'|INFO: task .* blocked for more than|INFO: trying to register non-static key|hard LOCKUP'\
+'|possible (circular|recursive) locking|possible irq lock inversion|suspicious RCU usage'\
+'|unreferenced object|new suspected memory leaks|Kernel panic - not syncing'
+readonly taint_mask=$((1 << 7 | 1 << 9 | 1 << 14))	# died, warned, soft lockup
+
+fail() { local status=$1; shift; echo "guest.sh: $*" >&2; exit "$status"; }
+note() { [ -n "$quiet" ] || echo "guest.sh: $*" >&2; }
+
+usage() {
+	cat <<-'END'
+	usage: guest.sh [options] KERNEL -- COMMAND [ARG...]
+	KERNEL: 6.1, 6.12, 6.1-rt, 6.12-rt, a full release (see scripts/kernels.sh), or a path of a bzImage
+	  --smp N                CPUs (2)
+	  --mem M                memory (1G)
+	  --timeout S            seconds from the start of QEMU; then exit 124 (180)
+	  --in HOST[:GUEST]      copy a file or directory in; default /slotscope/NAME; repeatable
+	  --out GUEST:HOST       copy a file or directory out, also when COMMAND failed; repeatable
+	  --append "ARGS"        more kernel arguments
+	  --qemu "ARGS"          more QEMU arguments, split at blanks
+	  --log FILE             the serial log (default: a temporary file, kept when the run fails)
+	  --modules DIR          lib/modules/RELEASE of a KERNEL given as a path
+	  --quiet                no remarks, only COMMAND's output and the reason of a failure
+	  --shell                a shell on this terminal instead of COMMAND; nothing is copied out
+	exit: COMMAND's status; 2 usage, 69 something is missing here, 70 the guest died,
+	      71 the kernel log has a splat, 124 timeout
+	END
+}
+
+bad_usage() { echo "guest.sh: $* (guest.sh --help lists the options)" >&2; exit $EXIT_USAGE; }
+
+# --- options ---------------------------------------------------------------------------------
+
+smp=2 mem=1G timeout=180 append='' log='' modules='' quiet='' shell=''
+ins=() outs=() qemu_extra=() kernel='' command=()
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--smp | --mem | --timeout | --in | --out | --append | --qemu | --log | --modules)
+		[ $# -ge 2 ] || bad_usage "$1 needs a value" ;;
+	esac
+	case $1 in
+	--smp) smp=$2; shift 2 ;;
+	--mem) mem=$2; shift 2 ;;
+	--timeout) timeout=$2; shift 2 ;;
+	--in) ins+=("$2"); shift 2 ;;
+	--out) outs+=("$2"); shift 2 ;;
+	--append) append+=" $2"; shift 2 ;;
+	--qemu) read -r -d '' -a words <<<"$2" || true; qemu_extra+=("${words[@]}"); shift 2 ;;
+	--log) log=$2; shift 2 ;;
+	--modules) modules=$2; shift 2 ;;
+	--quiet) quiet=1; shift ;;
+	--shell) shell=1; shift ;;
+	-h | --help) usage; exit 0 ;;
+	--) shift; command=("$@"); break ;;
+	-*) bad_usage "unknown option $1" ;;
+	*) [ -z "$kernel" ] || bad_usage "two kernels, '$kernel' and '$1'; COMMAND goes after --"
+	   kernel=$1; shift ;;
+	esac
+done
+[ -n "$kernel" ] || bad_usage "no KERNEL"
+[ ${#command[@]} -gt 0 ] || [ -n "$shell" ] || bad_usage "no COMMAND after --"
+[[ $smp =~ ^[1-9][0-9]*$ ]] || bad_usage "--smp $smp is not a number"
+[[ $timeout =~ ^[1-9][0-9]*$ ]] || bad_usage "--timeout $timeout is not a number of seconds"
+
+# --- what must be here -----------------------------------------------------------------------
+
+require() {
+	local missing=() busybox_info
+	command -v "$qemu" >/dev/null || missing+=(qemu-system-x86)
+	command -v cpio >/dev/null || missing+=(cpio)
+	busybox=$(command -v busybox) || busybox=
+	busybox_info=$([ -z "$busybox" ] || LC_ALL=C ldd "$busybox" 2>&1) || true
+	[[ $busybox_info == *"not a dynamic executable"* ]] || missing+=(busybox-static)
+	[ ${#missing[@]} = 0 ] ||
+		fail $EXIT_MISSING "guests need the packages ${missing[*]}; run: apt-get install ${missing[*]}"
+}
+require
+
+if [[ $kernel == */* ]]; then
+	image=$kernel
+	[ -f "$image" ] || bad_usage "there is no kernel image $image"
+else
+	image=$("$kernels_sh" image "$kernel") ||
+		fail $EXIT_MISSING "there is no kernel '$kernel' to boot (reason above)"
+	modules=$("$kernels_sh" modules "$kernel")
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/guest.XXXXXX")
+qemu_pid=
+# end_qemu: QEMU leaves on SIGTERM; SIGKILL is for one that does not within 2 s. Bash's remarks on
+# killed jobs are no use to anybody.
+end_qemu() {
+	[ -n "$qemu_pid" ] || return 0
+	{
+		kill -TERM "$qemu_pid" || true
+		for _ in {1..20}; do
+			kill -0 "$qemu_pid" || break
+			sleep 0.1
+		done
+		kill -KILL "$qemu_pid" || true
+		wait "$qemu_pid" || true
+	} 2>/dev/null
+	qemu_pid=
+}
+# shellcheck disable=SC2317 # called by the trap
+cleanup() {
+	end_qemu
+	rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+trap 'exit 129' HUP
+
+# --- the base initramfs ----------------------------------------------------------------------
+
+# /init of the guest. /.guest holds this run's part: command, and out (the paths to copy out).
+write_init() {
+	cat <<'INIT'
+#!/bin/busybox sh
+export PATH=/sbin:/bin:/usr/sbin:/usr/bin:/slotscope HOME=/root TERM=dumb SLOTSCOPE_GUEST=1
+
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mkdir -p /dev/pts /dev/shm
+ln -sfn /proc/self/fd /dev/fd
+for i in 0:stdin 1:stdout 2:stderr; do ln -sfn "/proc/self/fd/${i%%:*}" "/dev/${i#*:}"; done
+mount -t devpts devpts /dev/pts 2>/dev/null
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /run
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
+mount -t bpf bpf /sys/fs/bpf 2>/dev/null
+hostname slotscope-guest
+ip link set lo up
+for i in /.guest/modules/*.ko; do
+	[ ! -e "$i" ] || insmod "$i"
+done
+
+leave() {	# isa-debug-exit; the other two are for kernels without /dev/port
+	printf '\0' | dd of=/dev/port bs=1 seek=244 2>/dev/null
+	poweroff -f
+	reboot -f
+}
+
+# port NAME prints the device of a virtio serial port; ports appear a moment after the driver.
+port() {
+	local try dir name
+	for try in $(seq 200); do
+		for dir in /sys/class/virtio-ports/*; do
+			read -r name 2>/dev/null <"$dir/name" || continue
+			[ "$name" != "$1" ] || [ ! -c "/dev/${dir##*/}" ] || { echo "/dev/${dir##*/}"; return; }
+		done
+		usleep 50000
+	done
+	echo "slotscope-guest: no virtio serial port $1; the kernel lacks virtio_pci or virtio_console" >/dev/kmsg
+	return 1
+}
+
+# The processes that COMMAND left behind: not init, not the copier of the output, not the
+# kernel's own (which have no command line).
+leftovers() {
+	local dir pid line
+	for dir in /proc/[0-9]*; do
+		pid=${dir#/proc/} line=
+		case $pid in 1 | "$copier") continue ;; esac
+		IFS= read -r line 2>/dev/null <"$dir/cmdline"
+		[ -z "$line" ] || echo "$pid"
+	done
+}
+
+end_leftovers() {
+	local try left
+	left=$(leftovers)
+	[ -n "$left" ] || return
+	kill -TERM $left 2>/dev/null
+	for try in 1 2 3 4 5 6 7 8 9 10; do
+		usleep 100000
+		left=$(leftovers)
+		[ -n "$left" ] || return
+	done
+	kill -KILL $left 2>/dev/null
+	usleep 100000
+}
+
+# The whole kernel log, whatever COMMAND did with "dmesg -c": up to a line that is written now.
+kernel_log() {
+	echo "slotscope-guest: end of command" >/dev/kmsg
+	timeout 20 awk '{ print } /slotscope-guest: end of command/ { exit }' /dev/kmsg
+}
+
+cd /slotscope
+dmesg -n 8
+
+if grep -qw slotscope.shell /proc/cmdline; then
+	dmesg -n 4
+	echo "slotscope guest $(uname -r). The command of this run: sh /.guest/command. Leave with: exit"
+	TERM=linux setsid cttyhack sh
+	leave
+fi
+
+output=$(port slotscope.output) || leave
+result=$(port slotscope.result) || leave
+mkfifo /run/output
+cat </run/output >"$output" &
+copier=$!
+sh /.guest/command </dev/null >/run/output 2>&1
+status=$?
+end_leftovers
+wait "$copier"
+
+cd /
+mkdir -p /run/result/out
+kernel_log >/run/result/kmsg
+cat /proc/sys/kernel/tainted >/run/result/taint
+number=0
+while IFS= read -r path; do
+	case $path in
+	/proc/* | /sys/*) cat "$path" >"/run/result/out/$number" || rm -f "/run/result/out/$number" ;;
+	*) if [ -f "$path" ] || [ -d "$path" ]; then ln -s "$path" "/run/result/out/$number"; fi ;;
+	esac
+	number=$((number + 1))
+done </.guest/out
+echo "$status" >/run/result/status
+cd /run/result
+tar -chf - kmsg taint out status | cat >"$result"
+leave
+INIT
+}
+
+# archive DIR prints DIR as a cpio, owned by root.
+archive() { (cd "$1" && find . -mindepth 1 | LC_ALL=C sort | cpio -o -H newc -R 0:0 --quiet); }
+
+# The modules that make /dev/vport* appear, in the order of their dependencies. What the kernel
+# has built in (6.12) is not found, and not needed.
+readonly guest_modules=(virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci
+	virtio_console)
+
+# copy_modules DIR: unpacked, since busybox's insmod reads no .ko.xz.
+copy_modules() {
+	local name file number=10 found
+	[ -n "$modules" ] || return 0
+	found=$(find "$modules/kernel/drivers/virtio" "$modules/kernel/drivers/char" -name 'virtio*.ko*')
+	for name in "${guest_modules[@]}"; do
+		file=$(grep "/$name\.ko" <<<"$found" | head -n 1) || continue
+		case $file in
+		*.xz) xz -dc "$file" ;;
+		*.zst) zstd -dcq "$file" ;;
+		*.gz) gzip -dc "$file" ;;
+		*) cat "$file" ;;
+		esac >"$1/$number-$name.ko"
+		number=$((number + 1))
+	done
+}
+
+# Sets $base, the path of the cached archive. Its name contains a digest of all that is in it
+# but the modules, and those belong to the release.
+make_base() {
+	local root=$work/base release applet digest
+	if [ -n "$modules" ]; then release=$(basename "$modules"); else release=none; fi
+	write_init >"$work/init"
+	digest=$({ cat "$work/init" "$busybox"; echo "$modules ${guest_modules[*]}"; } | sha256sum | cut -c 1-16)
+	base=$cache/base-$release-$digest.cpio
+	if [ -s "$base" ]; then
+		touch -c "$base"
+		return
+	fi
+
+	mkdir -p "$root"/{.guest/modules,bin,dev,proc,root,run,slotscope,sys,tmp,etc}
+	while read -r applet; do
+		mkdir -p "$root/${applet%/*}"
+		ln -sf /bin/busybox "$root/$applet"
+	done < <("$busybox" --list-full)
+	rm -f "$root/bin/busybox"
+	cp "$busybox" "$root/bin/busybox"
+	echo 'root:x:0:0:root:/root:/bin/sh' >"$root/etc/passwd"
+	echo 'root:x:0:' >"$root/etc/group"
+	echo '127.0.0.1 localhost slotscope-guest' >"$root/etc/hosts"
+	install -m 755 "$work/init" "$root/init"
+	copy_modules "$root/.guest/modules"
+	mkdir -p "$cache"
+	archive "$root" >"$cache/.new.$$"
+	mv "$cache/.new.$$" "$base"	# whoever is last wins, with the same content
+	find "$cache" -type f -mtime +7 -delete	# those of older versions of this script
+}
+
+# --- the overlay -----------------------------------------------------------------------------
+
+is_elf() {
+	local magic=
+	LC_ALL=C IFS= read -r -N 4 magic 2>/dev/null <"$1" || true
+	[ "$magic" = $'\x7fELF' ]
+}
+
+# copy_libraries ROOT FILE...: the shared libraries that the FILEs load, at their own paths.
+copy_libraries() {
+	local root=$1 listing library
+	shift
+	listing=$(LC_ALL=C ldd "$@" 2>/dev/null) || true	# fails when one of them is static
+	library=$(sed -n 's/^\t\(.*\) => not found$/\1/p' <<<"$listing" | sort -u | tr '\n' ' ')
+	[ -z "$library" ] || fail $EXIT_USAGE "the libraries ${library}of an --in program are not on this machine"
+	listing=$(sed -n 's/^\t\(.* => \)\?\(\/.*\) (0x.*/\2/p' <<<"$listing")
+	[ -n "$listing" ] || return 0
+	# glibc loads this one by itself, in pthread_cancel and pthread_exit.
+	listing+=$'\n'$({ PATH=$PATH:/sbin ldconfig -p || true; } | sed -n 's/^\tlibgcc_s\.so\.1 (libc6,x86-64.*) => //p' | head -n 1)
+	while IFS= read -r library; do
+		[ -n "$library" ] || continue
+		[ ! -e "$root$library" ] || continue
+		mkdir -p "$root${library%/*}"
+		cp -L "$library" "$root$library"
+	done < <(sort -u <<<"$listing")
+}
+
+copy_in() {
+	local root=$1 arg host guest file elfs=()
+	for arg in "${ins[@]}"; do
+		host=$arg guest=
+		if [[ $arg =~ ^(.+):(/[^:]*)$ ]]; then
+			host=${BASH_REMATCH[1]} guest=${BASH_REMATCH[2]}
+		fi
+		[ -e "$host" ] || bad_usage "--in: there is no $host"
+		[ -n "$guest" ] || guest=/slotscope/
+		[[ $guest != */ ]] || guest+=$(basename "$(realpath -s "$host")")
+		mkdir -p "$root${guest%/*}"
+		if [ -d "$host" ]; then
+			mkdir -p "$root$guest"
+			cp -a --reflink=auto "$host/." "$root$guest"
+		else
+			cp -L --preserve=mode,timestamps --reflink=auto "$host" "$root$guest"
+		fi
+		while IFS= read -r -d '' file; do
+			case $file in *.ko | *.o | *.a) continue ;; esac
+			if is_elf "$file"; then elfs+=("$file"); fi
+		done < <(find -H "$host" -type f -print0)
+	done
+	[ ${#elfs[@]} = 0 ] || copy_libraries "$root" "${elfs[@]}"
+}
+
+quote() { printf "'%s' " "${1//\'/\'\\\'\'}"; }
+
+make_overlay() {
+	local root=$work/overlay arg path
+	mkdir -p "$root/.guest" "$root/slotscope"
+	copy_in "$root"
+	for arg in "${command[@]}"; do quote "$arg"; done >"$root/.guest/command"
+	for arg in "${outs[@]}"; do
+		[[ $arg == ?*:?* ]] || bad_usage "--out $arg is not GUESTPATH:HOSTPATH"
+		mkdir -p "$(dirname "${arg#*:}")"
+		path=${arg%%:*}
+		[[ $path == /* ]] || path=/slotscope/$path
+		printf '%s\n' "$path"
+	done >"$root/.guest/out"
+	archive "$root" >"$work/overlay.cpio"
+	rm -rf "$root"
+}
+
+make_base
+make_overlay
+cat "$base" "$work/overlay.cpio" >"$work/initrd"
+rm -f "$work/overlay.cpio"
+
+# --- the run ---------------------------------------------------------------------------------
+
+# no_timer_check: on a starved host the check of the emulated timer can fail, and that is a panic.
+cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check printk.devkmsg=on log_buf_len=4M"
+cmdline+="$append"
+
+# shellcheck disable=SC2054 # QEMU separates with commas, too
+arguments=(-accel tcg,thread=multi -cpu max -smp "$smp" -m "$mem" -nodefaults -no-user-config
+	-display none -no-reboot -kernel "$image" -initrd "$work/initrd"
+	-device "isa-debug-exit,iobase=0xf4,iosize=0x04")
+
+if [ -n "$shell" ]; then
+	"$qemu" "${arguments[@]}" -append "$cmdline slotscope.shell" -serial mon:stdio \
+		"${qemu_extra[@]}" || true	# leaving by isa-debug-exit is status 1
+	exit 0
+fi
+
+: >"$work/output"
+: >"$work/serial"
+: >"$work/result"
+arguments+=(-monitor none -append "$cmdline" -serial "file:$work/serial"
+	-device "virtio-serial-pci,ioeventfd=off"
+	-chardev "file,id=output,path=$work/output"
+	-device "virtserialport,chardev=output,name=slotscope.output"
+	-chardev "file,id=result,path=$work/result"
+	-device "virtserialport,chardev=result,name=slotscope.result"
+	"${qemu_extra[@]}")
+
+# The guest ends with this script even when the script is killed with SIGKILL.
+leash=()
+if command -v setpriv >/dev/null; then leash=(setpriv --pdeathsig KILL); fi
+
+start=$SECONDS expired=''
+"${leash[@]}" "$qemu" "${arguments[@]}" </dev/null >"$work/qemu" 2>&1 &
+qemu_pid=$!
+exec 3<"$work/output"
+while kill -0 "$qemu_pid" 2>/dev/null; do
+	cat <&3
+	if ((SECONDS - start > timeout)); then	# whole seconds: at least, not at most
+		expired=1
+		break
+	fi
+	sleep 0.1
+done
+end_qemu
+cat <&3
+
+# --- the result ------------------------------------------------------------------------------
+
+# keep_log prints where the serial log is; called when the run failed.
+keep_log() {
+	if [ -z "$log" ]; then
+		log=$(mktemp "${TMPDIR:-/tmp}/guest-log.XXXXXX")
+		cp "$work/serial" "$log"
+	fi
+	echo "guest.sh: the serial log is in $log" >&2
+}
+
+# kmsg_text prints the records of /dev/kmsg ("6,339,5140900,-;text") as dmesg would.
+kmsg_text() {
+	sed -n 's/\\x0a/\n/g; s/\\x09/\t/g; s/^[0-9]*,[0-9]*,\([0-9]*\),[^;]*;/\1 /p' "$1" |
+		awk '{ us = $1; sub(/^[0-9]+ /, ""); printf "[%5d.%06d] %s\n", us / 1000000, us % 1000000, $0 }'
+}
+
+# print_splat FILE prints the first splat in a kernel log, fails when there is none.
+print_splat() {
+	local line
+	line=$(grep -n -m 1 -E "$splat" "$1" | cut -d : -f 1) || return 1
+	[ -n "$line" ] || return 1
+	tail -n "+$line" "$1" | head -n 60 | sed '/---\[ end trace/q' >&2
+}
+
+tr -d '\r' <"$work/serial" >"$work/serial.text"
+mv "$work/serial.text" "$work/serial"
+[ -z "$log" ] || cp "$work/serial" "$log"
+
+if [ -n "$expired" ]; then
+	print_splat "$work/serial" || true
+	keep_log
+	fail $EXIT_TIMEOUT "the guest ($kernel) was not done after $timeout s and was ended; see --timeout"
+fi
+
+mkdir "$work/unpacked"
+tar -xf "$work/result" -C "$work/unpacked" --no-same-owner 2>"$work/tar" || true
+if [ ! -s "$work/unpacked/status" ]; then
+	{ tail -n 20 "$work/qemu"; tail -n 40 "$work/serial"; } >&2
+	keep_log
+	if grep -q 'Kernel panic' "$work/serial"; then
+		fail $EXIT_PANIC "the kernel of the guest ($kernel) panicked; the end of its log is above"
+	fi
+	fail $EXIT_PANIC "the guest ($kernel) ended without a status; what QEMU and the kernel said last is above"
+fi
+status=$(<"$work/unpacked/status")
+
+number=0
+for arg in "${outs[@]}"; do
+	if [ -e "$work/unpacked/out/$number" ]; then
+		rm -rf "${arg#*:}"
+		mv "$work/unpacked/out/$number" "${arg#*:}"
+	else
+		note "the guest has no file ${arg%%:*} to copy out"
+	fi
+	number=$((number + 1))
+done
+
+kmsg_text "$work/unpacked/kmsg" >"$work/kmsg"
+if print_splat "$work/kmsg"; then
+	keep_log
+	fail $EXIT_SPLAT "the kernel of the guest ($kernel) reported a fault, printed above (the command's status was $status)"
+fi
+taint=$(<"$work/unpacked/taint")
+if ((taint & taint_mask)); then
+	tail -n 40 "$work/kmsg" >&2
+	keep_log
+	fail $EXIT_SPLAT "the kernel of the guest ($kernel) is tainted ($taint) by a warning; the end of its log is above"
+fi
+if [ "$status" != 0 ] && [ -z "$quiet" ]; then
+	keep_log
+	note "the command ended with status $status"
+fi
+exit "$status"
