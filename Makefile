@@ -66,9 +66,16 @@ $(B)/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h) $(HEADERS) $(B)/bpf/vmlinux.h
 	$(Q)$(CLANG) $(BPFFLAGS) -c $< -o $@
 	$(Q)$(LLVM_STRIP) -g $@
 
+$(B)/bpf/%.bpf.o: tests/live/%.bpf.c $(wildcard bpf/*.h) $(HEADERS) $(B)/bpf/vmlinux.h
+	$(call msg,BPF,$@)
+	$(Q)$(CLANG) $(BPFFLAGS) -Ibpf -c $< -o $@
+	$(Q)$(LLVM_STRIP) -g $@
+
 $(B)/bpf/%.skel.h: $(B)/bpf/%.bpf.o
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $* > $@
+
+$(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h
 
 $(B)/obj/%.o: %.cc | $(SKELETONS)
 	$(call msg,CXX,$@)
@@ -114,7 +121,7 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 
 test: deps-test ## everything below that this machine can run; what it cannot is SKIPped, with the reason
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests
-	$(Q)tests/run.sh check unit live cli vm
+	$(Q)tests/run.sh check unit live vm
 
 test-unit: deps-test ## unit and property tests; no root
 	$(Q)$(MAKE) $(B)/unit_tests
@@ -122,7 +129,7 @@ test-unit: deps-test ## unit and property tests; no root
 
 test-live: deps-test ## on this kernel, eBPF source; root
 	$(Q)$(MAKE) all $(B)/live_tests
-	$(Q)tests/run.sh live cli
+	$(Q)tests/run.sh live
 
 test-vm: deps-test ## module and eBPF source in guests: 6.1, 6.12 and both -rt kernels; dkms
 	$(Q)$(MAKE) all $(B)/live_tests

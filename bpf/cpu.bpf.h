@@ -222,24 +222,24 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 	}
 }
 
+/*
+ * Does nothing on a CPU that is not watched yet: only a switch, or the timer's own program, may begin to
+ * watch it. A perf_event program may not even name the allocator's map (its lock is refused there).
+ */
 static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct task_struct *running,
 					__u64 due_ns)
 {
 	__u32 epoch = ss_watch_epoch();
 	struct ss_tick msg = {};
 
-	if (!epoch || !ss_recording)
+	if (!epoch || !ss_recording || cpu->epoch != epoch)
 		return;
-	if (cpu->epoch != epoch) {
-		ss_cpu_watch(ctx, cpu, epoch, running);
-		return;
-	}
 	ss_cpu_take_wait(cpu, running);
 	ss_cpu_measure(ctx, cpu, cpu->tgid, SS_MEASURE_TICK);
 
 	ss_fill_hdr(&msg.hdr, SS_TICK, sizeof(msg), cpu->last_ns);
 	msg.due_ns = due_ns;
-	if (cpu->last_due_ns && due_ns > cpu->last_due_ns)
+	if (cpu->last_due_ns && due_ns > cpu->last_due_ns + SS_TICK_PERIOD_NS)
 		msg.missed = (due_ns - cpu->last_due_ns + SS_TICK_PERIOD_NS / 2) / SS_TICK_PERIOD_NS - 1;
 	cpu->last_due_ns = due_ns;
 	ss_output(ctx, &msg.hdr, sizeof(msg));

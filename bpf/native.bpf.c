@@ -89,8 +89,10 @@ static __always_inline void ss_process_renamed(void *ctx, struct task_struct *p,
 }
 
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(ss_sched_process_exec, struct task_struct *p)
+int BPF_PROG(ss_sched_process_exec, struct task_struct *p, pid_t old_pid)
 {
+	if (old_pid != p->pid)
+		ss_thread_took_leader_pid(p, old_pid);
 	ss_process_renamed(ctx, p, p->comm, SS_TASK_EXEC);
 	return 0;
 }
@@ -234,14 +236,19 @@ int ss_start_timer(void *ctx)
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(ss_hrtimer_expire_exit)
 {
+	struct task_struct *running = bpf_get_current_task_btf();
 	struct ss_cpu *cpu = ss_this_cpu();
+	__u32 epoch = ss_watch_epoch();
 	__u64 due_ns;
 
 	if (!cpu || !cpu->tick_due_ns)
 		return 0;
 	due_ns = cpu->tick_due_ns;
 	cpu->tick_due_ns = 0;
-	ss_cpu_tick(ctx, cpu, bpf_get_current_task_btf(), due_ns);
+	if (epoch && ss_recording && cpu->epoch != epoch)
+		ss_cpu_watch(ctx, cpu, epoch, running);
+	else
+		ss_cpu_tick(ctx, cpu, running, due_ns);
 	return 0;
 }
 

@@ -5,8 +5,9 @@
  * what eBPF allows:
  *
  *  - A thread is counted once although both the birth hook and the initial walk (iter/task) may see it:
- *    whoever first puts its start time into ss_counted[pid] counts it, and only a dead switch that
- *    takes it out again counts it off.
+ *    whoever first puts its task pointer into ss_counted[pid] counts it, and only a dead switch that
+ *    takes it out again counts it off. An exec by another thread than the leader swaps the two pids, and
+ *    so their marks.
  *  - sched_switch is attached before the birth hook, and the walk runs last. A thread that dies between
  *    being seen and being counted is taken back by the walk itself.
  *  - An entry is freed by the dead switch that takes `owner` out of it (compare and exchange).
@@ -61,7 +62,7 @@ struct {
 	__type(value, struct ss_process);
 } ss_processes SEC(".maps");
 
-/* [pid] -> start time of the thread that was counted under that pid, 0: none. Sized by pid_max. */
+/* [pid] -> the task that was counted under that pid, 0: none. Sized by pid_max. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 32768);
@@ -223,30 +224,78 @@ static __always_inline struct ss_process *ss_process_insert(struct task_struct *
 	return bpf_map_lookup_elem(&ss_processes, &key);
 }
 
+static __always_inline __u64 *ss_counted_mark(__u32 pid)
+{
+	return bpf_map_lookup_elem(&ss_counted, &pid);
+}
+
 /* Returns true if p was not counted before. */
 static __always_inline bool ss_thread_count(struct task_struct *p, struct ss_process *process)
 {
-	__u64 me = p->start_time;
-	__u32 pid = p->pid;
-	__u64 *counted = bpf_map_lookup_elem(&ss_counted, &pid);
+	__u64 *mark = ss_counted_mark(p->pid);
+	__u64 me = (__u64)p;
 
-	if (!counted || __sync_lock_test_and_set(counted, me) == me)
+	if (!mark || __sync_lock_test_and_set(mark, me) == me)
 		return false;
 	__sync_fetch_and_add(&process->nr_threads, 1);
 	return true;
 }
 
+/* A mark that is not where p's pid is now: an exec may be swapping it this moment. */
+static __always_inline bool ss_thread_unmark_slowly(struct task_struct *p)
+{
+	struct ss_allocator *allocator = ss_get_allocator();
+	__u64 *mark, *leader_mark;
+	__u64 me = (__u64)p;
+	bool found = false;
+
+	mark = ss_counted_mark(p->pid);
+	leader_mark = ss_counted_mark(p->tgid);
+	if (!allocator || !mark || !leader_mark)
+		return false;
+	bpf_spin_lock(&allocator->lock);
+	if (*mark == me) {
+		*mark = 0;
+		found = true;
+	} else if (*leader_mark == me) {
+		*leader_mark = 0;
+		found = true;
+	}
+	bpf_spin_unlock(&allocator->lock);
+	return found;
+}
+
 /* Returns true if p had been counted. */
 static __always_inline bool ss_thread_uncount(struct task_struct *p, struct ss_process *process)
 {
-	__u64 me = p->start_time;
-	__u32 pid = p->pid;
-	__u64 *counted = bpf_map_lookup_elem(&ss_counted, &pid);
+	__u64 *mark = ss_counted_mark(p->pid);
+	__u64 me = (__u64)p;
 
-	if (!counted || __sync_val_compare_and_swap(counted, me, 0) != me)
+	if (!mark)
+		return false;
+	if (__sync_val_compare_and_swap(mark, me, 0) != me && !ss_thread_unmark_slowly(p))
 		return false;
 	__sync_fetch_and_add(&process->nr_threads, -1);
 	return true;
+}
+
+/*
+ * p, not the leader, has taken the leader's pid in exec, and the leader (dead, perhaps not yet switched
+ * out for the last time) has p's old one.
+ */
+static __always_inline void ss_thread_took_leader_pid(struct task_struct *p, __u32 old_pid)
+{
+	struct ss_allocator *allocator = ss_get_allocator();
+	__u64 *mark = ss_counted_mark(p->pid);
+	__u64 *old_mark = ss_counted_mark(old_pid);
+	__u64 me = (__u64)p;
+
+	if (!allocator || !mark || !old_mark)
+		return;
+	bpf_spin_lock(&allocator->lock);
+	if (*old_mark == me)
+		*old_mark = __sync_lock_test_and_set(mark, me);
+	bpf_spin_unlock(&allocator->lock);
 }
 
 /* A dead thread of the process was, or turned out to be, switched out for the last time. */

@@ -186,7 +186,11 @@ class Recording {
     csv_->WriteHeader(MakeHeader(options_, source_->info(), why_, unix_offset_ns));
     Announce();
     if (!options_.command.empty())
-      if (Status status = command_.Release(); !status.ok()) return status;
+      if (Status status = command_.Release(); !status.ok()) {
+        pipeline.Stop();
+        file_.Discard();
+        return status;
+      }
     WaitForEnd(&pipeline, &writer, start_ns);
     pipeline.Stop();
     return FinishFile(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);

@@ -11,6 +11,7 @@
 
 struct bpf_map;
 struct bpf_object;
+struct bpf_program;
 
 namespace slotscope {
 
@@ -27,7 +28,8 @@ size_t PossibleCpus();
 // Sum over CPUs and types of ss_output_errors.
 uint64_t SumOutputErrors(int map_fd);
 
-// Sum of recursion_misses over all programs of the object.
-uint64_t SumSkippedRuns(const bpf_object* object);
+// Runs that the kernel skipped because the program was already running on that CPU, over all programs
+// of the object but `except` (may be null).
+uint64_t SumSkippedRuns(const bpf_object* object, const bpf_program* except);
 
 }  // namespace slotscope

@@ -110,7 +110,7 @@ class KmodSource final : public Source {
     losses.nr_untracked -= std::min(losses.nr_untracked, at_start_.nr_untracked);
     losses.nr_failed_allocs -= std::min(losses.nr_failed_allocs, at_start_.nr_failed_allocs);
     losses.nr_output_errors = SumOutputErrors(bpf_map__fd(skeleton_->maps.ss_output_errors));
-    losses.nr_skipped_runs = SumSkippedRuns(skeleton_->obj);
+    losses.nr_skipped_runs = SumSkippedRuns(skeleton_->obj, nullptr);
     return losses;
   }
 

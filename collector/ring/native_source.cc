@@ -147,7 +147,8 @@ class NativeSource final : public Source {
     SourceLosses losses;
     if (!skeleton_ || !skeleton_->bss) return losses;
     losses.nr_output_errors = SumOutputErrors(bpf_map__fd(skeleton_->maps.ss_output_errors));
-    losses.nr_skipped_runs = SumSkippedRuns(skeleton_->obj);
+    // Another timer that interrupts our tick skips the program that would only have ignored it.
+    losses.nr_skipped_runs = SumSkippedRuns(skeleton_->obj, skeleton_->progs.ss_hrtimer_expire_exit);
     losses.nr_untracked = skeleton_->bss->ss_nr_untracked;
     losses.nr_failed_allocs = skeleton_->bss->ss_nr_failed_none + skeleton_->bss->ss_nr_failed_limbo;
     return losses;

@@ -33,6 +33,7 @@ class PerfRings {
   PerfRings(const PerfRings&) = delete;
   PerfRings& operator=(const PerfRings&) = delete;
 
+  int map_fd() const { return map_fd_; }
   // A new, empty buffer for `cpu` (which must be online), in place of an older one.
   Status Open(int cpu);
   void Close(int cpu);

@@ -19,7 +19,7 @@ constexpr int kMaxLeftovers = 1000;
 }  // namespace
 
 PartFile::~PartFile() {
-  if (fd_.valid() && !committed_ && size_ == 0) unlink(part_path_.c_str());
+  if (!committed_ && size_ == 0) Discard();
 }
 
 // REQUIRES: part_path_ exists.
@@ -89,6 +89,12 @@ Status PartFile::Commit() {
   committed_ = true;
   fd_.Reset();
   return {};
+}
+
+void PartFile::Discard() {
+  if (!fd_.valid()) return;
+  unlink(part_path_.c_str());
+  fd_.Reset();
 }
 
 }  // namespace slotscope

@@ -27,6 +27,9 @@ class PartFile {
   // Gives it its name. Needs no earlier error.
   Status Commit();
 
+  // Removes it: there is nothing worth keeping.
+  void Discard();
+
   uint64_t size() const { return size_; }
   const std::string& part_path() const { return part_path_; }
   // Where a leftover of a killed run was moved to; empty if there was none.

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// slots.csv of a known workload against the kernel's own accounting of the same processes.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+struct Recorded {
+  CsvFile csv;
+  WorkloadResult truth;
+  uint64_t steal_ns = 0;
+};
+
+// slotscope record -- live_tests --workload ARGS
+Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<std::string>& options = {}) {
+  Recorded recorded;
+  std::string csv_path = TempDir() + "/slots.csv";
+  std::string truth_path = TempDir() + "/truth";
+  std::vector<std::string> argv = {SlotscopeBinary(), "record",  "--source", UsesModule() ? "kmod" : "bpf", "--output",
+                                   csv_path};
+  argv.insert(argv.end(), options.begin(), options.end());
+  // A shell keeps the workload's own output apart from the recorder's.
+  std::string command = "exec \"$0\" --workload \"$@\" > " + truth_path;
+  char self[4096];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+  self[std::max<ssize_t>(length, 0)] = 0;
+  argv.insert(argv.end(), {"--", "/bin/sh", "-c", command, self});
+  argv.insert(argv.end(), args.begin(), args.end());
+  uint64_t steal_before = StealNs();
+  std::string output;
+  int code = RunProgram(argv, &output);
+  recorded.steal_ns = StealNs() - steal_before;
+  EXPECT_EQ(code, 0) << output;
+  recorded.csv = ReadCsv(csv_path);
+  recorded.truth = ParseWorkload(truth_path);
+  return recorded;
+}
+
+struct RowSums {
+  uint64_t cpu_ns = 0, wait_ns = 0, switches = 0, preemptions = 0;
+  std::set<std::string> comms;
+  size_t nr_rows = 0;
+};
+
+std::map<int32_t, RowSums> SumByTgid(const CsvFile& csv) {
+  std::map<int32_t, RowSums> sums;
+  for (const auto& row : csv.rows) {
+    if (row.at("tgid").empty()) continue;
+    RowSums& sum = sums[std::stoi(row.at("tgid"))];
+    sum.cpu_ns += std::stoull(row.at("cpu_ns"));
+    sum.wait_ns += std::stoull(row.at("wait_ns"));
+    sum.switches += std::stoull(row.at("switches"));
+    sum.preemptions += std::stoull(row.at("preemptions"));
+    sum.comms.insert(row.at("comm"));
+    sum.nr_rows++;
+  }
+  return sums;
+}
+
+// The workload's truth lines: cpu_ns, run_delay_ns, voluntary, involuntary.
+void CheckAgainstTruth(const Recorded& recorded) {
+  ASSERT_EQ(recorded.csv.comments.at("lost_records"), "0");
+  CheckIdentity(recorded.csv);
+  auto sums = SumByTgid(recorded.csv);
+  size_t nr_checked = 0;
+  for (const auto& line : recorded.truth.lines) {
+    if (line.key != "truth") continue;
+    ASSERT_EQ(line.values.size(), 4u);
+    nr_checked++;
+    ASSERT_TRUE(sums.contains(line.tgid)) << "no row of " << line.tgid;
+    const RowSums& seen = sums[line.tgid];
+    auto cpu_ns = static_cast<double>(line.values[0]);
+    double allowed = 1e6 + 0.01 * cpu_ns + static_cast<double>(recorded.steal_ns);
+    EXPECT_LE(std::abs(static_cast<double>(seen.cpu_ns) - cpu_ns), allowed)
+        << "tgid " << line.tgid << ": " << seen.cpu_ns << " ns, the kernel says " << line.values[0];
+    // A zombie can be read before or after its final switch, which the kernel counts too.
+    uint64_t switches = line.values[2] + line.values[3];
+    EXPECT_GE(seen.switches, switches) << "tgid " << line.tgid;
+    EXPECT_LE(seen.switches, switches + 1) << "tgid " << line.tgid;
+    EXPECT_EQ(seen.preemptions, line.values[3]) << "tgid " << line.tgid;
+  }
+  EXPECT_GT(nr_checked, 0u) << recorded.truth.output;
+}
+
+TEST(Accuracy, SharesOfOneCpuAgreeWithTheKernel) {
+  Recorded recorded = RecordWorkload({"shares", "1500"});
+  CheckAgainstTruth(recorded);
+  auto sums = SumByTgid(recorded.csv);
+  auto tgids = recorded.truth.TgidsOf("proc");
+  ASSERT_EQ(tgids.size(), 3u);
+  for (size_t i = 0; i < 3; i++) {
+    const char* names[] = {"share6", "share3", "share0"};
+    EXPECT_TRUE(sums[tgids[i]].comms.contains(names[i]));
+  }
+  // Pinned to one CPU, they wait for each other: what each waited agrees with sched_info.
+  for (const auto& line : recorded.truth.lines) {
+    if (line.key != "truth") continue;
+    double wait_ns = static_cast<double>(line.values[1]);
+    EXPECT_LE(std::abs(static_cast<double>(sums[line.tgid].wait_ns) - wait_ns),
+              2e6 + 0.02 * wait_ns + static_cast<double>(recorded.steal_ns))
+        << "tgid " << line.tgid;
+  }
+}
+
+TEST(Accuracy, EverySwitchOfAPingPongIsCounted) {
+  Recorded recorded = RecordWorkload({"ping-pong", "3000"});
+  CheckAgainstTruth(recorded);
+  auto sums = SumByTgid(recorded.csv);
+  for (int32_t tgid : recorded.truth.TgidsOf("proc")) EXPECT_GE(sums[tgid].switches, 2900u);
+}
+
+TEST(Accuracy, ShortLivedProcessesEachHaveTheirRow) {
+  Recorded recorded = RecordWorkload({"many-short", "500"});
+  CheckIdentity(recorded.csv);
+  auto sums = SumByTgid(recorded.csv);
+  size_t nr_missing = 0;
+  for (int32_t tgid : recorded.truth.TgidsOf("proc")) nr_missing += !sums.contains(tgid) || sums[tgid].cpu_ns == 0;
+  EXPECT_EQ(nr_missing, 0u) << "of 500";
+}
+
+TEST(Accuracy, CommandRecordsItsDescendantsAndFoldsTheRest) {
+  Recorded recorded = RecordWorkload({"many-short", "20"});
+  auto tgids = recorded.truth.TgidsOf("proc");
+  std::set<int32_t> own(tgids.begin(), tgids.end());
+  size_t nr_own = 0, nr_foreign = 0;
+  for (const auto& row : recorded.csv.rows) {
+    if (row.at("kind") != "user" && row.at("kind") != "unassigned") continue;
+    if (own.contains(std::stoi(row.at("tgid")))) nr_own++;
+    else nr_foreign += row.at("comm") != "sh" && row.at("comm") != "live_tests" && row.at("comm") != "slotscope" &&
+                       row.at("comm") != "exe";
+  }
+  EXPECT_GT(nr_own, 0u);
+  EXPECT_EQ(nr_foreign, 0u);
+}
+
+TEST(Accuracy, HostileNamesStayInTheirField) {
+  Recorded recorded = RecordWorkload({"rename"});
+  CheckIdentity(recorded.csv);
+  auto sums = SumByTgid(recorded.csv);
+  int32_t tgid = recorded.truth.TgidsOf("proc").at(0);
+  EXPECT_TRUE(sums[tgid].comms.contains("a\\x2cb\\x22c\\x5cd\\x0a\\x1b[2J"));
+}
+
+TEST(Accuracy, CountersAreDeltasOfTheInterval) {
+  // No PMU here: the clock counts instead, in the same columns by the same path.
+  Recorded recorded = RecordWorkload({"shares", "300"}, {"--events", "cycles=cpu-clock,instructions=task-clock"});
+  CheckIdentity(recorded.csv);
+  uint64_t cpu_ns = 0, clock_ns = 0;
+  size_t nr_empty = 0;
+  for (const auto& row : recorded.csv.rows) {
+    if (row.at("cycles").empty()) {
+      nr_empty += row.at("kind") != "lost" && row.at("kind") != "offline";
+      continue;
+    }
+    cpu_ns += std::stoull(row.at("cpu_ns"));
+    clock_ns += std::stoull(row.at("cycles"));
+    EXPECT_EQ(row.at("mux_pct"), "100.0");
+    EXPECT_TRUE(row.at("llc_misses").empty());
+  }
+  EXPECT_GT(cpu_ns, 100'000'000u);
+  EXPECT_EQ(nr_empty, 0u);
+  EXPECT_NEAR(static_cast<double>(clock_ns) / static_cast<double>(cpu_ns), 1.0, 0.02);
+}
+
+}  // namespace
+}  // namespace slotscope

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+// The program as its users meet it: exit codes, sentences, and what is left behind.
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+const char* SourceName() { return UsesModule() ? "kmod" : "bpf"; }
+
+bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+// slotscope ARGS, through a shell so that a test can set the scene. $S is the program.
+int Shell(const std::string& script, std::string* output) {
+  setenv("S", SlotscopeBinary().c_str(), 1);
+  setenv("SRC", SourceName(), 1);
+  return RunProgram({"/bin/sh", "-c", script}, output);
+}
+
+struct BadCase {
+  const char* name;
+  const char* script;
+  int code;
+  const char* says;  // a part of the sentence
+};
+void PrintTo(const BadCase& c, std::ostream* out) { *out << c.name; }
+
+class BadInputTest : public testing::TestWithParam<BadCase> {};
+
+TEST_P(BadInputTest, SaysWhatToDoAndLeavesNothing) {
+  std::string dir = TempDir() + "/bad";
+  mkdir(dir.c_str(), 0755);
+  std::string output;
+  int code = Shell("cd " + dir + " && rm -rf * && " + GetParam().script, &output);
+  EXPECT_EQ(code, GetParam().code) << output;
+  EXPECT_NE(output.find(GetParam().says), std::string::npos) << output;
+  EXPECT_FALSE(Exists(dir + "/slots.csv"));
+  EXPECT_FALSE(Exists(dir + "/slots.csv.part"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    BadInput, BadInputTest,
+    testing::Values(
+        BadCase{"NoArguments", "$S", 2, "slotscope record"},
+        BadCase{"UnknownVerb", "$S recrod", 2, "recrod"},
+        BadCase{"UnknownOption", "$S record --durration 1", 2, "durration"},
+        BadCase{"SlotZero", "$S record --slot 0", 2, "--slot 0"},
+        BadCase{"WindowZero", "$S record --window 0", 2, "--window 0"},
+        BadCase{"DurationText", "$S record --duration soon", 2, "--duration soon"},
+        BadCase{"DurationNegative", "$S record --duration=-1", 2, "--duration"},
+        BadCase{"UnknownSource", "$S record --source ebpf", 2, "--source ebpf"},
+        BadCase{"UnknownEvent", "$S record --events cycles=nope", 2, "nope"},
+        BadCase{"NoCommand", "$S record --", 2, "command"},
+        BadCase{"OutputInMissingFolder", "$S record --source $SRC --duration 1 -o missing/x.csv", 6, "missing/x.csv.part"},
+        BadCase{"OutputIsAFolder", "mkdir d && $S record --source $SRC --duration 1 -o d", 6, "no plain file"},
+        BadCase{"OutputIsALink", "ln -s t l && $S record --source $SRC --duration 1 -o l", 6, "no plain file"},
+        BadCase{"CommandNotFound", "$S record --source $SRC -- /no/such/program", 127, "/no/such/program"},
+        BadCase{"CommandNotExecutable", "$S record --source $SRC -- /etc/passwd", 126, "/etc/passwd"}),
+    [](const auto& c) { return c.param.name; });
+
+TEST(Cli, WithoutRootSaysSo) {
+  std::string dir = TempDir() + "/user";
+  mkdir(dir.c_str(), 0777);
+  chmod(dir.c_str(), 0777);
+  chmod(TempDir().c_str(), 0755);
+  std::string binary = TempDir() + "/slotscope";
+  std::string output;
+  RunProgram({"/bin/cp", SlotscopeBinary(), binary}, &output);
+  pid_t pid = fork();
+  if (pid == 0) {
+    int fd = open((dir + "/out").c_str(), O_CREAT | O_WRONLY, 0666);
+    dup2(fd, 2);
+    if (setgid(65534) || setuid(65534) || chdir(dir.c_str())) _exit(1);
+    execl(binary.c_str(), "slotscope", "record", "--source", "bpf", "--duration", "1", nullptr);
+    _exit(1);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  RunProgram({"/bin/cat", dir + "/out"}, &output);
+  EXPECT_EQ(WEXITSTATUS(status), 3) << output;
+  EXPECT_NE(output.find("root"), std::string::npos) << output;
+  EXPECT_FALSE(Exists(dir + "/slots.csv.part"));
+}
+
+TEST(Cli, ModuleAbsentSaysHowToLoadIt) {
+  if (UsesModule()) GTEST_SKIP() << "the module is loaded here";
+  std::string output;
+  EXPECT_EQ(Shell("cd " + TempDir() + " && $S record --source kmod --duration 1", &output), 5);
+  EXPECT_NE(output.find("modprobe slotscope"), std::string::npos) << output;
+  EXPECT_EQ(Shell("$S rmids", &output), 5);
+}
+
+TEST(Cli, PidNamespaceRefusesWhatCannotWork) {
+  std::string output;
+  int code = Shell("cd " + TempDir() + " && unshare -p -f $S record --source $SRC --duration 1 --pid 1 -o ns.csv", &output);
+  if (output.find("unshare") != std::string::npos) GTEST_SKIP() << output;
+  EXPECT_EQ(code, 2) << output;
+  EXPECT_NE(output.find("pid namespace"), std::string::npos) << output;
+}
+
+TEST(Cli, FullDiskKeepsWholeRowsAndSaysSo) {
+  std::string dir = TempDir() + "/small";
+  mkdir(dir.c_str(), 0755);
+  ASSERT_EQ(mount("none", dir.c_str(), "tmpfs", 0, "size=64k"), 0) << strerror(errno);
+  std::string output;
+  int code = Shell("cd " + dir + " && $S record --source $SRC --duration 20 -o full.csv", &output);
+  EXPECT_EQ(code, 6) << output;
+  EXPECT_NE(output.find("full.csv.part"), std::string::npos) << output;
+  EXPECT_FALSE(Exists(dir + "/full.csv"));
+  std::string part;
+  RunProgram({"/bin/cat", dir + "/full.csv.part"}, &part);
+  EXPECT_FALSE(part.empty());
+  EXPECT_EQ(part.back(), '\n');
+  umount(dir.c_str());
+}
+
+TEST(Cli, MaxSizeStopsInTime) {
+  std::string output, path = TempDir() + "/max.csv";
+  EXPECT_EQ(Shell("$S record --source $SRC --duration 60 --max-size 64K -o " + path, &output), 0) << output;
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_LE(info.st_size, 65536);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+  EXPECT_NE(output.find("--max-size"), std::string::npos) << output;
+}
+
+TEST(Cli, CommandsStatusIsOurs) {
+  std::string output, csv = TempDir() + "/status.csv";
+  EXPECT_EQ(Shell("$S record --source $SRC -o " + csv + " -- /bin/sh -c 'exit 7'", &output), 7) << output;
+  EXPECT_EQ(Shell("$S record --source $SRC -o " + csv + " -- /bin/sh -c 'kill -TERM $$'", &output), 128 + SIGTERM);
+}
+
+TEST(Cli, InterruptFinishesTheFile) {
+  for (int signal : {SIGINT, SIGTERM}) {
+    std::string csv = TempDir() + "/interrupted.csv", output;
+    unlink(csv.c_str());
+    // The recorder is told once it says that it records.
+    int code = Shell("$S record --source $SRC -o " + csv + " 2> " + TempDir() + "/err & pid=$!; " +
+                         "until grep -q recording " + TempDir() + "/err; do sleep 0.1; done; sleep 0.5; " + "kill -" +
+                         std::to_string(signal) + " $pid; wait $pid",
+                     &output);
+    EXPECT_EQ(code, 0) << output;
+    CheckIdentity(ReadCsv(csv));
+    EXPECT_FALSE(Exists(csv + ".part"));
+  }
+}
+
+size_t CountOurPrograms() {
+  size_t count = 0;
+  uint32_t id = 0;
+  while (bpf_prog_get_next_id(id, &id) == 0) {
+    int fd = bpf_prog_get_fd_by_id(id);
+    if (fd < 0) continue;
+    bpf_prog_info info = {};
+    uint32_t size = sizeof(info);
+    if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && std::strncmp(info.name, "ss_", 3) == 0) count++;
+    close(fd);
+  }
+  return count;
+}
+
+// The kernel frees programs a little after their last user is gone.
+bool NoProgramsLeft() {
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (CountOurPrograms() > 0) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
+}
+
+TEST(Cli, KilledLeavesDataAndNothingInTheKernel) {
+  ASSERT_TRUE(NoProgramsLeft());
+  std::string csv = TempDir() + "/killed.csv", output;
+  Shell("$S record --source $SRC -o " + csv + " 2>/dev/null & pid=$!; n=0; " +
+            "until [ $(cat " + csv + ".part 2>/dev/null | wc -c) -gt 20000 ] || [ $n -gt 200 ]; do n=$((n+1)); sleep 0.1; done; " +
+            "kill -9 $pid; wait $pid",
+        &output);
+  EXPECT_TRUE(NoProgramsLeft());
+  CsvFile part = ReadCsv(csv + ".part");
+  EXPECT_GT(part.rows.size(), 100u);
+  // The next recording of that name moves it away and says so.
+  EXPECT_EQ(Shell("$S record --source $SRC --duration 0.3 -o " + csv, &output), 0) << output;
+  EXPECT_TRUE(Exists(csv + ".part.1"));
+  EXPECT_NE(output.find(".part.1"), std::string::npos) << output;
+}
+
+TEST(Cli, TwoCollectorsSideBySide) {
+  std::string a = TempDir() + "/a.csv", b = TempDir() + "/b.csv", output;
+  int code = Shell("$S record --source $SRC --duration 2 -o " + a + " & one=$!; $S record --source $SRC --duration 1 -o " +
+                       b + " && wait $one",
+                   &output);
+  EXPECT_EQ(code, 0) << output;
+  CheckIdentity(ReadCsv(a));
+  CheckIdentity(ReadCsv(b));
+}
+
+TEST(Cli, TwoCollectorsOnOneFileAreRefused) {
+  std::string a = TempDir() + "/same.csv", output;
+  int code = Shell("$S record --source $SRC -o " + a + " 2>" + TempDir() + "/err2 & one=$!; until grep -q recording " +
+                       TempDir() + "/err2; do sleep 0.1; done; $S record --source $SRC --duration 1 -o " + a +
+                       "; code=$?; kill $one; wait $one; exit $code",
+                   &output);
+  EXPECT_EQ(code, 7) << output;
+  EXPECT_NE(output.find("another recording"), std::string::npos) << output;
+  CheckIdentity(ReadCsv(a));
+}
+
+TEST(Cli, CoarserSlotsAndFiltersKeepTheIdentity) {
+  std::string csv = TempDir() + "/coarse.csv", output;
+  EXPECT_EQ(Shell("$S record --source $SRC --duration 2 --slot 100 --top 2 -o " + csv, &output), 0) << output;
+  CsvFile file = ReadCsv(csv);
+  CheckIdentity(file);
+  std::map<std::string, int> processes_of;
+  for (const auto& row : file.rows)
+    processes_of[row.at("slot_start_ns")] += row.at("kind") == "user" || row.at("kind") == "kernel";
+  for (const auto& [slot, count] : processes_of) EXPECT_LE(count, 2);
+}
+
+}  // namespace
+}  // namespace slotscope

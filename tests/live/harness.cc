@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+#include "harness.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "merge/message.h"
+#include "ring/bpf_object.h"
+
+namespace slotscope {
+namespace {
+
+std::vector<std::string> SplitComma(const std::string& line) {
+  std::vector<std::string> fields;
+  std::string field;
+  std::istringstream in(line);
+  while (std::getline(in, field, ',')) fields.push_back(field);
+  if (!line.empty() && line.back() == ',') fields.emplace_back();
+  return fields;
+}
+
+void ParseLines(WorkloadResult* result) {
+  std::istringstream in(result->output);
+  std::string text;
+  while (std::getline(in, text)) {
+    std::istringstream fields(text);
+    WorkloadResult::Line line;
+    if (!(fields >> line.key >> line.tgid)) continue;
+    uint64_t value;
+    while (fields >> value) line.values.push_back(value);
+    result->lines.push_back(line);
+  }
+}
+
+}  // namespace
+
+bool UsesModule() {
+  const char* source = getenv("SLOTSCOPE_TEST_SOURCE");
+  return source && std::string(source) == "kmod";
+}
+
+std::unique_ptr<Source> MakeTestSource(uint32_t nr_rmids) {
+  SourceOptions options;
+  options.nr_rmids = nr_rmids;
+  return UsesModule() ? MakeKmodSource(options) : MakeNativeSource(options);
+}
+
+Recorder::Recorder(uint32_t nr_rmids) : source_(MakeTestSource(nr_rmids)) {}
+
+Recorder::~Recorder() { Stop(); }
+
+void Recorder::Start() {
+  Status status = source_->Start();
+  ASSERT_TRUE(status.ok()) << status.message();
+  reader_ = std::make_unique<Reader>(source_.get(), PossibleCpus());
+  thread_ = std::thread([this] { Take(); });
+  status = reader_->Start();
+  ASSERT_TRUE(status.ok()) << status.message();
+}
+
+void Recorder::Stop() {
+  if (!thread_.joinable()) return;
+  reader_->Stop();
+  stopped_.store(true, std::memory_order_release);
+  thread_.join();
+  std::stable_sort(messages_.begin(), messages_.end(),
+                   [](const auto& a, const auto& b) { return a.hdr.ts_ns < b.hdr.ts_ns; });
+}
+
+void Recorder::Take() {
+  FrameBuffer frame;
+  for (;;) {
+    bool stopped = stopped_.load(std::memory_order_acquire);
+    bool any = false;
+    for (size_t stream = 0; stream < reader_->nr_streams(); stream++)
+      while (reader_->queue(stream).Pop(&frame)) {
+        any = true;
+        ss_any_message message;
+        switch (frame.header.kind) {
+          case FrameKind::kMessage:
+            if (DecodeMessage({frame.payload.data(), frame.header.size}, &message) == Verdict::kValid)
+              messages_.push_back(message);
+            else
+              nr_bad_++;
+            break;
+          case FrameKind::kMalformed: nr_bad_ += frame.header.value; break;
+          case FrameKind::kLost:
+          case FrameKind::kDropped: nr_lost_ += frame.header.value; break;
+          default: break;
+        }
+      }
+    if (!any && stopped) return;
+    if (!any) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+std::vector<ss_rmid_event> Recorder::RmidEvents() const {
+  std::vector<ss_rmid_event> events;
+  for (const ss_any_message& message : messages_)
+    if (message.hdr.type == SS_RMID_ALLOC || message.hdr.type == SS_RMID_FREE ||
+        message.hdr.type == SS_RMID_EXISTING)
+      events.push_back(message.rmid_event);
+  std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
+    if (a.seq != b.seq) return a.seq < b.seq;
+    return a.hdr.type != SS_RMID_EXISTING && b.hdr.type == SS_RMID_EXISTING;
+  });
+  return events;
+}
+
+int RunProgram(const std::vector<std::string>& argv, std::string* output) {
+  int pipe_fds[2];
+  if (pipe(pipe_fds)) return -1;
+  std::vector<char*> args;
+  for (const std::string& arg : argv) args.push_back(const_cast<char*>(arg.c_str()));
+  args.push_back(nullptr);
+  pid_t pid = fork();
+  if (pid == 0) {
+    dup2(pipe_fds[1], 1);
+    dup2(pipe_fds[1], 2);
+    close(pipe_fds[0]);
+    close(pipe_fds[1]);
+    execv(args[0], args.data());
+    _exit(126);
+  }
+  close(pipe_fds[1]);
+  char chunk[4096];
+  ssize_t got;
+  while ((got = read(pipe_fds[0], chunk, sizeof(chunk))) > 0) output->append(chunk, static_cast<size_t>(got));
+  close(pipe_fds[0]);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+WorkloadResult RunWorkload(const std::vector<std::string>& args) {
+  WorkloadResult result;
+  std::vector<std::string> argv = {"/proc/self/exe", "--workload"};
+  argv.insert(argv.end(), args.begin(), args.end());
+  result.exit_code = RunProgram(argv, &result.output);
+  ParseLines(&result);
+  return result;
+}
+
+WorkloadResult ParseWorkload(const std::string& path) {
+  WorkloadResult result;
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  result.output = text.str();
+  ParseLines(&result);
+  return result;
+}
+std::vector<int32_t> WorkloadResult::TgidsOf(const std::string& key) const {
+  std::vector<int32_t> tgids;
+  for (const Line& line : lines)
+    if (line.key == key) tgids.push_back(line.tgid);
+  return tgids;
+}
+
+CsvFile ReadCsv(const std::string& path) {
+  CsvFile csv;
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.starts_with("# ")) {
+      size_t colon = line.find(": ");
+      csv.comments[line.substr(2, colon - 2)] = colon == std::string::npos ? "" : line.substr(colon + 2);
+    } else if (csv.columns.empty()) {
+      csv.columns = SplitComma(line);
+    } else {
+      auto fields = SplitComma(line);
+      EXPECT_EQ(fields.size(), csv.columns.size()) << line;
+      auto& row = csv.rows.emplace_back();
+      for (size_t i = 0; i < std::min(fields.size(), csv.columns.size()); i++) row[csv.columns[i]] = fields[i];
+    }
+  }
+  return csv;
+}
+
+void CheckIdentity(const CsvFile& csv) {
+  ASSERT_TRUE(csv.comments.contains("slot_ns"));
+  uint64_t expected = std::stoull(csv.comments.at("slot_ns")) * std::stoull(csv.comments.at("nr_cpus"));
+  std::map<uint64_t, uint64_t> sums;
+  for (const auto& row : csv.rows) sums[std::stoull(row.at("slot_start_ns"))] += std::stoull(row.at("cpu_ns"));
+  size_t nr_wrong = 0;
+  uint64_t previous = 0;
+  for (auto [start, sum] : sums) {
+    nr_wrong += sum != expected;
+    if (previous) {
+      EXPECT_EQ(start - previous, std::stoull(csv.comments.at("slot_ns"))) << "slots are not consecutive";
+    }
+    previous = start;
+  }
+  EXPECT_EQ(nr_wrong, 0u) << "slots whose cpu_ns do not add up to " << expected;
+  EXPECT_TRUE(csv.comments.at("identity").starts_with("holds")) << csv.comments.at("identity");
+  EXPECT_EQ(sums.size(), std::stoull(csv.comments.at("slots")));
+}
+
+std::string SlotscopeBinary() {
+  const char* path = getenv("SLOTSCOPE_BINARY");
+  return std::filesystem::absolute(path ? path : "build/slotscope").string();
+}
+
+std::string TempDir() {
+  static const struct Dir {
+    std::string path;
+    Dir() {
+      char name[] = "/tmp/slotscope-test.XXXXXX";
+      path = mkdtemp(name);
+    }
+    ~Dir() {
+      std::string ignored;
+      RunProgram({"/bin/rm", "-rf", path}, &ignored);
+    }
+  } dir;
+  return dir.path;
+}
+
+uint64_t StealNs() {
+  std::ifstream file("/proc/stat");
+  std::string cpu;
+  uint64_t fields[8] = {};
+  file >> cpu;
+  for (uint64_t& field : fields) file >> field;
+  return fields[7] * (1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK)));
+}
+
+}  // namespace slotscope

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// What the live tests share: a recorder of raw messages, workloads in processes of their own, and the
+// reading of a finished slots.csv. The source is SLOTSCOPE_TEST_SOURCE: bpf (default) or kmod.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <slotscope/events.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ring/reader.h"
+#include "ring/source.h"
+
+namespace slotscope {
+
+bool UsesModule();
+std::unique_ptr<Source> MakeTestSource(uint32_t nr_rmids = 512);
+
+// All messages of a source, from Start() to Stop().
+class Recorder {
+ public:
+  explicit Recorder(uint32_t nr_rmids = 512);
+  ~Recorder();
+
+  void Start();  // fails the test if the source does not start
+  void Stop();
+
+  // After Stop(): in the order of time, stable.
+  const std::vector<ss_any_message>& messages() const { return messages_; }
+  std::vector<ss_rmid_event> RmidEvents() const;  // by seq; alloc, free and existing
+  uint64_t nr_lost() const { return nr_lost_; }
+  uint64_t nr_bad() const { return nr_bad_; }
+  Source& source() { return *source_; }
+
+ private:
+  void Take();
+
+  std::unique_ptr<Source> source_;
+  std::unique_ptr<Reader> reader_;
+  std::thread thread_;
+  std::atomic<bool> stopped_{false};
+  std::vector<ss_any_message> messages_;
+  uint64_t nr_lost_ = 0;
+  uint64_t nr_bad_ = 0;
+};
+
+// The output of `live_tests --workload NAME ARGS...`, run as a process of its own to its end.
+struct WorkloadResult {
+  int exit_code = -1;
+  std::string output;
+  // Lines "KEY TGID VALUES..." -> for each: key, tgid, values.
+  struct Line {
+    std::string key;
+    int32_t tgid;
+    std::vector<uint64_t> values;
+  };
+  std::vector<Line> lines;
+  std::vector<int32_t> TgidsOf(const std::string& key) const;
+};
+WorkloadResult RunWorkload(const std::vector<std::string>& args);
+// What an already finished workload wrote to a file.
+WorkloadResult ParseWorkload(const std::string& path);
+
+// Dispatches --workload; returns its exit code. In workloads.cc.
+int RunWorkloadHere(int argc, char** argv);
+
+// Runs a program to its end; its stdout and stderr together in *output.
+int RunProgram(const std::vector<std::string>& argv, std::string* output);
+
+// slots.csv: rows as column name -> text.
+struct CsvFile {
+  std::map<std::string, std::string> comments;
+  std::vector<std::string> columns;
+  std::vector<std::map<std::string, std::string>> rows;
+};
+CsvFile ReadCsv(const std::string& path);
+// Fails the test unless the cpu_ns of each slot add up, and every row has every column.
+void CheckIdentity(const CsvFile& csv);
+
+std::string SlotscopeBinary();
+// A folder of this test run's own, removed at exit.
+std::string TempDir();
+
+// The steal time of all CPUs so far, in ns: what the kernel's own accounting leaves out.
+uint64_t StealNs();
+
+}  // namespace slotscope

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: MIT
+// Processes whose lives are known. Each workload prints what it did: "proc TGID" for each process that
+// must have exactly one RMID, "truth TGID cpu_ns run_delay_ns voluntary involuntary" with the kernel's
+// own numbers. They use raw system calls where a library would start threads behind our back.
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <linux/sched.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+[[noreturn]] void Fail(const char* what) {
+  std::printf("failed: %s: %s\n", what, strerror(errno));
+  std::fflush(stdout);
+  _exit(1);
+}
+
+void Pin(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  if (sched_setaffinity(0, sizeof(set), &set)) Fail("sched_setaffinity");
+}
+
+void SleepUs(uint64_t us) {
+  timespec time = {static_cast<time_t>(us / 1'000'000), static_cast<long>(us % 1'000'000 * 1000)};
+  nanosleep(&time, nullptr);
+}
+
+uint64_t CpuNs() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(time.tv_nsec);
+}
+
+// Computes, and makes no system call.
+void Loop(int count) {
+  for (int i = 0; i < count; i++) asm volatile("" : : "r"(i));
+}
+
+void Burn(uint64_t cpu_ns) {
+  uint64_t end_ns = CpuNs() + cpu_ns;
+  while (CpuNs() < end_ns)
+    Loop(10'000);
+}
+
+// Forks, runs `body` in the child and prints the child as a process.
+template <typename Body>
+pid_t Start(Body body) {
+  std::fflush(stdout);
+  pid_t pid = fork();
+  if (pid < 0) Fail("fork");
+  if (pid == 0) {
+    body();
+    _exit(0);
+  }
+  std::printf("proc %d\n", pid);
+  return pid;
+}
+
+void Reap(pid_t pid) {
+  if (waitpid(pid, nullptr, 0) != pid) Fail("waitpid");
+}
+
+uint64_t StatusField(pid_t pid, const char* key) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  std::string word;
+  uint64_t value = 0;
+  while (file >> word)
+    if (word == key) {
+      file >> value;
+      break;
+    }
+  return value;
+}
+
+// Waits until the child is a zombie, prints the kernel's numbers of its life, and reaps it.
+void ReapWithTruth(pid_t pid) {
+  siginfo_t info;
+  if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT)) Fail("waitid");
+  uint64_t cpu_ns = 0, run_delay_ns = 0;
+  std::ifstream("/proc/" + std::to_string(pid) + "/schedstat") >> cpu_ns >> run_delay_ns;
+  std::printf("truth %d %lu %lu %lu %lu\n", pid, cpu_ns, run_delay_ns, StatusField(pid, "voluntary_ctxt_switches:"),
+              StatusField(pid, "nonvoluntary_ctxt_switches:"));
+  Reap(pid);
+}
+
+void StartThreads(int count, void* (*body)(void*)) {
+  for (int i = 0; i < count; i++) {
+    pthread_t thread;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    if (pthread_create(&thread, &attr, body, nullptr)) Fail("pthread_create");
+  }
+}
+
+void* SleepForever(void*) {
+  for (;;) pause();
+}
+
+void* Spin(void*) {
+  for (;;) Loop(1'000'000);
+}
+
+void* SleepThenExit(void*) {
+  SleepUs(20'000);
+  return nullptr;
+}
+
+void* ExecTrue(void*) {
+  SleepUs(5'000);
+  execl("/proc/self/exe", "exec-by-thread", "--workload", "nothing", nullptr);
+  Fail("exec");
+}
+
+int Simple(int) {
+  Reap(Start([] { Burn(2'000'000); }));
+  return 0;
+}
+
+int LeaderExitsFirst(int) {
+  Reap(Start([] {
+    StartThreads(2, SleepThenExit);
+    syscall(SYS_exit, 0);  // this thread only: the leader
+  }));
+  return 0;
+}
+
+int ExecByThread(int) {
+  Reap(Start([] {
+    StartThreads(3, SleepForever);
+    StartThreads(1, ExecTrue);
+    for (;;) pause();
+  }));
+  return 0;
+}
+
+int ExecByLeader(int) {
+  Reap(Start([] {
+    StartThreads(3, SleepForever);
+    SleepUs(5'000);
+    execl("/proc/self/exe", "exec-by-leader", "--workload", "nothing", nullptr);
+    Fail("exec");
+  }));
+  return 0;
+}
+
+int Zombie(int) {
+  pid_t pid = Start([] {});
+  SleepUs(100'000);
+  Reap(pid);
+  return 0;
+}
+
+int KillThreads(int spin) {
+  int ready[2];
+  if (pipe(ready)) Fail("pipe");
+  pid_t pid = Start([&] {
+    StartThreads(100, spin ? Spin : SleepForever);
+    if (write(ready[1], "r", 1) != 1) _exit(1);
+    for (;;) pause();
+  });
+  char byte;
+  if (read(ready[0], &byte, 1) != 1) Fail("read");
+  kill(pid, SIGKILL);
+  Reap(pid);
+  return 0;
+}
+
+int Vfork(int) {
+  std::fflush(stdout);
+  pid_t pid = vfork();
+  if (pid == 0) _exit(0);
+  Reap(pid);
+  std::printf("proc %d\n", pid);
+  std::fflush(stdout);
+  pid = vfork();
+  if (pid == 0) {
+    execl("/proc/self/exe", "vfork-exec", "--workload", "nothing", nullptr);
+    _exit(1);
+  }
+  Reap(pid);
+  std::printf("proc %d\n", pid);
+  return 0;
+}
+
+// A group exit while another thread tears down a large address space.
+int GroupExit(int) {
+  Reap(Start([] {
+    size_t size = 64u << 20;
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) Fail("mmap");
+    memset(memory, 1, size);
+    StartThreads(3, Spin);
+    SleepUs(3'000);
+    _exit(0);
+  }));
+  return 0;
+}
+
+// The same pid again and again, each time before the last one may be off its CPU.
+int Reborn(int count) {
+  pid_t tgid = 0;
+  std::fflush(stdout);
+  for (int i = 0; i < count; i++) {
+    clone_args args = {};
+    args.exit_signal = SIGCHLD;
+    pid_t set_tid = tgid;
+    if (tgid) {
+      args.set_tid = reinterpret_cast<uint64_t>(&set_tid);
+      args.set_tid_size = 1;
+    }
+    auto pid = static_cast<pid_t>(syscall(SYS_clone3, &args, sizeof(args)));
+    if (pid < 0 && tgid && errno == EEXIST) {  // still there, or somebody else's now
+      i--;
+      if (kill(tgid, 0) == 0) tgid = 0;
+      continue;
+    }
+    if (pid < 0) Fail("clone3");
+    if (pid == 0) _exit(0);
+    tgid = pid;
+    Reap(pid);
+    std::printf("proc %d\n", pid);
+  }
+  return 0;
+}
+
+int IoUring(int) {
+  int ready[2];
+  if (pipe(ready)) Fail("pipe");
+  pid_t pid = Start([&] {
+    io_uring_params params = {};
+    params.flags = IORING_SETUP_SQPOLL;
+    params.sq_thread_idle = 1000;
+    long fd = syscall(SYS_io_uring_setup, 8, &params);
+    char answer = fd >= 0 ? 'y' : 'n';
+    if (write(ready[1], &answer, 1) != 1) _exit(1);
+    Burn(5'000'000);
+    SleepUs(5'000);
+  });
+  char answer;
+  if (read(ready[0], &answer, 1) != 1) Fail("read");
+  if (answer == 'y') std::printf("sqpoll %d\n", pid);
+  Reap(pid);
+  return 0;
+}
+
+int ManyShort(int count) {
+  for (int i = 0; i < count; i++) Reap(Start([] {}));
+  return 0;
+}
+
+// `count` forks by four parents at once; children live for up to some milliseconds.
+int Storm(int count) {
+  std::vector<pid_t> parents;
+  for (int p = 0; p < 4; p++)
+    parents.push_back(Start([=] {
+      unsigned seed = static_cast<unsigned>(p) + 1;
+      int nr_running = 0;
+      for (int i = 0; i < count / 4; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+          if (i % 16 == 0) SleepUs(3'000);
+          _exit(0);
+        }
+        if (pid < 0) Fail("fork");
+        nr_running++;
+        if (rand_r(&seed) % 8 == 0 || nr_running > 64)
+          while (nr_running > 0 && waitpid(-1, nullptr, nr_running > 64 ? 0 : WNOHANG) > 0) nr_running--;
+      }
+      while (waitpid(-1, nullptr, 0) > 0) {
+      }
+    }));
+  for (pid_t pid : parents) Reap(pid);
+  return 0;
+}
+
+// `count` processes alive at once, then all gone.
+int Crowd(int count) {
+  int hold[2];
+  if (pipe(hold)) Fail("pipe");
+  std::vector<pid_t> pids;
+  for (int i = 0; i < count; i++)
+    pids.push_back(Start([&] {
+      close(hold[1]);
+      Burn(1'000'000);
+      char byte;
+      if (read(hold[0], &byte, 1) < 0) _exit(1);  // until the parent closes its end
+      Burn(1'000'000);
+    }));
+  SleepUs(50'000);
+  close(hold[1]);
+  for (pid_t pid : pids) Reap(pid);
+  return 0;
+}
+
+// Three computing processes on one CPU with shares of about 1/7, 2/7 and 4/7 of it, by their weights.
+int Shares(int milliseconds) {
+  int cpu = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) - 1;
+  std::vector<pid_t> pids;
+  for (int nice_value : {6, 3, 0})
+    pids.push_back(Start([=] {
+      Pin(cpu);
+      if (nice(nice_value) == -1 && errno) _exit(1);
+      prctl(PR_SET_NAME, ("share" + std::to_string(nice_value)).c_str());
+      timespec start, now;
+      clock_gettime(CLOCK_MONOTONIC, &start);
+      do {
+        Loop(100'000);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+      } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1'000'000 < milliseconds);
+    }));
+  for (pid_t pid : pids) ReapWithTruth(pid);
+  return 0;
+}
+
+// Two processes on one CPU that wake each other `rounds` times.
+int PingPong(int rounds) {
+  int cpu = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) - 1;
+  int there[2], back[2];
+  if (pipe(there) || pipe(back)) Fail("pipe");
+  auto play = [=](int in, int out, bool first) {
+    Pin(cpu);
+    char byte = 'b';
+    if (first && write(out, &byte, 1) != 1) _exit(1);
+    for (int i = 0; i < rounds; i++) {
+      if (read(in, &byte, 1) != 1) _exit(1);
+      if ((!first || i + 1 < rounds) && write(out, &byte, 1) != 1) _exit(1);
+    }
+  };
+  pid_t ping = Start([&] { play(back[0], there[1], true); });
+  pid_t pong = Start([&] { play(there[0], back[1], false); });
+  ReapWithTruth(ping);
+  ReapWithTruth(pong);
+  return 0;
+}
+
+int Rename(int) {
+  Reap(Start([] {
+    prctl(PR_SET_NAME, "a,b\"c\\d\n\x1b[2J");
+    Burn(5'000'000);
+  }));
+  return 0;
+}
+
+int Nothing(int) {
+  Burn(1'000'000);
+  return 0;
+}
+
+struct Workload {
+  const char* name;
+  int (*run)(int);
+};
+
+constexpr Workload kWorkloads[] = {
+    {"simple", Simple},           {"leader-exits-first", LeaderExitsFirst},
+    {"exec-by-thread", ExecByThread}, {"exec-by-leader", ExecByLeader},
+    {"zombie", Zombie},           {"kill-threads", KillThreads},
+    {"vfork", Vfork},             {"group-exit", GroupExit},
+    {"reborn", Reborn},           {"io-uring", IoUring},
+    {"many-short", ManyShort},    {"storm", Storm},
+    {"crowd", Crowd},             {"shares", Shares},
+    {"ping-pong", PingPong},      {"rename", Rename},
+    {"nothing", Nothing},
+};
+
+}  // namespace
+
+int RunWorkloadHere(int argc, char** argv) {
+  for (const Workload& workload : kWorkloads)
+    if (std::string(argv[0]) == workload.name) return workload.run(argc > 1 ? std::atoi(argv[1]) : 0);
+  std::printf("there is no workload %s\n", argv[0]);
+  return 2;
+}
+
+}  // namespace slotscope

@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
+# line: "N passed, N failed, N skipped". Groups: check unit live vm. A group that cannot run here is
+# skipped, with the reason. Exit code 1 if anything failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+passed=0
+failed=0
+skipped=0
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+skip() { # skip NAME REASON
+	echo "  SKIP   $1: $2"
+	skipped=$((skipped + 1))
+}
+
+# step NAME COMMAND...: 69 and 77 mean that it cannot run here.
+step() {
+	local name=$1 start=$SECONDS log code
+	shift
+	log=$logs/${name//[^a-z0-9.-]/_}
+	"$@" >"$log" 2>&1
+	code=$?
+	case $code in
+	0)
+		echo "  PASS   $name ($((SECONDS - start)) s)"
+		grep -E 'tests? ran\.|^\[  SKIPPED \] 1 test|SKIP' "$log" | sort -u | sed 's/^/         /'
+		passed=$((passed + 1))
+		;;
+	69 | 77) skip "$name" "$(tail -n 1 "$log")" ;;
+	*)
+		echo "  FAIL   $name (exit code $code, $((SECONDS - start)) s); its output:"
+		tail -n 200 "$log"
+		failed=$((failed + 1))
+		;;
+	esac
+}
+
+live() {
+	if [ "$(id -u)" != 0 ]; then
+		skip live "it needs root, to load eBPF programs"
+	elif [ ! -r /sys/kernel/btf/vmlinux ]; then
+		skip live "this kernel has no BTF"
+	else
+		step "live, eBPF source" build/live_tests
+	fi
+}
+
+vm() {
+	if ! command -v qemu-system-x86_64 >/dev/null; then
+		skip vm "qemu-system-x86_64 is not installed"
+		return
+	fi
+	local kernel
+	for kernel in 6.1 6.12 6.1-rt 6.12-rt; do
+		step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
+	done
+	step "guest 6.1, module" tests/vm/suite.sh 6.1 kmod
+	step "guest 6.12, module" tests/vm/suite.sh 6.12 kmod
+	step "guest 6.1, eBPF source" tests/vm/suite.sh 6.1 bpf
+	step "guest 6.12, eBPF source" tests/vm/suite.sh 6.12 bpf
+	step "guest 6.1-rt, module" tests/vm/suite.sh 6.1-rt kmod
+	step "guest 6.12-rt, module" tests/vm/suite.sh 6.12-rt kmod
+	step "dkms, module from it in guest 6.1" tests/vm/dkms.sh
+}
+
+for group in "$@"; do
+	case $group in
+	check) step "style and dependencies" scripts/check.sh ;;
+	unit) step "unit and property tests" build/unit_tests --gtest_brief=1 ;;
+	live) live ;;
+	vm) vm ;;
+	*)
+		echo "run.sh: there is no group $group" >&2
+		exit 2
+		;;
+	esac
+done
+echo
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

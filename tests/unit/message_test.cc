@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "merge/message.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace slotscope {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+template <typename Message>
+Bytes BytesOf(Message message, uint16_t type) {
+  message.hdr.type = type;
+  message.hdr.size = sizeof(message);
+  Bytes bytes(sizeof(message));
+  std::memcpy(bytes.data(), &message, sizeof(message));
+  return bytes;
+}
+
+void SetSize(Bytes* bytes, size_t size) {
+  auto field = static_cast<uint16_t>(size);
+  std::memcpy(bytes->data() + offsetof(ss_hdr, size), &field, sizeof(field));
+}
+
+ss_measure Measure() {
+  ss_measure measure = {};
+  measure.hdr.ts_ns = 2000;
+  measure.start_ns = 1000;
+  measure.switches = 3;
+  measure.preemptions = 3;
+  for (ss_counter& counter : measure.counters) counter = {77, 1000, 1000};
+  return measure;
+}
+
+struct Typed {
+  const char* name;
+  Bytes bytes;
+};
+
+std::vector<Typed> OneOfEachType() {
+  return {
+      {"measure", BytesOf(Measure(), SS_MEASURE)},
+      {"task_meta", BytesOf(ss_task_meta{}, SS_TASK_META)},
+      {"rmid_alloc", BytesOf(ss_rmid_event{}, SS_RMID_ALLOC)},
+      {"rmid_free", BytesOf(ss_rmid_event{}, SS_RMID_FREE)},
+      {"rmid_alloc_failed", BytesOf(ss_rmid_event{}, SS_RMID_ALLOC_FAILED)},
+      {"rmid_existing", BytesOf(ss_rmid_event{}, SS_RMID_EXISTING)},
+      {"rdt_sample", BytesOf(ss_rdt_sample{}, SS_RDT_SAMPLE)},
+      {"tick", BytesOf(ss_tick{}, SS_TICK)},
+      {"cpu_state", BytesOf(ss_cpu_state{}, SS_CPU_STATE)},
+  };
+}
+
+Verdict Decode(const Bytes& bytes) {
+  ss_any_message message;
+  return DecodeMessage(bytes, &message);
+}
+
+TEST(DecodeMessage, TakesOneOfEachType) {
+  for (const Typed& typed : OneOfEachType()) {
+    ss_any_message message;
+    EXPECT_EQ(DecodeMessage(typed.bytes, &message), Verdict::kValid) << typed.name;
+    EXPECT_EQ(std::memcmp(&message, typed.bytes.data(), typed.bytes.size()), 0) << typed.name;
+  }
+}
+
+TEST(DecodeMessage, EveryTruncatedLengthOfEachTypeIsMalformed) {
+  for (const Typed& typed : OneOfEachType()) {
+    for (size_t size = 0; size < typed.bytes.size(); size++) {
+      Bytes cut(typed.bytes.begin(), typed.bytes.begin() + static_cast<ptrdiff_t>(size));
+      EXPECT_EQ(Decode(cut), Verdict::kMalformed) << typed.name << " cut to " << size;
+      if (size < sizeof(ss_hdr)) continue;
+      SetSize(&cut, size);
+      EXPECT_EQ(Decode(cut), Verdict::kMalformed) << typed.name << " that says it is " << size;
+    }
+  }
+}
+
+TEST(DecodeMessage, SizeFieldMustBeTheLength) {
+  for (const Typed& typed : OneOfEachType())
+    for (size_t size : {size_t{0}, size_t{16}, typed.bytes.size() - 1, typed.bytes.size() + 1, size_t{65535}}) {
+      Bytes wrong = typed.bytes;
+      SetSize(&wrong, size);
+      EXPECT_EQ(Decode(wrong), Verdict::kMalformed) << typed.name << " that says it is " << size;
+    }
+}
+
+TEST(DecodeMessage, OtherTypesAreUnknown) {
+  for (uint32_t type = 0; type <= UINT16_MAX; type++) {
+    bool known = type >= SS_MEASURE && type <= SS_CPU_STATE;
+    Verdict verdict = Decode(BytesOf(ss_measure{}, static_cast<uint16_t>(type)));
+    ASSERT_EQ(verdict, known ? Verdict::kValid : Verdict::kUnknownType) << type;
+  }
+}
+
+TEST(DecodeMessage, LongerMessagesOfNewerWritersAreTaken) {
+  for (const Typed& typed : OneOfEachType())
+    for (size_t extra : {1u, 7u, 8u, 1000u}) {
+      Bytes longer = typed.bytes;
+      longer.resize(typed.bytes.size() + extra, std::byte{0xee});
+      SetSize(&longer, longer.size());
+      ss_any_message message;
+      ASSERT_EQ(DecodeMessage(longer, &message), Verdict::kValid) << typed.name << " +" << extra;
+      // What we know is there, and what we do not know is not.
+      EXPECT_EQ(std::memcmp(reinterpret_cast<std::byte*>(&message) + sizeof(ss_hdr),
+                            typed.bytes.data() + sizeof(ss_hdr), typed.bytes.size() - sizeof(ss_hdr)),
+                0);
+      for (size_t i = typed.bytes.size(); i < sizeof(message); i++)
+        ASSERT_EQ(reinterpret_cast<std::byte*>(&message)[i], std::byte{0}) << typed.name << " byte " << i;
+    }
+}
+
+TEST(DecodeMessage, LeavesNothingOfTheMessageBefore) {
+  ss_any_message message;
+  std::memset(static_cast<void*>(&message), 0xff, sizeof(message));
+  ASSERT_EQ(DecodeMessage(BytesOf(ss_tick{}, SS_TICK), &message), Verdict::kValid);
+  for (size_t i = sizeof(ss_tick); i < sizeof(message); i++)
+    ASSERT_EQ(reinterpret_cast<std::byte*>(&message)[i], std::byte{0}) << "byte " << i;
+}
+
+TEST(DecodeMessage, ImpossibleMeasuresAreMalformed) {
+  const struct {
+    const char* what;
+    std::function<void(ss_measure*)> change;
+    Verdict expected;
+  } cases[] = {
+      {"as it is", [](ss_measure*) {}, Verdict::kValid},
+      {"no length", [](ss_measure* m) { m->start_ns = m->hdr.ts_ns; }, Verdict::kValid},
+      {"start after end", [](ss_measure* m) { m->start_ns = m->hdr.ts_ns + 1; }, Verdict::kMalformed},
+      {"start at the end of time", [](ss_measure* m) { m->start_ns = UINT64_MAX; }, Verdict::kMalformed},
+      {"no preemption", [](ss_measure* m) { m->preemptions = 0; }, Verdict::kValid},
+      {"more preemptions than switches", [](ss_measure* m) { m->preemptions = 4; }, Verdict::kMalformed},
+      {"preemption without switch", [](ss_measure* m) { m->switches = 0; }, Verdict::kMalformed},
+      {"counter 0 ran too long", [](ss_measure* m) { m->counters[0].running_ns++; }, Verdict::kMalformed},
+      {"counter 1 ran too long", [](ss_measure* m) { m->counters[1].running_ns++; }, Verdict::kMalformed},
+      {"counter 2 ran too long", [](ss_measure* m) { m->counters[2].running_ns++; }, Verdict::kMalformed},
+      {"counter 2 not measured", [](ss_measure* m) { m->counters[2] = {}; }, Verdict::kValid},
+      {"counter 0 shared", [](ss_measure* m) { m->counters[0].running_ns = 1; }, Verdict::kValid},
+      {"largest delta", [](ss_measure* m) { m->counters[0].delta = UINT64_MAX; }, Verdict::kValid},
+  };
+  for (const auto& c : cases) {
+    ss_measure measure = Measure();
+    c.change(&measure);
+    EXPECT_EQ(Decode(BytesOf(measure, SS_MEASURE)), c.expected) << c.what;
+  }
+}
+
+TEST(DecodeMessage, CommMustEndInItsSixteenBytes) {
+  const struct {
+    std::string comm;  // the rest is zero
+    Verdict expected;
+  } cases[] = {
+      {"", Verdict::kValid},
+      {"bash", Verdict::kValid},
+      {"123456789abcdef", Verdict::kValid},
+      {"123456789abcdefg", Verdict::kMalformed},
+  };
+  for (const auto& c : cases) {
+    ss_task_meta meta = {};
+    std::memcpy(meta.comm, c.comm.data(), c.comm.size());
+    EXPECT_EQ(Decode(BytesOf(meta, SS_TASK_META)), c.expected) << c.comm;
+  }
+}
+
+TEST(DecodeMessage, WhatItTakesFromRandomBytesKeepsItsPromises) {
+  std::mt19937_64 random(1);
+  size_t nr_valid = 0;
+  for (int i = 0; i < 300'000; i++) {
+    Bytes bytes(random() % 200);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    // Half of them get past the header.
+    if (i % 2 && bytes.size() >= sizeof(ss_hdr)) {
+      auto type = static_cast<uint16_t>(random() % 12);
+      std::memcpy(bytes.data() + offsetof(ss_hdr, type), &type, sizeof(type));
+      SetSize(&bytes, bytes.size());
+    }
+    ss_any_message message;
+    if (DecodeMessage(bytes, &message) != Verdict::kValid) continue;
+    nr_valid++;
+    ASSERT_EQ(message.hdr.size, bytes.size());
+    if (message.hdr.type == SS_MEASURE) {
+      ASSERT_LE(message.measure.start_ns, message.hdr.ts_ns);
+    } else if (message.hdr.type == SS_TASK_META) {
+      ASSERT_LT(strnlen(message.task_meta.comm, SS_COMM_LEN), size_t{SS_COMM_LEN});
+    }
+  }
+  EXPECT_GT(nr_valid, 1000u);
+}
+
+}  // namespace
+}  // namespace slotscope
