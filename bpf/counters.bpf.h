@@ -11,11 +11,11 @@
 
 #include "output.bpf.h"
 
-#define SS_PERF_ARRAY(name)                                                                              \
-	struct {                                                                                         \
-		__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);                                             \
-		__uint(key_size, sizeof(__u32));                                                         \
-		__uint(value_size, sizeof(__u32));                                                       \
+#define SS_PERF_ARRAY(name)                                                                     \
+	struct {                                                                                \
+		__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);                                    \
+		__uint(key_size, sizeof(__u32));                                                \
+		__uint(value_size, sizeof(__u32));                                              \
 	} name SEC(".maps")
 
 SS_PERF_ARRAY(ss_perf_cycles);
@@ -39,8 +39,9 @@ struct {
 /* Bit i: the collector could open counter i. */
 const volatile __u32 ss_counters_opened = 0;
 
-static __always_inline void ss_counter_delta(struct ss_counter *counter, struct ss_counter_values *values,
-					     __u32 id, const struct bpf_perf_event_value *now, long err)
+static __always_inline void ss_counter_delta(struct ss_counter *counter,
+					     struct ss_counter_values *values, __u32 id,
+					     const struct bpf_perf_event_value *now, long err)
 {
 	struct bpf_perf_event_value *last = &values->last[id];
 	__u32 bit = 1u << id;
@@ -58,15 +59,15 @@ static __always_inline void ss_counter_delta(struct ss_counter *counter, struct 
 	values->valid |= bit;
 }
 
-#define SS_READ_COUNTER(msg, values, id, map)                                                            \
-	do {                                                                                             \
-		struct bpf_perf_event_value now = {};                                                    \
-		long err;                                                                                \
-                                                                                                         \
-		if (ss_counters_opened & (1u << (id))) {                                                 \
-			err = bpf_perf_event_read_value(&(map), BPF_F_CURRENT_CPU, &now, sizeof(now));   \
-			ss_counter_delta(&(msg)->counters[id], values, id, &now, err);                   \
-		}                                                                                        \
+#define SS_READ_COUNTER(msg, values, id, map)                                                   \
+	do {                                                                                    \
+		struct bpf_perf_event_value now = {};                                           \
+		long err;                                                                       \
+                                                                                                \
+		if (ss_counters_opened & (1u << (id))) {                                        \
+			err = bpf_perf_event_read_value(&(map), BPF_F_CURRENT_CPU, &now, sizeof(now)); \
+			ss_counter_delta(&(msg)->counters[id], values, id, &now, err);          \
+		}                                                                               \
 	} while (0)
 
 /* REQUIRES: msg->counters is zero. Once per measure, on the CPU it is about. */

@@ -19,7 +19,7 @@ struct ss_cpu {
 	__u32 preemptions;
 	__u64 run_delay; /* of the thread that runs, as last seen */
 	__u64 last_due_ns; /* of the previous tick */
-	__u64 tick_due_ns; /* the timer fired for this border and its tick is still to be taken; 0: none */
+	__u64 tick_due_ns; /* the timer fired for this border, the tick is still to come; 0: none */
 	__u64 start_time_ns; /* the process that runs */
 	__s32 tgid;
 	__u32 rmid;
@@ -123,14 +123,14 @@ static __always_inline void ss_cpu_set_process(void *ctx, struct ss_cpu *cpu, st
 	if (p->flags & SS_PF_KTHREAD)
 		cpu->flags |= SS_MEASURE_KTHREAD;
 	process = ss_process_find(p);
-	if (!process)
+	if (!process && p->signal->live.counter) /* not one that is about to be gone */
 		process = ss_process_adopt(ctx, p);
-	if (!process) {
+	if (process && (process->flags & SS_PROCESS_ADOPTED))
+		ss_thread_count(p, process);
+	if (!process || process->owner != (__u64)p->signal) {
 		cpu->flags |= SS_MEASURE_UNTRACKED;
 		return;
 	}
-	if (process->flags & SS_PROCESS_ADOPTED)
-		ss_thread_count(p, process);
 	if (!process->lease && !(process->flags & SS_TASK_KTHREAD))
 		ss_process_retry_lease(ctx, p, process);
 	lease = process->lease;
@@ -153,7 +153,8 @@ static __always_inline void ss_cpu_measure(void *ctx, struct ss_cpu *cpu, __s32 
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct ss_measure msg = {};
 
-	if (now_ns < cpu->last_ns) /* the clock steps back by nanoseconds when the timekeeper is updated */
+	/* The clock may step back by nanoseconds when the timekeeper is updated. */
+	if (now_ns < cpu->last_ns)
 		now_ns = cpu->last_ns;
 	ss_fill_hdr(&msg.hdr, SS_MEASURE, sizeof(msg), now_ns);
 	msg.start_ns = cpu->last_ns;
@@ -213,7 +214,7 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 	ss_cpu_take_wait(cpu, prev);
 	cpu->run_delay = ss_run_delay(next);
 	cpu->switches++;
-	/* As the kernel's own nivcsw; the idle task is always runnable and never preempted. */
+	/* As the kernel's nivcsw (but for signals); the idle task is never preempted. */
 	if ((preempt || !prev_state) && prev->pid)
 		cpu->preemptions++;
 	if (prev->signal != next->signal) {

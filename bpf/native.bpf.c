@@ -38,8 +38,7 @@ int BPF_PROG(ss_sched_switch, bool preempt, struct task_struct *prev, struct tas
 		SS_COUNT(ss_nr_unknown_dead);
 		return 0;
 	}
-	ss_thread_uncount(prev, process);
-	ss_process_put(ctx, prev, process);
+	ss_thread_uncount(ctx, prev, process);
 	return 0;
 }
 
@@ -51,6 +50,12 @@ int BPF_PROG(ss_sched_wakeup_new, struct task_struct *p)
 	struct ss_task_meta meta;
 	bool created = false;
 
+	/* A new process cannot be in the table, unless the walk was faster. */
+	if (process && p->pid == p->tgid && process->start_time_ns != p->start_time) {
+		SS_COUNT(ss_nr_stale);
+		ss_process_put(ctx, process, (__u64)p->signal, 0, true, true);
+		process = NULL;
+	}
 	if (!process && p->pid == p->tgid)
 		process = ss_process_insert(p, 0, &created);
 	if (!process) {
@@ -89,10 +94,8 @@ static __always_inline void ss_process_renamed(void *ctx, struct task_struct *p,
 }
 
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(ss_sched_process_exec, struct task_struct *p, pid_t old_pid)
+int BPF_PROG(ss_sched_process_exec, struct task_struct *p)
 {
-	if (old_pid != p->pid)
-		ss_thread_took_leader_pid(p, old_pid);
 	ss_process_renamed(ctx, p, p->comm, SS_TASK_EXEC);
 	return 0;
 }
@@ -127,16 +130,22 @@ int ss_walk(struct bpf_iter__task *ctx)
 		process = ss_process_insert(p, 0, &created);
 	if (!process)
 		return 0;
-	if (ss_thread_count(p, process) && (p->__state & SS_TASK_DEAD) && ss_thread_uncount(p, process))
-		ss_process_put(ctx, p, process);
+	ss_thread_count(p, process);
+	if (p->__state & SS_TASK_DEAD) { /* it died meanwhile: its last switch may be behind us */
+		ss_thread_uncount(ctx, p, process);
+		return 0;
+	}
 	if (created && !(process->flags & SS_TASK_KTHREAD)) {
 		ss_process_lease(process, (__u64)p->signal, &event);
 		if (event.hdr.type)
 			bpf_seq_write(ctx->meta->seq, &event, sizeof(event));
 	}
-	if (p->pid != p->tgid && !created)
+	/* Once per process; where the leader has exited, once per thread. */
+	if (p->pid != p->tgid && !created && !(p->group_leader->__state & SS_TASK_DEAD))
 		return 0;
 	ss_fill_task_meta(&meta, process, p->group_leader, p->group_leader->comm, SS_TASK_EXISTING);
+	if (process->owner != (__u64)p->signal) /* it ended, and the entry may be another's by now */
+		return 0;
 	bpf_seq_write(ctx->meta->seq, &meta, sizeof(meta));
 	if (process->lease) {
 		struct ss_allocator *allocator = ss_get_allocator();
@@ -146,7 +155,7 @@ int ss_walk(struct bpf_iter__task *ctx)
 			return 0;
 		bpf_spin_lock(&allocator->lock);
 		ss_rmid_fifo_clamp(&allocator->fifo, &now_ns);
-		lease = process->lease;
+		lease = process->owner == (__u64)p->signal ? process->lease : 0;
 		seq = allocator->fifo.seq;
 		bpf_spin_unlock(&allocator->lock);
 		if (!lease)

@@ -4,13 +4,14 @@
  * The rules are those of kmod/process.c (key, own thread count, one lease per process); what differs is
  * what eBPF allows:
  *
- *  - A thread is counted once although both the birth hook and the initial walk (iter/task) may see it:
- *    whoever first puts its task pointer into ss_counted[pid] counts it, and only a dead switch that
- *    takes it out again counts it off. An exec by another thread than the leader swaps the two pids, and
- *    so their marks.
+ *  - A thread is counted once although both the birth hook and the walk (iter/task) may see it: whoever
+ *    puts its task pointer into ss_threads counts it, and only who takes it out counts it off. Not its
+ *    pid: an exec by another thread than the leader swaps pids, and a pid can be reborn before the old
+ *    thread's last switch. Not its start time: exec overwrites it.
  *  - sched_switch is attached before the birth hook, and the walk runs last. A thread that dies between
  *    being seen and being counted is taken back by the walk itself.
- *  - An entry is freed by the dead switch that takes `owner` out of it (compare and exchange).
+ *  - Counts, leases and the end of an entry change under the allocator's lock, and only while `owner` is
+ *    still the key: a deleted element is handed out again at once, perhaps under a pointer of ours.
  *  - The clock is read before bpf_spin_lock; rmid_fifo.h clamps it.
  */
 #ifndef SLOTSCOPE_PROCESS_BPF_H
@@ -23,6 +24,7 @@
 #define SS_PF_KTHREAD 0x00200000 /* include/linux/sched.h */
 #define SS_TASK_DEAD 0x80
 #define SS_TASK_NEW 0x800
+#define SS_EEXIST 17
 
 struct ss_allocator {
 	struct bpf_spin_lock lock;
@@ -31,12 +33,13 @@ struct ss_allocator {
 };
 
 struct ss_process {
-	__u64 owner; /* the key, until a dead switch claims the entry */
-	__u64 lease; /* generation << 32 | rmid, 0: none. Written under the allocator's lock */
+	/* owner, lease and nr_threads are written under the allocator's lock */
+	__u64 owner; /* the key, until the entry is ended */
+	__u64 lease; /* generation << 32 | rmid, 0: none */
 	__u64 start_time_ns;
 	__s32 tgid;
 	__s32 ppid;
-	__s32 nr_threads; /* counted births minus counted final switch-outs; atomic */
+	__s32 nr_threads; /* counted births minus counted final switch-outs */
 	__u32 flags; /* SS_TASK_KTHREAD, SS_PROCESS_ADOPTED */
 };
 
@@ -62,15 +65,13 @@ struct {
 	__type(value, struct ss_process);
 } ss_processes SEC(".maps");
 
-/* [pid] -> the task that was counted under that pid, 0: none. Sized by pid_max. */
+/* task_struct pointer -> 1: threads that are counted. Preallocated; sized by pid_max. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
-	__type(key, __u32);
-	__type(value, __u64);
-} ss_counted SEC(".maps");
-
-const volatile __u32 ss_nr_rmids = SS_RMID_CAPACITY;
+	__type(key, __u64);
+	__type(value, __u32);
+} ss_threads SEC(".maps");
 
 /* Written atomically, read by the collector. Nothing here is ever reset. */
 unsigned long long ss_nr_untracked; /* processes born when the table was full */
@@ -79,6 +80,8 @@ unsigned long long ss_nr_failed_none;
 unsigned long long ss_nr_failed_limbo;
 unsigned long long ss_nr_retried;
 unsigned long long ss_nr_bad_free; /* a bug of ours if not 0 */
+unsigned long long ss_nr_stale; /* entries whose process had gone unseen; a bug of ours if not 0 */
+unsigned long long ss_nr_uncounted; /* threads that found no room in ss_threads */
 
 #define SS_COUNT(counter) __sync_fetch_and_add(&(counter), 1)
 
@@ -142,43 +145,58 @@ static __always_inline int ss_process_lease(struct ss_process *process, __u64 ow
 	return rmid;
 }
 
-/* The last thread is gone: rmid_free, or a task_meta that says so if there is no RMID to free. */
-static __always_inline void ss_process_free(void *ctx, struct ss_process *process)
+/*
+ * Ends the entry if it is still `key`'s and `force`d or without counted threads, after counting off
+ * `nr_off` of them. Emits rmid_free, or a task_meta that says so if there is no RMID to free.
+ */
+static __always_inline void ss_process_put(void *ctx, struct ss_process *process, __u64 key, __s32 nr_off,
+					   bool last_live, bool force)
 {
 	struct ss_allocator *allocator = ss_get_allocator();
+	__u64 now_ns, seq, lease = 0;
 	struct ss_rmid_event event;
-	struct ss_task_meta meta = {};
-	__u64 now_ns, seq, lease;
+	struct ss_task_meta meta;
+	bool ended = false;
 	int err = 0;
 
 	if (!allocator)
 		return;
 	now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&allocator->lock);
-	lease = process->lease;
-	process->lease = 0;
-	if (lease)
-		err = ss_rmid_fifo_free(&allocator->fifo, (__u32)lease, &now_ns);
+	if (process->owner == key) {
+		process->nr_threads -= nr_off;
+		if (force || (last_live && process->nr_threads <= 0)) {
+			ended = true;
+			process->owner = 0;
+			lease = process->lease;
+			process->lease = 0;
+			if (lease)
+				err = ss_rmid_fifo_free(&allocator->fifo, (__u32)lease, &now_ns);
+		}
+	}
 	seq = allocator->fifo.seq;
 	bpf_spin_unlock(&allocator->lock);
-	if (!lease) {
+	if (!ended)
+		return;
+	if (err) {
+		SS_COUNT(ss_nr_bad_free);
+	} else if (lease) {
+		ss_fill_rmid_event(&event, SS_RMID_FREE, now_ns, seq, process, lease, 0);
+		ss_output(ctx, &event.hdr, sizeof(event));
+	} else {
+		__builtin_memset(&meta, 0, sizeof(meta));
 		ss_fill_hdr(&meta.hdr, SS_TASK_META, sizeof(meta), now_ns);
 		meta.start_time_ns = process->start_time_ns;
 		meta.tgid = process->tgid;
 		meta.ppid = process->ppid;
 		meta.flags = (process->flags & SS_TASK_KTHREAD) | SS_TASK_EXIT;
 		ss_output(ctx, &meta.hdr, sizeof(meta));
-		return;
 	}
-	if (err) {
-		SS_COUNT(ss_nr_bad_free);
-		return;
-	}
-	ss_fill_rmid_event(&event, SS_RMID_FREE, now_ns, seq, process, lease, 0);
-	ss_output(ctx, &event.hdr, sizeof(event));
+	bpf_map_delete_elem(&ss_processes, &key);
 }
 
-static __always_inline void ss_fill_task_meta(struct ss_task_meta *meta, const struct ss_process *process,
+static __always_inline void ss_fill_task_meta(struct ss_task_meta *meta,
+					      const struct ss_process *process,
 					      struct task_struct *leader, const char *comm, __u32 cause)
 {
 	__u64 lease = process->lease;
@@ -224,91 +242,40 @@ static __always_inline struct ss_process *ss_process_insert(struct task_struct *
 	return bpf_map_lookup_elem(&ss_processes, &key);
 }
 
-static __always_inline __u64 *ss_counted_mark(__u32 pid)
-{
-	return bpf_map_lookup_elem(&ss_counted, &pid);
-}
-
-/* Returns true if p was not counted before. */
-static __always_inline bool ss_thread_count(struct task_struct *p, struct ss_process *process)
-{
-	__u64 *mark = ss_counted_mark(p->pid);
-	__u64 me = (__u64)p;
-
-	if (!mark || __sync_lock_test_and_set(mark, me) == me)
-		return false;
-	__sync_fetch_and_add(&process->nr_threads, 1);
-	return true;
-}
-
-/* A mark that is not where p's pid is now: an exec may be swapping it this moment. */
-static __always_inline bool ss_thread_unmark_slowly(struct task_struct *p)
+/* Counts p unless it is counted already, or its process has ended meanwhile. */
+static __always_inline void ss_thread_count(struct task_struct *p, struct ss_process *process)
 {
 	struct ss_allocator *allocator = ss_get_allocator();
-	__u64 *mark, *leader_mark;
-	__u64 me = (__u64)p;
-	bool found = false;
+	__u64 task = (__u64)p, key = (__u64)p->signal;
+	bool counted = false;
+	__u32 one = 1;
+	long err;
 
-	mark = ss_counted_mark(p->pid);
-	leader_mark = ss_counted_mark(p->tgid);
-	if (!allocator || !mark || !leader_mark)
-		return false;
+	if (!allocator)
+		return;
+	err = bpf_map_update_elem(&ss_threads, &task, &one, BPF_NOEXIST);
+	if (err) {
+		if (err != -SS_EEXIST)
+			SS_COUNT(ss_nr_uncounted);
+		return;
+	}
 	bpf_spin_lock(&allocator->lock);
-	if (*mark == me) {
-		*mark = 0;
-		found = true;
-	} else if (*leader_mark == me) {
-		*leader_mark = 0;
-		found = true;
+	if (process->owner == key) {
+		process->nr_threads++;
+		counted = true;
 	}
 	bpf_spin_unlock(&allocator->lock);
-	return found;
+	if (!counted)
+		bpf_map_delete_elem(&ss_threads, &task);
 }
 
-/* Returns true if p had been counted. */
-static __always_inline bool ss_thread_uncount(struct task_struct *p, struct ss_process *process)
+/* p was switched out for the last time, or will be: counts it off, and ends its process with it. */
+static __always_inline void ss_thread_uncount(void *ctx, struct task_struct *p, struct ss_process *process)
 {
-	__u64 *mark = ss_counted_mark(p->pid);
-	__u64 me = (__u64)p;
+	__u64 task = (__u64)p;
+	bool counted = !bpf_map_delete_elem(&ss_threads, &task);
 
-	if (!mark)
-		return false;
-	if (__sync_val_compare_and_swap(mark, me, 0) != me && !ss_thread_unmark_slowly(p))
-		return false;
-	__sync_fetch_and_add(&process->nr_threads, -1);
-	return true;
-}
-
-/*
- * p, not the leader, has taken the leader's pid in exec, and the leader (dead, perhaps not yet switched
- * out for the last time) has p's old one.
- */
-static __always_inline void ss_thread_took_leader_pid(struct task_struct *p, __u32 old_pid)
-{
-	struct ss_allocator *allocator = ss_get_allocator();
-	__u64 *mark = ss_counted_mark(p->pid);
-	__u64 *old_mark = ss_counted_mark(old_pid);
-	__u64 me = (__u64)p;
-
-	if (!allocator || !mark || !old_mark)
-		return;
-	bpf_spin_lock(&allocator->lock);
-	if (*old_mark == me)
-		*old_mark = __sync_lock_test_and_set(mark, me);
-	bpf_spin_unlock(&allocator->lock);
-}
-
-/* A dead thread of the process was, or turned out to be, switched out for the last time. */
-static __always_inline void ss_process_put(void *ctx, struct task_struct *p, struct ss_process *process)
-{
-	__u64 key = (__u64)p->signal;
-
-	if (process->nr_threads > 0 || p->signal->live.counter)
-		return;
-	if (__sync_val_compare_and_swap(&process->owner, key, 0) != key)
-		return;
-	ss_process_free(ctx, process);
-	bpf_map_delete_elem(&ss_processes, &key);
+	ss_process_put(ctx, process, (__u64)p->signal, counted, !p->signal->live.counter, false);
 }
 
 #endif /* SLOTSCOPE_PROCESS_BPF_H */

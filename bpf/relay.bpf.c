@@ -7,38 +7,35 @@
 #include "counters.bpf.h"
 #include "output.bpf.h"
 
-#define SS_RELAY(name, message)                                                                          \
-	SEC("raw_tp/" #name)                                                                             \
-	int name(struct bpf_raw_tracepoint_args *ctx)                                                    \
-	{                                                                                                \
-		struct message msg;                                                                      \
-                                                                                                         \
-		if (bpf_probe_read_kernel(&msg, sizeof(msg), (void *)ctx->args[0]))                      \
-			return 0;                                                                        \
-		ss_output(ctx, &msg.hdr, sizeof(msg));                                                   \
-		return 0;                                                                                \
-	}
-
-SEC("raw_tp/ss_measure")
-int ss_measure_relay(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline void ss_relay(struct bpf_raw_tracepoint_args *ctx, struct ss_hdr *msg, __u32 size,
+				     __u16 type)
 {
-	struct ss_measure msg;
-
-	if (bpf_probe_read_kernel(&msg, sizeof(msg), (void *)ctx->args[0])) {
-		ss_count_output_error(SS_MEASURE);
-		return 0;
+	if (bpf_probe_read_kernel(msg, size, (void *)ctx->args[0])) {
+		ss_count_output_error(type);
+		return;
 	}
-	ss_read_counters(&msg);
-	ss_output(ctx, &msg.hdr, sizeof(msg));
-	return 0;
+	if (type == SS_MEASURE)
+		ss_read_counters((struct ss_measure *)msg);
+	ss_output(ctx, msg, size);
 }
 
-SS_RELAY(ss_task_meta, ss_task_meta)
-SS_RELAY(ss_rmid_alloc, ss_rmid_event)
-SS_RELAY(ss_rmid_free, ss_rmid_event)
-SS_RELAY(ss_rmid_alloc_failed, ss_rmid_event)
-SS_RELAY(ss_rmid_existing, ss_rmid_event)
-SS_RELAY(ss_tick, ss_tick)
-SS_RELAY(ss_cpu_state, ss_cpu_state)
+#define SS_RELAY(tracepoint, message, type)                                                     \
+	SEC("raw_tp/" #tracepoint)                                                              \
+	int tracepoint##_relay(struct bpf_raw_tracepoint_args *ctx)                             \
+	{                                                                                       \
+		struct message msg;                                                             \
+                                                                                                \
+		ss_relay(ctx, &msg.hdr, sizeof(msg), type);                                     \
+		return 0;                                                                       \
+	}
+
+SS_RELAY(ss_measure, ss_measure, SS_MEASURE)
+SS_RELAY(ss_task_meta, ss_task_meta, SS_TASK_META)
+SS_RELAY(ss_rmid_alloc, ss_rmid_event, SS_RMID_ALLOC)
+SS_RELAY(ss_rmid_free, ss_rmid_event, SS_RMID_FREE)
+SS_RELAY(ss_rmid_alloc_failed, ss_rmid_event, SS_RMID_ALLOC_FAILED)
+SS_RELAY(ss_rmid_existing, ss_rmid_event, SS_RMID_EXISTING)
+SS_RELAY(ss_tick, ss_tick, SS_TICK)
+SS_RELAY(ss_cpu_state, ss_cpu_state, SS_CPU_STATE)
 
 char LICENSE[] SEC("license") = "GPL";

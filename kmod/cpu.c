@@ -111,7 +111,7 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 		ss_cpu_take_wait(cpu, prev);
 		cpu->run_delay = ss_run_delay(next);
 		cpu->switches++;
-		/* As the kernel's own nivcsw; the idle task is always runnable and never preempted. */
+		/* As the kernel's nivcsw (but for signals); the idle task is never preempted. */
 		if ((preempt || !prev_state) && prev->pid)
 			cpu->preemptions++;
 		if (prev->signal != next->signal) {

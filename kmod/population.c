@@ -5,7 +5,8 @@
  * The walk runs in stop_machine, after the probes are registered and while they are still inert; its
  * last act arms them. So no thread is missed or counted twice: a thread in TASK_NEW has its
  * sched_wakeup_new still to come (that tracepoint fires with interrupts off, so it cannot straddle the
- * stop), and a TASK_DEAD one has its final switch behind it or right ahead, uncounted.
+ * stop), and a TASK_DEAD one has been switched out for the last time (it gets there with preemption
+ * off).
  *
  * Known hole, accepted: a thread that was already released but is not yet switched out for the last
  * time is not in the list. Its dead switch finds its process gone, or takes one off a count too many;

@@ -77,7 +77,8 @@ static void ss_match_tracepoint(struct tracepoint *tp, void *priv)
 static void ss_probes_unregister_first(int count)
 {
 	while (count--)
-		tracepoint_probe_unregister(ss_probes[count].tracepoint, ss_probes[count].callback, NULL);
+		tracepoint_probe_unregister(ss_probes[count].tracepoint, ss_probes[count].callback,
+					    NULL);
 	/* Nobody runs a probe when this returns. */
 	tracepoint_synchronize_unregister();
 }
@@ -91,7 +92,8 @@ int ss_probes_register(void)
 	for (i = 0; i < ARRAY_SIZE(ss_probes); i++) {
 		if (ss_probes[i].tracepoint)
 			continue;
-		pr_err("this kernel has no tracepoint %s, which slotscope needs\n", ss_probes[i].name);
+		pr_err("this kernel has no tracepoint %s, which slotscope needs\n",
+		       ss_probes[i].name);
 		return -EOPNOTSUPP;
 	}
 	for (i = 0; i < ARRAY_SIZE(ss_probes); i++) {

@@ -50,6 +50,7 @@ struct ss_process_stats {
 	u64 nr_processes; /* now in the table */
 	u64 nr_untracked; /* born when there was no room */
 	u64 nr_unknown_dead; /* threads that died and that we had not counted */
+	u64 nr_stale; /* entries whose process had gone unseen; a bug of ours if not 0 */
 };
 
 static DEFINE_RAW_SPINLOCK(ss_process_lock);
@@ -143,10 +144,8 @@ static int ss_process_insert(struct task_struct *leader)
 		if (!ss_keys[slot])
 			break;
 	}
-	if (step == SS_PROBE_SLOTS) {
-		ss_stats.nr_untracked++;
+	if (step == SS_PROBE_SLOTS)
 		return -1;
-	}
 	entry = &ss_entries[slot];
 	WRITE_ONCE(entry->lease, 0);
 	entry->start_time_ns = leader->start_time;
@@ -214,19 +213,38 @@ static void ss_process_lease(struct ss_process *entry, struct ss_rmid_event *eve
 		WRITE_ONCE(entry->lease, (u64)event->generation << 32 | (u32)rmid);
 }
 
+static void ss_process_end(int slot, struct ss_rmid_event *event)
+{
+	struct ss_process *entry = &ss_entries[slot];
+
+	lockdep_assert_held(&ss_process_lock);
+	if (entry->lease)
+		ss_rmid_free(ss_lease_rmid(entry->lease), event);
+	WRITE_ONCE(ss_keys[slot], NULL);
+	ss_stats.nr_processes--;
+}
+
 void ss_process_thread_born(struct task_struct *p)
 {
-	struct ss_rmid_event event = {};
+	struct ss_rmid_event event = {}, stale = {};
 	struct ss_task_meta meta = {};
 	int slot;
 
 	lockdep_assert_irqs_disabled();
 	raw_spin_lock(&ss_process_lock);
 	slot = ss_process_find(p->signal);
+	if (slot >= 0 && thread_group_leader(p)) {
+		/* A new process cannot be in the table: somebody's end was missed. */
+		ss_process_end(slot, &stale);
+		ss_stats.nr_stale++;
+		slot = -1;
+	}
 	if (slot >= 0) {
 		ss_entries[slot].nr_threads++;
 	} else if (thread_group_leader(p)) {
 		slot = ss_process_insert(p);
+		if (slot < 0)
+			ss_stats.nr_untracked++;
 		if (slot >= 0) {
 			ss_entries[slot].nr_threads = 1;
 			if (!(p->flags & PF_KTHREAD))
@@ -236,6 +254,8 @@ void ss_process_thread_born(struct task_struct *p)
 	}
 	raw_spin_unlock(&ss_process_lock);
 
+	if (stale.hdr.type)
+		ss_emit_rmid_event(&stale);
 	if (event.hdr.type)
 		ss_emit_rmid_event(&event);
 	if (meta.hdr.type)
@@ -261,14 +281,11 @@ void ss_process_thread_dead(struct task_struct *prev)
 	entry->nr_threads--;
 	if (entry->nr_threads > 0 || atomic_read(&prev->signal->live))
 		goto out;
-	if (entry->lease) {
-		ss_rmid_free(ss_lease_rmid(entry->lease), &event);
-	} else {
+	if (!entry->lease) {
 		ss_process_fill_meta(entry, SS_TASK_EXIT, &meta);
 		memset(meta.comm, 0, sizeof(meta.comm));
 	}
-	WRITE_ONCE(ss_keys[slot], NULL);
-	ss_stats.nr_processes--;
+	ss_process_end(slot, &event);
 out:
 	raw_spin_unlock(&ss_process_lock);
 	if (event.hdr.type)
@@ -289,6 +306,8 @@ void ss_process_thread_existing(struct task_struct *p)
 		slot = ss_process_insert(p->group_leader);
 		if (slot >= 0 && !(p->flags & PF_KTHREAD))
 			ss_process_lease(&ss_entries[slot], &event);
+		else if (slot < 0 && thread_group_leader(p))
+			ss_stats.nr_untracked++;
 	}
 	if (slot >= 0)
 		ss_entries[slot].nr_threads++;
@@ -320,7 +339,8 @@ void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause)
 }
 
 /* The process has no RMID: perhaps there is one now. Never waits for a lock. */
-static void ss_process_retry_lease(struct ss_process *entry, const struct signal_struct *signal, int slot)
+static void ss_process_retry_lease(struct ss_process *entry, const struct signal_struct *signal,
+				   int slot)
 {
 	struct ss_rmid_event event = {};
 
@@ -367,7 +387,7 @@ bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id)
  * under the lock that guards it and emitted with interrupts off. Pauses, so that the perf buffer of
  * this CPU (megabytes) cannot overflow from a dump alone.
  */
-void ss_process_dump(void)
+int ss_process_dump(void)
 {
 	u32 slot, rmid, nr_emitted = 0;
 	unsigned long flags;
@@ -388,8 +408,11 @@ void ss_process_dump(void)
 		if (live)
 			ss_emit_meta(&meta);
 		local_irq_restore(flags);
-		if (live && ++nr_emitted % SS_DUMP_BATCH == 0)
+		if (live && ++nr_emitted % SS_DUMP_BATCH == 0) {
+			if (fatal_signal_pending(current))
+				return -EINTR;
 			usleep_range(1000, 2000);
+		}
 	}
 	for (rmid = 1; rmid < ss_rmid_count(); rmid++) {
 		struct ss_rmid_line line;
@@ -400,6 +423,7 @@ void ss_process_dump(void)
 			ss_emit_rmid_event(&event);
 		local_irq_restore(flags);
 	}
+	return 0;
 }
 
 void ss_process_show(struct seq_file *m)
@@ -414,4 +438,5 @@ void ss_process_show(struct seq_file *m)
 	seq_printf(m, "process_slots: %u\n", ss_nr_slots);
 	seq_printf(m, "untracked: %llu\n", stats.nr_untracked);
 	seq_printf(m, "unknown_dead: %llu\n", stats.nr_unknown_dead);
+	seq_printf(m, "stale: %llu\n", stats.nr_stale);
 }

@@ -33,8 +33,8 @@ static int ss_rmids_show(struct seq_file *m, void *v)
 	for (rmid = 1; rmid < ss_rmid_count(); rmid++) {
 		const struct ss_rmid_line *line = &lines[rmid];
 
-		seq_printf(m, "%u %s %d %u %llu %llu ", rmid, ss_rmid_state_names[line->state], line->tgid,
-			   line->generation, line->since_ns, line->start_time_ns);
+		seq_printf(m, "%u %s %d %u %llu %llu ", rmid, ss_rmid_state_names[line->state],
+			   line->tgid, line->generation, line->since_ns, line->start_time_ns);
 		/* One line per RMID, whatever is in the name. */
 		seq_escape(m, line->comm, " \t\n\\\"\r\v\f\a\b\033");
 		seq_putc(m, '\n');
@@ -69,6 +69,7 @@ static int ss_rmids_release(struct inode *inode, struct file *file)
 static ssize_t ss_rmids_write(struct file *file, const char __user *ubuf, size_t count, loff_t *ppos)
 {
 	char command[8];
+	int err;
 
 	if (count >= sizeof(command))
 		return -EINVAL;
@@ -77,8 +78,8 @@ static ssize_t ss_rmids_write(struct file *file, const char __user *ubuf, size_t
 	command[count] = '\0';
 	if (strcmp(command, "dump") && strcmp(command, "dump\n"))
 		return -EINVAL;
-	ss_process_dump();
-	return count;
+	err = ss_process_dump();
+	return err ?: count;
 }
 
 static const struct proc_ops ss_rmids_ops = {

@@ -185,6 +185,7 @@ void ss_rmid_snapshot(struct ss_rmid_line lines[SS_RMID_CAPACITY])
 
 	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
 	now_ns = ktime_get_mono_fast_ns();
+	ss_rmid_fifo_clamp(&ss_fifo, &now_ns);
 	for (rmid = 1; rmid < ss_fifo.nr_rmids; rmid++)
 		ss_rmid_copy_locked(rmid, now_ns, &lines[rmid]);
 	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);

@@ -84,8 +84,8 @@ void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause);
  * Returns false if the process is not in the table, with the best guess in *id.
  */
 bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id);
-/* State dump of all processes. Process context, may sleep. */
-void ss_process_dump(void);
+/* State dump of all processes. Process context, may sleep. -EINTR if the caller is being killed. */
+int ss_process_dump(void);
 void ss_process_show(struct seq_file *m);
 
 /* cpu.c: what each CPU has done since its last measure. Interrupts off, on that CPU. */

@@ -107,6 +107,12 @@ def check_includes(files):
                 message = f"there is no include/{name}"
             elif re.match(r"(kmod|bpf|include)/", path):
                 message = check_kernel_side(path, quote, name, target)
+            elif path.startswith("tests/") and path.endswith(".bpf.c"):  # a test's BPF program is built like ours
+                allowed = name == "vmlinux.h" or quote == "<" or f"bpf/{name}" in files
+                message = None if allowed else "a test's BPF program includes only what bpf/ may"
+            elif path.startswith("tests/") and name.endswith(".skel.h"):
+                own = path.rsplit("/", 1)[0] + "/" + name[:-len(".skel.h")] + ".bpf.c"
+                message = None if own in files else f"only collector/ring/ loads BPF programs, and there is no {own}"
             else:
                 message = check_collector_side(path, quote, name, target, files)
             if message:

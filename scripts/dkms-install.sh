@@ -18,7 +18,7 @@ if ! command -v dkms >/dev/null; then
 	exit 1
 fi
 if [ ! -e "/lib/modules/$kver/build" ]; then
-	echo "dkms-install: there are no headers of kernel $kver: install linux-headers-$kver, or give KVER=... (have: $(ls /lib/modules 2>/dev/null | tr '\n' ' '))" >&2
+	echo "dkms-install: there are no headers of kernel $kver: install linux-headers-$kver, or give KVER=... (have:$(printf ' %s' /lib/modules/*/build))" >&2
 	exit 1
 fi
 if ! grep -qx "PACKAGE_VERSION=\"$version\"" "$top/dkms.conf"; then

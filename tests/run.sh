@@ -4,7 +4,7 @@
 # line: "N passed, N failed, N skipped". Groups: check unit live vm. A group that cannot run here is
 # skipped, with the reason. Exit code 1 if anything failed.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 
 passed=0
 failed=0

@@ -67,6 +67,7 @@ void Pipeline::Run() {
     bool stopped = reader_stopped_.load(std::memory_order_acquire);
     bool any = TakeFrames();
     merger_.Advance();
+    first_slot_ns_.store(builder_.first_ns(), std::memory_order_relaxed);
     nr_messages_.store(merger_.stats().nr_messages, std::memory_order_relaxed);
     nr_lost_.store(merger_.stats().nr_lost + merger_.stats().nr_dropped, std::memory_order_relaxed);
     if (!any && stopped) break;

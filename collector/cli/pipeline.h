@@ -37,6 +37,8 @@ class Pipeline {
   void Stop();
 
   PipelineProgress progress() const;
+  // Where the first slot starts; 0 until that is known (some rounds after Start()).
+  uint64_t first_slot_ns() const { return first_slot_ns_.load(std::memory_order_relaxed); }
   std::string TakeWarning() { return reader_.TakeWarning(); }
 
   // After Stop().
@@ -55,6 +57,7 @@ class Pipeline {
   std::atomic<bool> reader_stopped_{false};
   std::atomic<uint64_t> nr_messages_{0};
   std::atomic<uint64_t> nr_lost_{0};
+  std::atomic<uint64_t> first_slot_ns_{0};
 };
 
 }  // namespace slotscope

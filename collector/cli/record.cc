@@ -30,6 +30,7 @@ constexpr uint64_t kTtyProgressNs = 500'000'000;
 constexpr uint64_t kPlainProgressNs = 2'000'000'000;
 // After the command's end: its last slot is complete when every CPU has ticked once more.
 constexpr useconds_t kAfterCommandUs = 5'000;
+constexpr uint64_t kStartGraceNs = 1'000'000'000;
 constexpr ino_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of include/linux/proc_ns.h
 
 std::string ReadFirstLine(const char* path) {
@@ -185,15 +186,27 @@ class Recording {
     // After the start: the source knows its tick by now. No slot has come: the window is not over.
     csv_->WriteHeader(MakeHeader(options_, source_->info(), why_, unix_offset_ns));
     Announce();
-    if (!options_.command.empty())
+    if (!options_.command.empty()) {
+      WaitForFirstSlot(pipeline);
       if (Status status = command_.Release(); !status.ok()) {
         pipeline.Stop();
         file_.Discard();
         return status;
       }
+    }
     WaitForEnd(&pipeline, &writer, start_ns);
     pipeline.Stop();
     return FinishFile(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);
+  }
+
+  // The command's first millisecond is to be in a slot. A CPU that never speaks delays that by a window.
+  void WaitForFirstSlot(const Pipeline& pipeline) {
+    uint64_t deadline_ns = MonotonicNs() + options_.slot_ns + options_.window_ns + kStartGraceNs;
+    while (MonotonicNs() < deadline_ns) {
+      uint64_t first_ns = pipeline.first_slot_ns();
+      if (first_ns && MonotonicNs() >= first_ns) return;
+      usleep(1000);
+    }
   }
 
   void Announce() {

@@ -26,7 +26,7 @@ namespace slotscope {
 namespace {
 
 constexpr size_t kMaxCpus = sizeof(native::native__bss::ss_watch) / sizeof(uint32_t);
-constexpr uint32_t kMaxPidEntries = 4194304;   // PID_MAX_LIMIT
+constexpr uint32_t kMaxThreads = 262144;   // some 20 MB of preallocated elements
 constexpr uint32_t kTimerFlags[] = {3, 1, 0};  // best first, see native.bpf.c
 
 struct SkeletonDeleter {
@@ -48,7 +48,7 @@ uint32_t ReadPidMax() {
   std::ifstream file("/proc/sys/kernel/pid_max");
   uint32_t pid_max = 0;
   file >> pid_max;
-  return std::clamp(pid_max, 32768u, kMaxPidEntries);
+  return std::clamp(pid_max, 32768u, kMaxThreads);
 }
 
 // Runs `call` on `cpu`. Returns false if this thread could not get there.
@@ -209,7 +209,7 @@ class NativeSource final : public Source {
     for (bpf_map* map : {maps.ss_events, maps.ss_perf_cycles, maps.ss_perf_instructions,
                          maps.ss_perf_llc_misses, maps.ss_cpus, maps.ss_timers})
       bpf_map__set_max_entries(map, cpus);
-    bpf_map__set_max_entries(maps.ss_counted, ReadPidMax());
+    bpf_map__set_max_entries(maps.ss_threads, ReadPidMax());
     skeleton_->rodata->ss_counters_opened = counters_.opened_mask();
     auto& progs = skeleton_->progs;
     bpf_program__set_autoload(progs.ss_start_timer, use_timer_);

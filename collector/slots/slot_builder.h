@@ -49,6 +49,8 @@ class SlotBuilder final : public MergeSink {
   // The end: retires the slots that every CPU has passed, counts the rest as after the last.
   void Finish();
 
+  // Where the first slot starts; 0 until that is known.
+  uint64_t first_ns() const { return first_ns_; }
   const Accounting& accounting() const { return accounting_; }
   const Tracker& tracker() const { return tracker_; }
   uint64_t nr_late_pieces() const { return nr_late_pieces_; }

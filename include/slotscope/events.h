@@ -7,8 +7,8 @@
  *
  *   type               when                                                  emitted by
  *   SS_MEASURE         the process on a CPU changes, and at every tick       sched_switch, tick
- *   SS_TASK_META       birth, exec, leader's rename, state dump              sched_wakeup_new, ...
- *   SS_RMID_ALLOC      a process got an RMID                                 sched_wakeup_new, sched_switch
+ *   SS_TASK_META       birth, exec, leader's rename, state dump, exit        sched_wakeup_new, ...
+ *   SS_RMID_ALLOC      a process got an RMID                                 birth, sched_switch
  *   SS_RMID_FREE       the last thread's final switch-out gave it back       sched_switch
  *   SS_RMID_ALLOC_FAILED  a process was born and there was none for it       sched_wakeup_new
  *   SS_RMID_EXISTING   state dump: this RMID is live now                     dump
@@ -87,8 +87,8 @@ struct ss_counter {
 struct ss_measure {
 	struct ss_hdr hdr;
 	__u64 start_ns;
-	__u64 start_time_ns; /* of the process: its leader's start; (tgid, start_time_ns) names a process */
-	__u64 wait_ns; /* run-queue waiting of its threads that ended in [start_ns, ts_ns), by sched_info */
+	__u64 start_time_ns; /* its leader's start; (tgid, start_time_ns) names a process */
+	__u64 wait_ns; /* run-queue waiting of its threads that ended since start_ns, by sched_info */
 	__s32 tgid;
 	__s32 next_tgid; /* who runs next; own tgid for a tick */
 	__u32 seq;

@@ -16,12 +16,13 @@ struct Recorded {
 };
 
 // slotscope record -- live_tests --workload ARGS
-Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<std::string>& options = {}) {
+Recorded RecordWorkload(const std::vector<std::string>& args,
+                        const std::vector<std::string>& options = {}) {
   Recorded recorded;
   std::string csv_path = TempDir() + "/slots.csv";
   std::string truth_path = TempDir() + "/truth";
-  std::vector<std::string> argv = {SlotscopeBinary(), "record",  "--source", UsesModule() ? "kmod" : "bpf", "--output",
-                                   csv_path};
+  std::vector<std::string> argv = {
+      SlotscopeBinary(), "record", "--source", UsesModule() ? "kmod" : "bpf", "--output", csv_path};
   argv.insert(argv.end(), options.begin(), options.end());
   // A shell keeps the workload's own output apart from the recorder's.
   std::string command = "exec \"$0\" --workload \"$@\" > " + truth_path;
@@ -118,7 +119,8 @@ TEST(Accuracy, ShortLivedProcessesEachHaveTheirRow) {
   CheckIdentity(recorded.csv);
   auto sums = SumByTgid(recorded.csv);
   size_t nr_missing = 0;
-  for (int32_t tgid : recorded.truth.TgidsOf("proc")) nr_missing += !sums.contains(tgid) || sums[tgid].cpu_ns == 0;
+  for (int32_t tgid : recorded.truth.TgidsOf("proc"))
+    nr_missing += !sums.contains(tgid) || sums[tgid].cpu_ns == 0;
   EXPECT_EQ(nr_missing, 0u) << "of 500";
 }
 
@@ -129,9 +131,11 @@ TEST(Accuracy, CommandRecordsItsDescendantsAndFoldsTheRest) {
   size_t nr_own = 0, nr_foreign = 0;
   for (const auto& row : recorded.csv.rows) {
     if (row.at("kind") != "user" && row.at("kind") != "unassigned") continue;
-    if (own.contains(std::stoi(row.at("tgid")))) nr_own++;
-    else nr_foreign += row.at("comm") != "sh" && row.at("comm") != "live_tests" && row.at("comm") != "slotscope" &&
-                       row.at("comm") != "exe";
+    if (own.contains(std::stoi(row.at("tgid"))))
+      nr_own++;
+    else
+      nr_foreign += row.at("comm") != "sh" && row.at("comm") != "live_tests" &&
+                    row.at("comm") != "slotscope" && row.at("comm") != "exe";
   }
   EXPECT_GT(nr_own, 0u);
   EXPECT_EQ(nr_foreign, 0u);
@@ -147,7 +151,8 @@ TEST(Accuracy, HostileNamesStayInTheirField) {
 
 TEST(Accuracy, CountersAreDeltasOfTheInterval) {
   // No PMU here: the clock counts instead, in the same columns by the same path.
-  Recorded recorded = RecordWorkload({"shares", "300"}, {"--events", "cycles=cpu-clock,instructions=task-clock"});
+  Recorded recorded =
+      RecordWorkload({"shares", "300"}, {"--events", "cycles=cpu-clock,instructions=task-clock"});
   CheckIdentity(recorded.csv);
   uint64_t cpu_ns = 0, clock_ns = 0;
   size_t nr_empty = 0;

@@ -62,10 +62,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"UnknownSource", "$S record --source ebpf", 2, "--source ebpf"},
         BadCase{"UnknownEvent", "$S record --events cycles=nope", 2, "nope"},
         BadCase{"NoCommand", "$S record --", 2, "command"},
-        BadCase{"OutputInMissingFolder", "$S record --source $SRC --duration 1 -o missing/x.csv", 6, "missing/x.csv.part"},
-        BadCase{"OutputIsAFolder", "mkdir d && $S record --source $SRC --duration 1 -o d", 6, "no plain file"},
-        BadCase{"OutputIsALink", "ln -s t l && $S record --source $SRC --duration 1 -o l", 6, "no plain file"},
-        BadCase{"CommandNotFound", "$S record --source $SRC -- /no/such/program", 127, "/no/such/program"},
+        BadCase{"OutputInMissingFolder", "$S record --source $SRC --duration 1 -o missing/x.csv", 6,
+                "missing/x.csv.part"},
+        BadCase{"OutputIsAFolder", "mkdir d && $S record --source $SRC --duration 1 -o d", 6,
+                "no plain file"},
+        BadCase{"OutputIsALink", "ln -s t l && $S record --source $SRC --duration 1 -o l", 6,
+                "no plain file"},
+        BadCase{"CommandNotFound", "$S record --source $SRC -- /no/such/program", 127,
+                "/no/such/program"},
         BadCase{"CommandNotExecutable", "$S record --source $SRC -- /etc/passwd", 126, "/etc/passwd"}),
     [](const auto& c) { return c.param.name; });
 
@@ -103,7 +107,9 @@ TEST(Cli, ModuleAbsentSaysHowToLoadIt) {
 
 TEST(Cli, PidNamespaceRefusesWhatCannotWork) {
   std::string output;
-  int code = Shell("cd " + TempDir() + " && unshare -p -f $S record --source $SRC --duration 1 --pid 1 -o ns.csv", &output);
+  int code = Shell(
+      "cd " + TempDir() + " && unshare -p -f $S record --source $SRC --duration 1 --pid 1 -o ns.csv",
+      &output);
   if (output.find("unshare") != std::string::npos) GTEST_SKIP() << output;
   EXPECT_EQ(code, 2) << output;
   EXPECT_NE(output.find("pid namespace"), std::string::npos) << output;
@@ -127,7 +133,8 @@ TEST(Cli, FullDiskKeepsWholeRowsAndSaysSo) {
 
 TEST(Cli, MaxSizeStopsInTime) {
   std::string output, path = TempDir() + "/max.csv";
-  EXPECT_EQ(Shell("$S record --source $SRC --duration 60 --max-size 64K -o " + path, &output), 0) << output;
+  EXPECT_EQ(Shell("$S record --source $SRC --duration 60 --max-size 64K -o " + path, &output), 0)
+      << output;
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
   EXPECT_LE(info.st_size, 65536);
@@ -137,8 +144,10 @@ TEST(Cli, MaxSizeStopsInTime) {
 
 TEST(Cli, CommandsStatusIsOurs) {
   std::string output, csv = TempDir() + "/status.csv";
-  EXPECT_EQ(Shell("$S record --source $SRC -o " + csv + " -- /bin/sh -c 'exit 7'", &output), 7) << output;
-  EXPECT_EQ(Shell("$S record --source $SRC -o " + csv + " -- /bin/sh -c 'kill -TERM $$'", &output), 128 + SIGTERM);
+  EXPECT_EQ(Shell("$S record --source $SRC -o " + csv + " -- /bin/sh -c 'exit 7'", &output), 7)
+      << output;
+  EXPECT_EQ(Shell("$S record --source $SRC -o " + csv + " -- /bin/sh -c 'kill -TERM $$'", &output),
+            128 + SIGTERM);
 }
 
 TEST(Cli, InterruptFinishesTheFile) {
@@ -146,10 +155,11 @@ TEST(Cli, InterruptFinishesTheFile) {
     std::string csv = TempDir() + "/interrupted.csv", output;
     unlink(csv.c_str());
     // The recorder is told once it says that it records.
-    int code = Shell("$S record --source $SRC -o " + csv + " 2> " + TempDir() + "/err & pid=$!; " +
-                         "until grep -q recording " + TempDir() + "/err; do sleep 0.1; done; sleep 0.5; " + "kill -" +
-                         std::to_string(signal) + " $pid; wait $pid",
-                     &output);
+    int code =
+        Shell("$S record --source $SRC -o " + csv + " 2> " + TempDir() + "/err & pid=$!; " +
+                  "until grep -q recording " + TempDir() + "/err; do sleep 0.1; done; sleep 0.5; " +
+                  "kill -" + std::to_string(signal) + " $pid; wait $pid",
+              &output);
     EXPECT_EQ(code, 0) << output;
     CheckIdentity(ReadCsv(csv));
     EXPECT_FALSE(Exists(csv + ".part"));
@@ -183,10 +193,11 @@ bool NoProgramsLeft() {
 TEST(Cli, KilledLeavesDataAndNothingInTheKernel) {
   ASSERT_TRUE(NoProgramsLeft());
   std::string csv = TempDir() + "/killed.csv", output;
-  Shell("$S record --source $SRC -o " + csv + " 2>/dev/null & pid=$!; n=0; " +
-            "until [ $(cat " + csv + ".part 2>/dev/null | wc -c) -gt 20000 ] || [ $n -gt 200 ]; do n=$((n+1)); sleep 0.1; done; " +
-            "kill -9 $pid; wait $pid",
-        &output);
+  Shell(
+      "$S record --source $SRC -o " + csv + " 2>/dev/null & pid=$!; n=0; " + "until [ $(cat " + csv +
+          ".part 2>/dev/null | wc -c) -gt 20000 ] || [ $n -gt 200 ]; do n=$((n+1)); sleep 0.1; done; " +
+          "kill -9 $pid; wait $pid",
+      &output);
   EXPECT_TRUE(NoProgramsLeft());
   CsvFile part = ReadCsv(csv + ".part");
   EXPECT_GT(part.rows.size(), 100u);
@@ -198,8 +209,8 @@ TEST(Cli, KilledLeavesDataAndNothingInTheKernel) {
 
 TEST(Cli, TwoCollectorsSideBySide) {
   std::string a = TempDir() + "/a.csv", b = TempDir() + "/b.csv", output;
-  int code = Shell("$S record --source $SRC --duration 2 -o " + a + " & one=$!; $S record --source $SRC --duration 1 -o " +
-                       b + " && wait $one",
+  int code = Shell("$S record --source $SRC --duration 2 -o " + a +
+                       " & one=$!; $S record --source $SRC --duration 1 -o " + b + " && wait $one",
                    &output);
   EXPECT_EQ(code, 0) << output;
   CheckIdentity(ReadCsv(a));
@@ -208,8 +219,9 @@ TEST(Cli, TwoCollectorsSideBySide) {
 
 TEST(Cli, TwoCollectorsOnOneFileAreRefused) {
   std::string a = TempDir() + "/same.csv", output;
-  int code = Shell("$S record --source $SRC -o " + a + " 2>" + TempDir() + "/err2 & one=$!; until grep -q recording " +
-                       TempDir() + "/err2; do sleep 0.1; done; $S record --source $SRC --duration 1 -o " + a +
+  int code = Shell("$S record --source $SRC -o " + a + " 2>" + TempDir() +
+                       "/err2 & one=$!; until grep -q recording " + TempDir() +
+                       "/err2; do sleep 0.1; done; $S record --source $SRC --duration 1 -o " + a +
                        "; code=$?; kill $one; wait $one; exit $code",
                    &output);
   EXPECT_EQ(code, 7) << output;
@@ -219,7 +231,8 @@ TEST(Cli, TwoCollectorsOnOneFileAreRefused) {
 
 TEST(Cli, CoarserSlotsAndFiltersKeepTheIdentity) {
   std::string csv = TempDir() + "/coarse.csv", output;
-  EXPECT_EQ(Shell("$S record --source $SRC --duration 2 --slot 100 --top 2 -o " + csv, &output), 0) << output;
+  EXPECT_EQ(Shell("$S record --source $SRC --duration 2 --slot 100 --top 2 -o " + csv, &output), 0)
+      << output;
   CsvFile file = ReadCsv(csv);
   CheckIdentity(file);
   std::map<std::string, int> processes_of;

@@ -91,10 +91,15 @@ void Recorder::Take() {
             else
               nr_bad_++;
             break;
-          case FrameKind::kMalformed: nr_bad_ += frame.header.value; break;
+          case FrameKind::kMalformed:
+            nr_bad_ += frame.header.value;
+            break;
           case FrameKind::kLost:
-          case FrameKind::kDropped: nr_lost_ += frame.header.value; break;
-          default: break;
+          case FrameKind::kDropped:
+            nr_lost_ += frame.header.value;
+            break;
+          default:
+            break;
         }
       }
     if (!any && stopped) return;
@@ -133,7 +138,8 @@ int RunProgram(const std::vector<std::string>& argv, std::string* output) {
   close(pipe_fds[1]);
   char chunk[4096];
   ssize_t got;
-  while ((got = read(pipe_fds[0], chunk, sizeof(chunk))) > 0) output->append(chunk, static_cast<size_t>(got));
+  while ((got = read(pipe_fds[0], chunk, sizeof(chunk))) > 0)
+    output->append(chunk, static_cast<size_t>(got));
   close(pipe_fds[0]);
   int status = 0;
   waitpid(pid, &status, 0);
@@ -179,7 +185,8 @@ CsvFile ReadCsv(const std::string& path) {
       auto fields = SplitComma(line);
       EXPECT_EQ(fields.size(), csv.columns.size()) << line;
       auto& row = csv.rows.emplace_back();
-      for (size_t i = 0; i < std::min(fields.size(), csv.columns.size()); i++) row[csv.columns[i]] = fields[i];
+      for (size_t i = 0; i < std::min(fields.size(), csv.columns.size()); i++)
+        row[csv.columns[i]] = fields[i];
     }
   }
   return csv;
@@ -189,13 +196,15 @@ void CheckIdentity(const CsvFile& csv) {
   ASSERT_TRUE(csv.comments.contains("slot_ns"));
   uint64_t expected = std::stoull(csv.comments.at("slot_ns")) * std::stoull(csv.comments.at("nr_cpus"));
   std::map<uint64_t, uint64_t> sums;
-  for (const auto& row : csv.rows) sums[std::stoull(row.at("slot_start_ns"))] += std::stoull(row.at("cpu_ns"));
+  for (const auto& row : csv.rows)
+    sums[std::stoull(row.at("slot_start_ns"))] += std::stoull(row.at("cpu_ns"));
   size_t nr_wrong = 0;
   uint64_t previous = 0;
   for (auto [start, sum] : sums) {
     nr_wrong += sum != expected;
     if (previous) {
-      EXPECT_EQ(start - previous, std::stoull(csv.comments.at("slot_ns"))) << "slots are not consecutive";
+      EXPECT_EQ(start - previous, std::stoull(csv.comments.at("slot_ns")))
+          << "slots are not consecutive";
     }
     previous = start;
   }

@@ -31,7 +31,8 @@ class Injector {
     skeleton_->bss->ss_inject_size = static_cast<uint32_t>(size);
     std::memcpy(skeleton_->bss->ss_inject_data, data, size);
     LIBBPF_OPTS(bpf_test_run_opts, run);
-    return bpf_prog_test_run_opts(bpf_program__fd(skeleton_->progs.ss_inject), &run) == 0 && run.retval == 0;
+    return bpf_prog_test_run_opts(bpf_program__fd(skeleton_->progs.ss_inject), &run) == 0 &&
+           run.retval == 0;
   }
 
  private:

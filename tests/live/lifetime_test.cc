@@ -74,7 +74,8 @@ TEST_P(LifetimeTest, OneAllocAndOneFreeEachAndTheFreeLast) {
         if (life != lives.end() && (message.task_meta.flags & SS_TASK_BIRTH)) life->second.nr_births++;
         break;
       }
-      default: break;
+      default:
+        break;
     }
   }
   EXPECT_EQ(lives.size(), expected.size());
@@ -96,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(Lifetimes, LifetimeTest,
                                          Lifetime{"UnreapedZombie", {"zombie"}},
                                          Lifetime{"KillOf100SleepingThreads", {"kill-threads", "0"}},
                                          Lifetime{"KillOf100SpinningThreads", {"kill-threads", "1"}},
-                                         Lifetime{"Vfork", {"vfork"}}, Lifetime{"GroupExit", {"group-exit"}},
+                                         Lifetime{"Vfork", {"vfork"}},
+                                         Lifetime{"GroupExit", {"group-exit"}},
                                          Lifetime{"SameTgidReborn", {"reborn", "300"}},
                                          Lifetime{"Many500ShortLived", {"many-short", "500"}}),
                          [](const auto& c) { return c.param.name; });
@@ -137,11 +139,12 @@ TEST(Lifetime, BirthAndDeathInsideOneSlotAreBothSeen) {
   }
   int nr_inside_one_slot = 0;
   for (int32_t tgid : result.TgidsOf("proc"))
-    nr_inside_one_slot +=
-        born.contains(tgid) && died.contains(tgid) && born[tgid] / SS_TICK_PERIOD_NS == died[tgid] / SS_TICK_PERIOD_NS;
+    nr_inside_one_slot += born.contains(tgid) && died.contains(tgid) &&
+                          born[tgid] / SS_TICK_PERIOD_NS == died[tgid] / SS_TICK_PERIOD_NS;
   if (nr_inside_one_slot == 0 && getenv("SLOTSCOPE_TEST_SCALE"))
     GTEST_SKIP() << "no process lives within a millisecond on this emulated machine";
-  EXPECT_GT(nr_inside_one_slot, 0) << "none of 50 processes lived within one slot: the test shows nothing";
+  EXPECT_GT(nr_inside_one_slot, 0)
+      << "none of 50 processes lived within one slot: the test shows nothing";
 }
 
 }  // namespace

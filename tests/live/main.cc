@@ -9,7 +9,8 @@
 #include "harness.h"
 
 int main(int argc, char** argv) {
-  if (argc > 2 && std::strcmp(argv[1], "--workload") == 0) return slotscope::RunWorkloadHere(argc - 2, argv + 2);
+  if (argc > 2 && std::strcmp(argv[1], "--workload") == 0)
+    return slotscope::RunWorkloadHere(argc - 2, argv + 2);
   testing::InitGoogleTest(&argc, argv);
   if (geteuid() != 0) {
     std::printf("SKIP live tests: they need root, to load eBPF programs\n");

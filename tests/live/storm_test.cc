@@ -38,7 +38,8 @@ TEST_P(StormTest, NeverTwoOwnersNoReuseInLimboFifoOrderNoneLost) {
 
   std::vector<ss_rmid_event> events = recorder.RmidEvents();
   uint64_t first_seq = 0, last_seq = 0, last_ns = 0, min_reuse_ns = std::numeric_limits<uint64_t>::max();
-  size_t nr_allocs = 0, nr_frees = 0, nr_gaps = 0, nr_back = 0, nr_two_owners = 0, nr_not_live = 0, nr_unordered = 0;
+  size_t nr_allocs = 0, nr_frees = 0, nr_gaps = 0, nr_back = 0, nr_two_owners = 0, nr_not_live = 0,
+         nr_unordered = 0;
   std::map<uint32_t, Life> live;
   std::map<uint32_t, uint64_t> freed_ns;
   std::deque<uint32_t> freed;  // those we saw freed, oldest first
@@ -92,8 +93,9 @@ TEST_P(StormTest, NeverTwoOwnersNoReuseInLimboFifoOrderNoneLost) {
   EXPECT_GE(nr_allocs + without.size(), static_cast<size_t>(Scaled(GetParam().nr_forks)));
   // None leaked: at the end only those live that lived at the start or are still there.
   EXPECT_GE(nr_frees + 64, nr_allocs);
-  std::printf("  %zu allocs, %zu frees, %zu births without, shortest reuse %.6f ms, seq %lu..%lu\n", nr_allocs, nr_frees,
-              without.size(), static_cast<double>(min_reuse_ns) / 1e6, first_seq, last_seq);
+  std::printf("  %zu allocs, %zu frees, %zu births without, shortest reuse %.6f ms, seq %lu..%lu\n",
+              nr_allocs, nr_frees, without.size(), static_cast<double>(min_reuse_ns) / 1e6, first_seq,
+              last_seq);
 }
 
 INSTANTIATE_TEST_SUITE_P(Storms, StormTest,

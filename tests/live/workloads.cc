@@ -59,8 +59,7 @@ void Loop(int count) {
 
 void Burn(uint64_t cpu_ns) {
   uint64_t end_ns = CpuNs() + cpu_ns;
-  while (CpuNs() < end_ns)
-    Loop(10'000);
+  while (CpuNs() < end_ns) Loop(10'000);
 }
 
 // Forks, runs `body` in the child and prints the child as a process.
@@ -99,7 +98,8 @@ void ReapWithTruth(pid_t pid) {
   if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT)) Fail("waitid");
   uint64_t cpu_ns = 0, run_delay_ns = 0;
   std::ifstream("/proc/" + std::to_string(pid) + "/schedstat") >> cpu_ns >> run_delay_ns;
-  std::printf("truth %d %lu %lu %lu %lu\n", pid, cpu_ns, run_delay_ns, StatusField(pid, "voluntary_ctxt_switches:"),
+  std::printf("truth %d %lu %lu %lu %lu\n", pid, cpu_ns, run_delay_ns,
+              StatusField(pid, "voluntary_ctxt_switches:"),
               StatusField(pid, "nonvoluntary_ctxt_switches:"));
   Reap(pid);
 }
@@ -328,7 +328,8 @@ int Shares(int milliseconds) {
       do {
         Loop(100'000);
         clock_gettime(CLOCK_MONOTONIC, &now);
-      } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1'000'000 < milliseconds);
+      } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1'000'000 <
+               milliseconds);
     }));
   for (pid_t pid : pids) ReapWithTruth(pid);
   return 0;
@@ -374,14 +375,22 @@ struct Workload {
 };
 
 constexpr Workload kWorkloads[] = {
-    {"simple", Simple},           {"leader-exits-first", LeaderExitsFirst},
-    {"exec-by-thread", ExecByThread}, {"exec-by-leader", ExecByLeader},
-    {"zombie", Zombie},           {"kill-threads", KillThreads},
-    {"vfork", Vfork},             {"group-exit", GroupExit},
-    {"reborn", Reborn},           {"io-uring", IoUring},
-    {"many-short", ManyShort},    {"storm", Storm},
-    {"crowd", Crowd},             {"shares", Shares},
-    {"ping-pong", PingPong},      {"rename", Rename},
+    {"simple", Simple},
+    {"leader-exits-first", LeaderExitsFirst},
+    {"exec-by-thread", ExecByThread},
+    {"exec-by-leader", ExecByLeader},
+    {"zombie", Zombie},
+    {"kill-threads", KillThreads},
+    {"vfork", Vfork},
+    {"group-exit", GroupExit},
+    {"reborn", Reborn},
+    {"io-uring", IoUring},
+    {"many-short", ManyShort},
+    {"storm", Storm},
+    {"crowd", Crowd},
+    {"shares", Shares},
+    {"ping-pong", PingPong},
+    {"rename", Rename},
     {"nothing", Nothing},
 };
 

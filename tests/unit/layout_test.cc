@@ -26,7 +26,8 @@ struct Field {
   size_t size;
 };
 
-#define FIELD(type, name) {#type, #name, offsetof(type, name), sizeof(type::name)}
+#define FIELD(type, name) \
+  { #type, #name, offsetof(type, name), sizeof(type::name) }
 
 const std::vector<Field> kFields = {
     FIELD(ss_hdr, ts_ns),
@@ -152,7 +153,8 @@ std::vector<std::string> Differences(const btf* types, const std::string& type,
   int id = btf__find_by_name_kind(types, type.c_str(), BTF_KIND_STRUCT);
   if (id < 0) return {type + " is missing"};
   const btf_type* record = btf__type_by_id(types, static_cast<uint32_t>(id));
-  if (record->size != size) found.push_back(fmt::format("{}: size {}, here {}", type, record->size, size));
+  if (record->size != size)
+    found.push_back(fmt::format("{}: size {}, here {}", type, record->size, size));
   std::map<std::string, Field> expected;
   for (const Field& field : fields)
     if (field.type == type) expected.emplace(field.name, field);
@@ -167,16 +169,20 @@ std::vector<std::string> Differences(const btf* types, const std::string& type,
     uint32_t bits = btf_member_bit_offset(record, i);
     int64_t bytes = btf__resolve_size(types, member.type);
     if (bits != field->second.offset * 8)
-      found.push_back(fmt::format("{}.{}: at bit {}, here at byte {}", type, name, bits, field->second.offset));
+      found.push_back(
+          fmt::format("{}.{}: at bit {}, here at byte {}", type, name, bits, field->second.offset));
     if (bytes != static_cast<int64_t>(field->second.size))
       found.push_back(fmt::format("{}.{}: {} bytes, here {}", type, name, bytes, field->second.size));
     expected.erase(field);
   }
-  for (const auto& [name, field] : expected) found.push_back(fmt::format("{}.{} is missing", type, name));
+  for (const auto& [name, field] : expected)
+    found.push_back(fmt::format("{}.{} is missing", type, name));
   return found;
 }
 
-std::string Join(const std::vector<std::string>& lines) { return fmt::format("{}", fmt::join(lines, "\n")); }
+std::string Join(const std::vector<std::string>& lines) {
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
 
 TEST(Layout, CSeesTheSameLayout) {
   if (!HasProgram("gcc")) GTEST_SKIP() << "there is no gcc";
@@ -214,7 +220,8 @@ TEST(Layout, BpfCompilerSeesTheSameLayout) {
   TempDir dir;
   {
     std::ofstream source(dir.Path("layout.bpf.c"));
-    source << "#include \"vmlinux.h\"\n#include <slotscope/events.h>\n#include <slotscope/rmid_fifo.h>\n";
+    source
+        << "#include \"vmlinux.h\"\n#include <slotscope/events.h>\n#include <slotscope/rmid_fifo.h>\n";
     for (const auto& [type, size] : kSizes) source << fmt::format("struct {0} a_{0};\n", type);
   }
   std::string output;

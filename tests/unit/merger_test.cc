@@ -280,8 +280,8 @@ TEST(Merger, CountsWhatItCannotUse) {
   merge.Online(1);
   ss_tick tick = {};
   tick.hdr = {10, SS_TICK, sizeof(tick), 0};
-  merge.Bytes(0, &tick, 15);           // shorter than a header
-  merge.Bytes(0, &tick, 0);            // empty
+  merge.Bytes(0, &tick, 15);                // shorter than a header
+  merge.Bytes(0, &tick, 0);                 // empty
   merge.Bytes(0, &tick, sizeof(tick) - 1);  // its size says otherwise
   EXPECT_EQ(merge.stats().nr_malformed, 3u);
   tick.hdr.type = 31;

@@ -83,7 +83,8 @@ TEST(DecodeMessage, EveryTruncatedLengthOfEachTypeIsMalformed) {
 
 TEST(DecodeMessage, SizeFieldMustBeTheLength) {
   for (const Typed& typed : OneOfEachType())
-    for (size_t size : {size_t{0}, size_t{16}, typed.bytes.size() - 1, typed.bytes.size() + 1, size_t{65535}}) {
+    for (size_t size :
+         {size_t{0}, size_t{16}, typed.bytes.size() - 1, typed.bytes.size() + 1, size_t{65535}}) {
       Bytes wrong = typed.bytes;
       SetSize(&wrong, size);
       EXPECT_EQ(Decode(wrong), Verdict::kMalformed) << typed.name << " that says it is " << size;
@@ -111,7 +112,8 @@ TEST(DecodeMessage, LongerMessagesOfNewerWritersAreTaken) {
                             typed.bytes.data() + sizeof(ss_hdr), typed.bytes.size() - sizeof(ss_hdr)),
                 0);
       for (size_t i = typed.bytes.size(); i < sizeof(message); i++)
-        ASSERT_EQ(reinterpret_cast<std::byte*>(&message)[i], std::byte{0}) << typed.name << " byte " << i;
+        ASSERT_EQ(reinterpret_cast<std::byte*>(&message)[i], std::byte{0})
+            << typed.name << " byte " << i;
     }
 }
 
@@ -136,9 +138,12 @@ TEST(DecodeMessage, ImpossibleMeasuresAreMalformed) {
       {"no preemption", [](ss_measure* m) { m->preemptions = 0; }, Verdict::kValid},
       {"more preemptions than switches", [](ss_measure* m) { m->preemptions = 4; }, Verdict::kMalformed},
       {"preemption without switch", [](ss_measure* m) { m->switches = 0; }, Verdict::kMalformed},
-      {"counter 0 ran too long", [](ss_measure* m) { m->counters[0].running_ns++; }, Verdict::kMalformed},
-      {"counter 1 ran too long", [](ss_measure* m) { m->counters[1].running_ns++; }, Verdict::kMalformed},
-      {"counter 2 ran too long", [](ss_measure* m) { m->counters[2].running_ns++; }, Verdict::kMalformed},
+      {"counter 0 ran too long", [](ss_measure* m) { m->counters[0].running_ns++; },
+       Verdict::kMalformed},
+      {"counter 1 ran too long", [](ss_measure* m) { m->counters[1].running_ns++; },
+       Verdict::kMalformed},
+      {"counter 2 ran too long", [](ss_measure* m) { m->counters[2].running_ns++; },
+       Verdict::kMalformed},
       {"counter 2 not measured", [](ss_measure* m) { m->counters[2] = {}; }, Verdict::kValid},
       {"counter 0 shared", [](ss_measure* m) { m->counters[0].running_ns = 1; }, Verdict::kValid},
       {"largest delta", [](ss_measure* m) { m->counters[0].delta = UINT64_MAX; }, Verdict::kValid},

@@ -81,7 +81,11 @@ TEST(Tracker, OwnerIsAsOfTheTimeAdvancedTo) {
       {"existing, newer", {{kAlloc, 1, 7, 10}, {kExisting, 2, 8, 20}}, 20, 2, 8},
       {"existing, same", {{kAlloc, 1, 7, 10}, {kExisting, 1, 9, 20}}, 20, 1, 7},
       {"existing, older", {{kAlloc, 3, 7, 10}, {kExisting, 2, 9, 20}}, 20, 3, 7},
-      {"existing after its free", {{kAlloc, 1, 7, 10}, {kFree, 1, 0, 20}, {kExisting, 1, 7, 30}}, 30, 1, 7},
+      {"existing after its free",
+       {{kAlloc, 1, 7, 10}, {kFree, 1, 0, 20}, {kExisting, 1, 7, 30}},
+       30,
+       1,
+       7},
       {"and it stays dead",
        {{kAlloc, 1, 7, 10}, {kFree, 1, 0, 20}, {kExisting, 1, 7, 30}},
        50 + kKeepNs,
@@ -91,9 +95,17 @@ TEST(Tracker, OwnerIsAsOfTheTimeAdvancedTo) {
       {"older across the wrap", {{kAlloc, 0, 8, 10}, {kAlloc, UINT32_MAX, 7, 20}}, 20, 0, 8},
       {"clock wraps, before", {{kAlloc, 1, 7, kNear}, {kAlloc, 2, 8, kNear + 60}}, kNear + 50, 1, 7},
       {"clock wraps, after", {{kAlloc, 1, 7, kNear}, {kAlloc, 2, 8, kNear + 60}}, kNear + 60, 2, 8},
-      {"wraps, queued in disorder", {{kAlloc, 2, 8, kNear + 60}, {kAlloc, 1, 7, kNear}}, kNear + 55, 1, 7},
+      {"wraps, queued in disorder",
+       {{kAlloc, 2, 8, kNear + 60}, {kAlloc, 1, 7, kNear}},
+       kNear + 55,
+       1,
+       7},
       {"wraps, kept", {{kAlloc, 1, 7, kNear}, {kFree, 1, 0, kNear + 40}}, kNear + 39 + kKeepNs, 1, 7},
-      {"wraps, forgotten", {{kAlloc, 1, 7, kNear}, {kFree, 1, 0, kNear + 40}}, kNear + 40 + kKeepNs, 1, 0},
+      {"wraps, forgotten",
+       {{kAlloc, 1, 7, kNear}, {kFree, 1, 0, kNear + 40}},
+       kNear + 40 + kKeepNs,
+       1,
+       0},
   };
   for (const auto& c : cases) {
     Tracker tracker(kKeepNs);
@@ -111,7 +123,12 @@ TEST(Tracker, CountsWhatItDid) {
     uint64_t nr_allocs, nr_frees, nr_duplicates, nr_unknown;
   } cases[] = {
       {"a life", {{kAlloc, 1, 7, 1}, {kFree, 1, 0, 2}}, 1, 1, 0, 0},
-      {"two lives", {{kAlloc, 1, 7, 1}, {kFree, 1, 0, 2}, {kAlloc, 2, 8, 3}, {kFree, 2, 0, 4}}, 2, 2, 0, 0},
+      {"two lives",
+       {{kAlloc, 1, 7, 1}, {kFree, 1, 0, 2}, {kAlloc, 2, 8, 3}, {kFree, 2, 0, 4}},
+       2,
+       2,
+       0,
+       0},
       {"duplicate", {{kAlloc, 1, 7, 1}, {kAlloc, 1, 7, 2}}, 1, 0, 1, 0},
       {"alloc of the past", {{kAlloc, 2, 7, 1}, {kAlloc, 1, 7, 2}}, 1, 0, 1, 0},
       {"double free", {{kAlloc, 1, 7, 1}, {kFree, 1, 0, 2}, {kFree, 1, 0, 3}}, 1, 1, 0, 1},
@@ -250,15 +267,15 @@ TEST(Tracker, ExitOfAnUnknownProcessMakesNone) {
 
 TEST(Tracker, DumpEndForgetsWhomTheDumpDidNotName) {
   Tracker tracker(kKeepNs);
-  tracker.Alloc(3, 1, {7, 1}, 10);                                // gone, its free was lost
-  tracker.Alloc(4, 1, {8, 1}, 10);                                // named by its RMID
-  tracker.Meta(Meta({9, 1}, SS_TASK_BIRTH, "named"), 10);         // named by its metadata
-  tracker.Resolve({10, 1}, 10);                                   // seen to run since
-  tracker.Resolve({11, 1}, 10);                                   // gone, had no RMID
+  tracker.Alloc(3, 1, {7, 1}, 10);                         // gone, its free was lost
+  tracker.Alloc(4, 1, {8, 1}, 10);                         // named by its RMID
+  tracker.Meta(Meta({9, 1}, SS_TASK_BIRTH, "named"), 10);  // named by its metadata
+  tracker.Resolve({10, 1}, 10);                            // seen to run since
+  tracker.Resolve({11, 1}, 10);                            // gone, had no RMID
   tracker.Existing(4, 1, {8, 1}, 110);
   tracker.Meta(Meta({9, 1}, SS_TASK_EXISTING, "named"), 110);
   tracker.Resolve({10, 1}, 120);
-  tracker.Alloc(5, 1, {12, 105}, 105);                            // born meanwhile
+  tracker.Alloc(5, 1, {12, 105}, 105);  // born meanwhile
   tracker.DumpEnd(100, 130);
   tracker.Advance(130);
   EXPECT_EQ(tracker.stats().nr_forgotten, 2u);
@@ -322,7 +339,7 @@ TEST(Tracker, OneThatWasTakenForDeadAndRunsOnKeepsNobodyElse) {
 TEST(Tracker, OneThatWasTakenForDeadAndIsNamedAgainKeepsItsName) {
   Tracker tracker(kKeepNs);
   tracker.Meta(Meta({7, 1}, SS_TASK_BIRTH, "alive"), 10);
-  tracker.DumpEnd(100, 120);  // did not name it
+  tracker.DumpEnd(100, 120);                                   // did not name it
   tracker.Meta(Meta({7, 1}, SS_TASK_EXISTING, "alive"), 210);  // the next one does
   tracker.DumpEnd(200, 220);
   tracker.Advance(230);
@@ -399,12 +416,8 @@ TEST(IsBefore, IsRightAcrossTheWrap) {
     uint64_t a, b;
     bool before;
   } cases[] = {
-      {1, 2, true},
-      {2, 1, false},
-      {1, 1, false},
-      {UINT64_MAX, 0, true},
-      {0, UINT64_MAX, false},
-      {UINT64_MAX - 5, 100, true},
+      {1, 2, true},          {2, 1, false},          {1, 1, false},
+      {UINT64_MAX, 0, true}, {0, UINT64_MAX, false}, {UINT64_MAX - 5, 100, true},
   };
   for (const auto& c : cases) EXPECT_EQ(IsBefore(c.a, c.b), c.before) << c.a << " " << c.b;
 }

@@ -4,9 +4,10 @@
 # "PASS" or says what failed; the exit code is 0 or 1.
 set -u
 
-export SLOTSCOPE_TEST_SOURCE=$1
-export SLOTSCOPE_BINARY=/slotscope/slotscope
-export SLOTSCOPE_TEST_SCALE=${SCALE:-8} # a fork takes many times as long in an emulated machine
+SLOTSCOPE_TEST_SOURCE=$1
+SLOTSCOPE_BINARY=/slotscope/slotscope
+SLOTSCOPE_TEST_SCALE=${SCALE:-8} # a fork takes many times as long in an emulated machine
+export SLOTSCOPE_TEST_SOURCE SLOTSCOPE_BINARY SLOTSCOPE_TEST_SCALE
 failures=0
 
 fail() {
@@ -19,7 +20,7 @@ expect() { # expect CODE COMMAND...: runs it and compares its status
 	shift
 	"$@" >/tmp/out 2>&1
 	got=$?
-	[ $got = "$code" ] || {
+	[ "$got" = "$code" ] || {
 		cat /tmp/out
 		fail "'$*' gave $got, not $code"
 	}

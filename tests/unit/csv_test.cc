@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+#include "sinks/csv_sink.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace slotscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr const char* kHeader =
+    "slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,rmid,kind,cpu_ns,wait_ns,switches,"
+    "preemptions,cycles,instructions,llc_misses,mux_pct,mbm_total_bytes,mbm_local_bytes,"
+    "llc_occupancy_bytes,rdt_status,gpu_mem_bytes,gpu_active_ns,gpu_launches,straggle,"
+    "throughput_drop_pct";
+
+class CsvTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(mkdtemp(dir_.data()), nullptr); }
+  void TearDown() override { fs::remove_all(dir_); }
+  std::string path() const { return dir_ + "/slots.csv"; }
+
+  std::vector<std::string> LinesOf(const std::string& path) const {
+    std::ifstream file(path);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+
+  // What a file with these slots looks like.
+  std::vector<std::string> Write(const std::vector<Slot>& slots, int64_t unix_offset_ns = 0) {
+    PartFile file;
+    EXPECT_TRUE(file.Open(path()).ok());
+    CsvSink csv(&file, unix_offset_ns, 0);
+    csv.WriteHeader({});
+    for (const Slot& slot : slots) csv.OnSlot(slot);
+    EXPECT_TRUE(csv.Finish({}).ok());
+    EXPECT_TRUE(file.Commit().ok());
+    return LinesOf(path());
+  }
+  // The one row of a slot with this row.
+  std::string Write(const Row& row, int64_t unix_offset_ns = 0) {
+    auto lines = Write({{5 * kMs, {row}}}, unix_offset_ns);
+    EXPECT_EQ(lines.size(), 2u);
+    return lines.back();
+  }
+
+ private:
+  std::string dir_ = testing::TempDir() + "slotscope-csv-XXXXXX";
+};
+
+Row UserRow(const char* comm = "bash") {
+  Row row;
+  row.named = true;
+  row.key = {42, 777};
+  row.rmid = 3;
+  strncpy(row.comm.data(), comm, row.comm.size() - 1);
+  row.sums = {1000, 20, 5, 2, 3000, 4000, 50, 1000, 250};
+  return row;
+}
+
+std::vector<std::string> Split(const std::string& line) {
+  std::vector<std::string> fields(1);
+  for (char c : line) {
+    if (c == ',')
+      fields.emplace_back();
+    else
+      fields.back() += c;
+  }
+  return fields;
+}
+
+TEST_F(CsvTest, HeaderIsCommentsThenColumns) {
+  PartFile file;
+  ASSERT_TRUE(file.Open(path()).ok());
+  CsvSink csv(&file, 0, 0);
+  csv.WriteHeader({{"host", "here"}, {"note", "one line\nnot two"}});
+  ASSERT_TRUE(csv.Finish({{"lost", "0"}}).ok());
+  ASSERT_TRUE(file.Commit().ok());
+  EXPECT_EQ(LinesOf(path()),
+            std::vector<std::string>({"# host: here", "# note: one line", kHeader, "# lost: 0"}));
+}
+
+TEST_F(CsvTest, RowOfAProcess) {
+  EXPECT_EQ(Write(UserRow(), 1'000'000'000),
+            "5000000,1005000000,42,777,bash,3,user,1000,20,5,2,3000,4000,50,25.0,,,,unsupported,,,,,");
+}
+
+TEST_F(CsvTest, UnixTimeMayBeBeforeTheMonotonicOne) {
+  EXPECT_EQ(Split(Write(UserRow(), -2'000'000))[1], "3000000");
+}
+
+TEST_F(CsvTest, EveryRowHasTheHeadersNumberOfColumns) {
+  const size_t nr_columns = Split(kHeader).size();
+  for (size_t kind = 0; kind < kRowKindNames.size(); kind++)
+    for (bool named : {false, true})
+      for (bool tracked : {false, true})
+        for (uint32_t unmeasured : {0u, ~0u, ~(1u << kCpuNs), 1u << kEnabledNs, 1u << kCycles}) {
+          Row row = UserRow();
+          row.kind = static_cast<RowKind>(kind);
+          row.named = named;
+          row.tracked = tracked;
+          row.unmeasured = unmeasured;
+          std::string line = Write(row);
+          EXPECT_EQ(Split(line).size(), nr_columns) << line;
+          EXPECT_EQ(Split(line)[6], kRowKindNames[kind]);
+        }
+}
+
+TEST_F(CsvTest, NotMeasuredIsEmptyAndZeroIsZero) {
+  const auto header = Split(kHeader);
+  const struct {
+    Additive id;
+    const char* column;
+  } cases[] = {
+      {kCpuNs, "cpu_ns"},         {kWaitNs, "wait_ns"},
+      {kSwitches, "switches"},    {kPreemptions, "preemptions"},
+      {kCycles, "cycles"},        {kInstructions, "instructions"},
+      {kLlcMisses, "llc_misses"}, {kEnabledNs, "mux_pct"},
+  };
+  for (const auto& c : cases) {
+    auto at = static_cast<size_t>(std::find(header.begin(), header.end(), c.column) - header.begin());
+    Row row = UserRow();
+    row.unmeasured = 1u << c.id;
+    auto fields = Split(Write(row));
+    EXPECT_EQ(fields.at(at), "") << c.column;
+    auto nr_measured = std::count_if(fields.begin(), fields.end(), [](auto& f) { return !f.empty(); });
+    EXPECT_EQ(nr_measured, 15) << "only " << c.column << " is empty";
+    if (c.id == kEnabledNs) continue;
+    row.unmeasured = 0;
+    row.sums[c.id] = 0;
+    EXPECT_EQ(Split(Write(row)).at(at), "0") << c.column;
+  }
+}
+
+TEST_F(CsvTest, MuxPctIsRunningOfEnabled) {
+  const struct {
+    uint64_t running_ns, enabled_ns;
+    const char* text;
+  } cases[] = {{1000, 1000, "100.0"}, {1, 3, "33.3"}, {0, 1000, "0.0"}, {0, 0, ""}};
+  for (const auto& c : cases) {
+    Row row = UserRow();
+    row.sums[kRunningNs] = c.running_ns;
+    row.sums[kEnabledNs] = c.enabled_ns;
+    EXPECT_EQ(Split(Write(row))[14], c.text);
+  }
+}
+
+TEST_F(CsvTest, RowsThatAreNoProcessHaveNoIdentity) {
+  for (RowKind kind : {RowKind::kLost, RowKind::kOffline, RowKind::kOther}) {
+    Row row;
+    row.kind = kind;
+    row.sums[kCpuNs] = 1000;
+    row.unmeasured = ~(1u << kCpuNs);
+    std::string name = kRowKindNames[static_cast<size_t>(kind)];
+    EXPECT_EQ(Write(row), "5000000,5000000,,,,," + name + ",1000,,,,,,,,,,,,,,,,");
+  }
+}
+
+TEST_F(CsvTest, UnknownStartAndUnknownNameAreEmpty) {
+  Row row = UserRow();
+  row.tracked = false;
+  row.named = false;
+  auto fields = Split(Write(row));
+  EXPECT_EQ(fields[2], "42");
+  EXPECT_EQ(fields[3], "");
+  EXPECT_EQ(fields[4], "");
+}
+
+TEST_F(CsvTest, RowsOfNothingButZerosAreLeftOut) {
+  Row nothing = UserRow(), one_switch = UserRow();
+  nothing.sums = one_switch.sums = {};
+  one_switch.sums[kSwitches] = 1;
+  EXPECT_EQ(Write({{5 * kMs, {nothing, one_switch}}}).size(), 2u);
+}
+
+TEST_F(CsvTest, NamesAreEscapedSoThatALineIsARow) {
+  const struct {
+    const char* comm;
+    const char* text;
+  } cases[] = {
+      {"plain name-1", "plain name-1"},
+      {"a,b", "a\\x2cb"},
+      {"say \"hi\"", "say \\x22hi\\x22"},
+      {"two\nlines\r", "two\\x0alines\\x0d"},
+      {"\x1b[31mred", "\\x1b[31mred"},
+      {"back\\slash", "back\\x5cslash"},
+      {"del\x7f", "del\\x7f"},
+      {"\xc3\xa9\xff", "\\xc3\\xa9\\xff"},
+      {"tab\there", "tab\\x09here"},
+      {"123456789abcdef", "123456789abcdef"},
+      {"", ""},
+  };
+  for (const auto& c : cases) {
+    auto fields = Split(Write(UserRow(c.comm)));
+    ASSERT_EQ(fields.size(), Split(kHeader).size()) << c.text;
+    EXPECT_EQ(fields[4], c.text);
+  }
+}
+
+TEST_F(CsvTest, ANameOfSixteenBytesWithoutAnEndIsNotReadBeyondIt) {
+  Row row = UserRow();
+  row.comm.fill('x');
+  EXPECT_EQ(Split(Write(row))[4], std::string(SS_COMM_LEN, 'x'));
+}
+
+TEST_F(CsvTest, MaxSizeStopsAtAWholeSlot) {
+  constexpr uint64_t kMaxSize = 64 << 10;
+  constexpr size_t kRowsPerSlot = 7;
+  PartFile file;
+  ASSERT_TRUE(file.Open(path()).ok());
+  CsvSink csv(&file, 0, kMaxSize);
+  csv.WriteHeader({});
+  uint64_t nr_offered = 0;
+  for (; nr_offered < 2000; nr_offered++) {
+    csv.OnSlot({nr_offered * kMs + kMs, std::vector<Row>(kRowsPerSlot, UserRow())});
+    if (nr_offered % 10 == 0) csv.Flush();
+  }
+  EXPECT_TRUE(csv.is_full());
+  ASSERT_TRUE(csv.Finish({{"lost", "0"}}).ok());
+  ASSERT_TRUE(file.Commit().ok());
+  EXPECT_LE(fs::file_size(path()), kMaxSize);
+  EXPECT_GT(fs::file_size(path()), kMaxSize / 2);
+  auto lines = LinesOf(path());
+  EXPECT_EQ(lines.back(), "# lost: 0") << "the counters found room";
+  size_t nr_rows = lines.size() - 2;
+  EXPECT_EQ(nr_rows % kRowsPerSlot, 0u);
+  EXPECT_EQ(csv.nr_rows(), nr_rows);
+  EXPECT_EQ(csv.nr_unwritten_slots(), nr_offered - nr_rows / kRowsPerSlot);
+  EXPECT_EQ(Split(lines[nr_rows])[0], std::to_string(nr_rows / kRowsPerSlot * kMs))
+      << "nothing in between is missing";
+}
+
+TEST_F(CsvTest, WithoutMaxSizeItIsNeverFull) {
+  PartFile file;
+  ASSERT_TRUE(file.Open(path()).ok());
+  CsvSink csv(&file, 0, 0);
+  csv.WriteHeader({});
+  for (uint64_t i = 0; i < 1000; i++) csv.OnSlot({i * kMs, std::vector<Row>(10, UserRow())});
+  ASSERT_TRUE(csv.Finish({}).ok());
+  EXPECT_FALSE(csv.is_full());
+  EXPECT_EQ(csv.nr_rows(), 10'000u);
+  EXPECT_EQ(LinesOf(file.part_path()).size(), 10'001u);
+}
+
+TEST_F(CsvTest, FlushEndsAtARowEnd) {
+  PartFile file;
+  ASSERT_TRUE(file.Open(path()).ok());
+  CsvSink csv(&file, 0, 0);
+  csv.WriteHeader({});
+  for (uint64_t i = 0; i < 20'000; i++) {
+    csv.OnSlot({i * kMs, {UserRow()}});
+    if (i % 5000) continue;
+    csv.Flush();
+    std::ifstream part(file.part_path());
+    std::string text((std::istreambuf_iterator<char>(part)), {});
+    ASSERT_EQ(text.back(), '\n');
+    ASSERT_EQ(text.size(), file.size());
+  }
+}
+
+// A full disk, played by a limit on the size of files.
+TEST_F(CsvTest, AFailedWriteIsReportedAndLeavesWholeRows) {
+  constexpr rlim_t kLimit = 700'001;
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit limit = {kLimit, kLimit};
+    if (setrlimit(RLIMIT_FSIZE, &limit)) _exit(100);
+    PartFile file;
+    if (!file.Open(path()).ok()) _exit(101);
+    CsvSink csv(&file, 0, 0);
+    csv.WriteHeader({});
+    for (uint64_t i = 0; i < 20'000; i++) csv.OnSlot({i * kMs, {UserRow()}});
+    if (csv.status().ok()) _exit(102);
+    if (csv.nr_unwritten_slots() == 0) _exit(103);
+    Status status = csv.Finish({{"lost", "0"}});
+    if (status.message().find(file.part_path()) == std::string::npos) _exit(104);
+    if (status.message().find("File too large") == std::string::npos) _exit(105);
+    _exit(static_cast<int>(status.code()));
+  }
+  int wait_status = 0;
+  ASSERT_EQ(waitpid(child, &wait_status, 0), child);
+  ASSERT_TRUE(WIFEXITED(wait_status));
+  EXPECT_EQ(WEXITSTATUS(wait_status), static_cast<int>(Exit::kOutput));
+  EXPECT_FALSE(fs::exists(path())) << "it is not complete";
+  std::ifstream part(path() + ".part");
+  std::string text((std::istreambuf_iterator<char>(part)), {});
+  ASSERT_GT(text.size(), kLimit / 2);
+  EXPECT_EQ(text.back(), '\n');
+  for (const std::string& line : LinesOf(path() + ".part"))
+    ASSERT_EQ(Split(line).size(), Split(kHeader).size()) << line;
+}
+
+}  // namespace
+}  // namespace slotscope

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+#include "cli/options.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace slotscope {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Status Parse(Words words, Options* options) {
+  words.insert(words.begin(), "slotscope");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return ParseOptions(static_cast<int>(words.size()), argv.data(), options);
+}
+
+std::string Join(const Words& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
+  const struct {
+    Words words;
+    Words named;  // what the message must contain
+  } cases[] = {
+      {{}, {"slotscope record", "--help"}},
+      {{"recrod"}, {"recrod"}},
+      {{"--slot", "1"}, {"--slot"}},
+      {{"rmids", "extra"}, {"extra"}},
+      {{"record", "--slot", "0"}, {"--slot", "0"}},
+      {{"record", "--slot", "-1"}, {"--slot", "-1"}},
+      {{"record", "--slot", "1001"}, {"--slot", "1001"}},
+      {{"record", "--slot", "0.5"}, {"--slot", "0.5"}},
+      {{"record", "--slot", "1ms"}, {"--slot", "1ms"}},
+      {{"record", "--slot", "99999999999999999999"}, {"--slot", "99999999999999999999"}},
+      {{"record", "--slot", ""}, {"--slot"}},
+      {{"record", "--slot"}, {"--slot"}},
+      {{"record", "--slot", "1", "--slot", "2"}, {"--slot"}},
+      {{"record", "--window", "0"}, {"--window", "0"}},
+      {{"record", "--window", "1"}, {"--window", "1"}},
+      {{"record", "--window", "10001"}, {"--window", "10001"}},
+      {{"record", "--window", "abc"}, {"--window", "abc"}},
+      {{"record", "--duration", "0"}, {"--duration", "0"}},
+      {{"record", "--duration", "0.0009"}, {"--duration", "0.0009"}},
+      {{"record", "--duration", "nan"}, {"--duration", "nan"}},
+      {{"record", "--duration", "inf"}, {"--duration", "inf"}},
+      {{"record", "--duration", "-1"}, {"--duration", "-1"}},
+      {{"record", "--duration", "abc"}, {"--duration", "abc"}},
+      {{"record", "--duration", "10s"}, {"--duration", "10s"}},
+      {{"record", "--duration", "1e300"}, {"--duration", "1e300"}},
+      {{"record", "--duration", "1e999"}, {"--duration", "1e999"}},
+      {{"record", "--duration", " 1"}, {"--duration"}},
+      {{"record", "--duration"}, {"--duration"}},
+      {{"record", "--no-such-option"}, {"--no-such-option"}},
+      {{"record", "--dur", "5"}, {"--dur"}},
+      {{"record", "-x"}, {"-x"}},
+      {{"record", "--source", "perf"}, {"--source", "perf"}},
+      {{"record", "--source", "KMOD"}, {"--source", "KMOD"}},
+      {{"record", "--events", "cycels"}, {"--events", "cycels"}},
+      {{"record", "--events", "cycles=no-such-event"}, {"--events", "no-such-event"}},
+      {{"record", "--events", "cycles="}, {"--events"}},
+      {{"record", "--events", "cycles=rxyz"}, {"--events", "rxyz"}},
+      {{"record", "--events", "cycles=../../etc/x/"}, {"--events", "../../etc/x/"}},
+      {{"record", "--events", "cycles,,instructions"}, {"--events"}},
+      {{"record", "--top", "0"}, {"--top", "0"}},
+      {{"record", "--top", "-3"}, {"--top", "-3"}},
+      {{"record", "--top", "many"}, {"--top", "many"}},
+      {{"record", "--max-size", "0"}, {"--max-size", "0"}},
+      {{"record", "--max-size", "65535"}, {"--max-size", "65535"}},
+      {{"record", "--max-size", "63K"}, {"--max-size", "63K"}},
+      {{"record", "--max-size", "10T"}, {"--max-size", "10T"}},
+      {{"record", "--max-size", "M"}, {"--max-size", "M"}},
+      {{"record", "--max-size", "1.5G"}, {"--max-size", "1.5G"}},
+      {{"record", "--max-size", "99999999999999999999G"}, {"--max-size", "99999999999999999999G"}},
+      {{"record", "--rmids", "0"}, {"--rmids", "0"}},
+      {{"record", "--rmids", "1"}, {"--rmids", "1"}},
+      {{"record", "--rmids", "513"}, {"--rmids", "513"}},
+      {{"record", "--pid", "0"}, {"--pid", "0"}},
+      {{"record", "--pid", "12,x"}, {"--pid", "x"}},
+      {{"record", "--pid", "-5"}, {"--pid", "-5"}},
+      {{"record", "--pid", "99999999999"}, {"--pid", "99999999999"}},
+      {{"record", "--comm", "sixteen-bytes-xx"}, {"--comm", "sixteen-bytes-xx", "sixteen-bytes-x'"}},
+      {{"record", "--comm", "ok,this-is-much-too-long"}, {"--comm", "this-is-much-too-long"}},
+      {{"record", "--output", ""}, {"--output"}},
+      {{"record", "--strict=yes"}, {"--strict"}},
+      {{"record", "stray"}, {"see slotscope --help"}},
+      {{"record", "--"}, {"no command", "--"}},
+      {{"record", "--slot", "2", "--"}, {"no command", "--"}},
+  };
+  for (const auto& c : cases) {
+    Options options;
+    Status status = Parse(c.words, &options);
+    EXPECT_EQ(status.code(), Exit::kUsage) << Join(c.words);
+    for (const std::string& word : c.named)
+      EXPECT_NE(status.message().find(word), std::string::npos)
+          << Join(c.words) << ": " << status.message();
+    EXPECT_EQ(status.message().find('\n'), std::string::npos) << "one sentence: " << status.message();
+  }
+}
+
+// An empty variable in a script must not silently mean "no limit".
+TEST(Options, AnEmptyValueIsAUsageErrorThatNamesTheOption) {
+  for (const char* name : {"--duration", "--slot", "--window", "--rmids", "--top", "--max-size",
+                           "--source", "--pid", "--comm", "--output"}) {
+    Options options;
+    Status status = Parse({"record", name, ""}, &options);
+    EXPECT_EQ(status.code(), Exit::kUsage) << name;
+    EXPECT_NE(status.message().find(name), std::string::npos) << name << ": " << status.message();
+  }
+}
+
+TEST(Options, DefaultsOfRecord) {
+  Options options;
+  ASSERT_TRUE(Parse({"record"}, &options).ok());
+  EXPECT_EQ(options.verb, Options::Verb::kRecord);
+  const RecordOptions& record = options.record;
+  EXPECT_EQ(record.source, SourceChoice::kAuto);
+  EXPECT_EQ(record.duration_ns, 0u);
+  EXPECT_EQ(record.output, "slots.csv");
+  EXPECT_EQ(record.slot_ns, 1'000'000u);
+  EXPECT_EQ(record.window_ns, 64'000'000u);
+  EXPECT_EQ(record.nr_rmids, 512u);
+  EXPECT_EQ(record.max_size, 0u);
+  EXPECT_FALSE(record.strict);
+  EXPECT_TRUE(record.fold.IsNoop());
+  EXPECT_TRUE(record.command.empty());
+  for (const CounterSpec& spec : record.counters) EXPECT_TRUE(spec.wanted);
+}
+
+TEST(Options, GoodOnesParse) {
+  Options options;
+  ASSERT_TRUE(Parse({"record",       "--source", "bpf",
+                     "--duration",   "2.5",      "-o",
+                     "out.csv",      "--slot",   "10",
+                     "--window=128", "--events", "cycles=task-clock,llc_misses=r412e",
+                     "--rmids",      "2",        "--pid",
+                     "1,22",         "--comm",   "bash,fifteen-bytes-x",
+                     "--top",        "7",        "--max-size",
+                     "2M",           "--strict"},
+                    &options)
+                  .ok());
+  const RecordOptions& record = options.record;
+  EXPECT_EQ(record.source, SourceChoice::kBpf);
+  EXPECT_EQ(record.duration_ns, 2'500'000'000u);
+  EXPECT_EQ(record.output, "out.csv");
+  EXPECT_EQ(record.slot_ns, 10'000'000u);
+  EXPECT_EQ(record.window_ns, 128'000'000u);
+  EXPECT_EQ(record.nr_rmids, 2u);
+  EXPECT_EQ(record.fold.tgids, std::vector<int32_t>({1, 22}));
+  EXPECT_EQ(record.fold.comms, Words({"bash", "fifteen-bytes-x"}));
+  EXPECT_EQ(record.fold.top, 7u);
+  EXPECT_EQ(record.max_size, 2u << 20);
+  EXPECT_TRUE(record.strict);
+  EXPECT_FALSE(record.fold.followed_only);
+  EXPECT_TRUE(record.counters[SS_CYCLES].wanted);
+  EXPECT_EQ(record.counters[SS_CYCLES].event, "task-clock");
+  EXPECT_FALSE(record.counters[SS_INSTRUCTIONS].wanted);
+  EXPECT_EQ(record.counters[SS_LLC_MISSES].config, 0x412eu);
+}
+
+TEST(Options, LimitsThemselvesAreGood) {
+  for (const Words& words : std::vector<Words>{
+           {"--slot", "1"},
+           {"--slot", "1000"},
+           {"--window", "2"},
+           {"--window", "10000"},
+           {"--duration", "0.001"},
+           {"--duration", "1e3"},
+           {"--rmids", "2"},
+           {"--rmids", "512"},
+           {"--top", "1"},
+           {"--max-size", "64K"},
+           {"--max-size", "65536"},
+           {"--max-size", "8G"},
+           {"--comm", "fifteen-bytes-x"},
+           {"--pid", "1"},
+           {"--events", "none"},
+           {"--source", "kmod"},
+           {"--source", "auto"},
+       }) {
+    Options options;
+    Status status = Parse({"record", words[0], words[1]}, &options);
+    EXPECT_TRUE(status.ok()) << Join(words) << ": " << status.message();
+  }
+}
+
+TEST(Options, SizesHaveUnits) {
+  const struct {
+    const char* text;
+    uint64_t bytes;
+  } cases[] = {{"100000", 100'000}, {"64K", 64u << 10}, {"10M", 10u << 20}, {"3G", 3ull << 30}};
+  for (const auto& c : cases) {
+    Options options;
+    ASSERT_TRUE(Parse({"record", "--max-size", c.text}, &options).ok()) << c.text;
+    EXPECT_EQ(options.record.max_size, c.bytes) << c.text;
+  }
+}
+
+TEST(Options, WhatFollowsTheDashesBelongsToTheCommand) {
+  Options options;
+  ASSERT_TRUE(
+      Parse({"record", "--slot", "2", "--", "make", "--slot", "0", "--", "--help", ""}, &options).ok());
+  EXPECT_EQ(options.verb, Options::Verb::kRecord);
+  EXPECT_EQ(options.record.slot_ns, 2'000'000u);
+  EXPECT_EQ(options.record.command, Words({"make", "--slot", "0", "--", "--help", ""}));
+  EXPECT_TRUE(options.record.fold.followed_only) << "its rows, the rest folded";
+}
+
+TEST(Options, Verbs) {
+  const struct {
+    Words words;
+    Options::Verb verb;
+  } cases[] = {
+      {{"--help"}, Options::Verb::kShowHelp},
+      {{"-h"}, Options::Verb::kShowHelp},
+      {{"help"}, Options::Verb::kShowHelp},
+      {{"record", "--help"}, Options::Verb::kShowHelp},
+      {{"record", "-h"}, Options::Verb::kShowHelp},
+      {{"record", "--help", "--", "make"}, Options::Verb::kShowHelp},
+      {{"--version"}, Options::Verb::kShowVersion},
+      {{"rmids"}, Options::Verb::kRmids},
+      {{"record"}, Options::Verb::kRecord},
+  };
+  for (const auto& c : cases) {
+    Options options;
+    ASSERT_TRUE(Parse(c.words, &options).ok()) << Join(c.words);
+    EXPECT_EQ(options.verb, c.verb) << Join(c.words);
+  }
+}
+
+TEST(Options, HelpNamesEveryOption) {
+  Options options;
+  ASSERT_TRUE(Parse({"--help"}, &options).ok());
+  for (const char* name :
+       {"--source", "--duration", "--output", "--slot", "--window", "--events", "--rmids", "--pid",
+        "--comm", "--top", "--max-size", "--strict", "COMMAND", "rmids"})
+    EXPECT_NE(options.help.find(name), std::string::npos) << name;
+}
+
+TEST(Options, NoArgumentsAtAllIsAUsageError) {
+  Options options;
+  char* argv[] = {nullptr};
+  EXPECT_EQ(ParseOptions(0, argv, &options).code(), Exit::kUsage);
+}
+
+}  // namespace
+}  // namespace slotscope
