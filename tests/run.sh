@@ -62,8 +62,8 @@ vm() {
 	step "guest 6.12, module" tests/vm/suite.sh 6.12 kmod
 	step "guest 6.1, eBPF source" tests/vm/suite.sh 6.1 bpf
 	step "guest 6.12, eBPF source" tests/vm/suite.sh 6.12 bpf
-	step "guest 6.1-rt, module" tests/vm/suite.sh 6.1-rt kmod
-	step "guest 6.12-rt, module" tests/vm/suite.sh 6.12-rt kmod
+	step "guest 6.1-rt, module" env QUICK=1 tests/vm/suite.sh 6.1-rt kmod
+	step "guest 6.12-rt, module" env QUICK=1 tests/vm/suite.sh 6.12-rt kmod
 	step "dkms, module from it in guest 6.1" tests/vm/dkms.sh
 }
 

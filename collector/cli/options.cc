@@ -208,6 +208,10 @@ Status ParseOptions(int argc, char** argv, Options* options) {
                       .run();
     po::store(parsed, variables);
     po::notify(variables);
+    for (const auto& [name, value] : variables)
+      if (const auto* text = boost::any_cast<std::string>(&value.value());
+          text && text->empty() && name != "help")
+        return Usage(fmt::format("--{}: the value is empty; give one, or leave the option out", name));
     if (variables.count("help")) {
       options->verb = Options::Verb::kShowHelp;
       return {};

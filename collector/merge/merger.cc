@@ -56,11 +56,13 @@ void Merger::OnFrame(size_t stream_index, const FrameBuffer& frame) {
       stream.online = true;
       stream.stalled = false;
       stream.passed_ns = std::max(stream.passed_ns, value);
+      break;
+    case FrameKind::kExpected:
       sink_->OnExpected(static_cast<int>(stream_index));
       break;
     case FrameKind::kOffline:
       stream.online = false;
-      Insert(&stream, MakeOffline(stream_index, value));
+      Insert(&stream, MakeOffline(stream_index, std::max(value, watermark_ns_)));
       break;
     case FrameKind::kDumpBegin:
       dump_begin_ns_ = value;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The merge: many streams in, one stream in the order of time out.
 //
-// The watermark is the smallest time that every online CPU has passed. A CPU has passed
-//   - the timestamp of its last message, and
-//   - the clock as it was read before its ring was last drained to the end, less a grace of 1 ms: a
-//     message takes its timestamp some time before it is in the ring.
+// The watermark is the smallest time that every online CPU has passed. A CPU has passed the clock as it
+// was read before its ring was last drained to the end, less a grace of 1 ms: a message takes its
+// timestamp some time before it is in the ring. (Its last message's timestamp is not used: it would gain
+// a fraction of a round, and let a broken one run ahead.)
 //
 //            t1   t2        t3     clock before drain
-//   CPU 0  --m----m---------|m-----|            passed: max(ts, clock - grace)
-//   CPU 1  -----m-----------|-------------|     nothing new since t2, yet it has passed clock - grace
+//   CPU 0  --m----m---------|m-----|            passed: clock - grace
+//   CPU 1  -----m-----------|-------------|     nothing new since t2, and passed all the same
 //                           ^ watermark = min over CPUs: everything before it may be handed out
 //
 // Inside one stream small inversions are normal (an interrupt between taking a timestamp and writing)

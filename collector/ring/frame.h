@@ -15,10 +15,11 @@ enum class FrameKind : uint16_t {
   kLost = 3,       // the kernel could not write `value` records (PERF_RECORD_LOST)
   kDropped = 4,    // we could not queue `value` messages
   kMalformed = 5,  // `value` ring records were too short or too long to be a message
-  kOnline = 6,     // from `value` (ns) on this CPU may write; its counters and ring are new
+  kOnline = 6,     // from `value` (ns) on this CPU may write into its new ring
   kOffline = 7,    // the CPU went away, noticed at `value` (ns)
   kDumpBegin = 8,  // a state dump begins at `value` (ns)
   kDumpEnd = 9,    // it ended at `value`: every process alive at its begin has been named
+  kExpected = 10,  // measures of this CPU are to be expected from about `value` on
 };
 
 struct FrameHeader {
@@ -29,6 +30,8 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 16);
 
-inline constexpr uint16_t kMaxMessageSize = sizeof(ss_any_message);
+// Room for fields that a newer writer appends.
+inline constexpr uint16_t kMaxMessageSize = 256;
+static_assert(sizeof(ss_any_message) <= kMaxMessageSize);
 
 }  // namespace slotscope

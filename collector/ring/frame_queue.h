@@ -25,10 +25,13 @@ class FrameQueue {
  public:
   explicit FrameQueue(size_t capacity_bytes) : bytes_(capacity_bytes) {}
 
-  // Producer.
-  void PushMessage(std::span<const std::byte> message) {
-    if (!Push({FrameKind::kMessage, static_cast<uint16_t>(message.size()), 0, 0}, message))
-      nr_dropped_++;
+  // Producer. Returns false if it was dropped (and counted).
+  bool PushMessage(std::span<const std::byte> message) {
+    bool fits = message.size() <= kMaxMessageSize;
+    if (fits && Push({FrameKind::kMessage, static_cast<uint16_t>(message.size()), 0, 0}, message))
+      return true;
+    nr_dropped_++;
+    return false;
   }
   // Producer. Returns false if there is no room now.
   bool PushNote(FrameKind kind, uint64_t value) {
@@ -53,7 +56,7 @@ class FrameQueue {
     if (bytes_.write_available() < sizeof(header) + payload.size()) return false;
     std::array<std::byte, sizeof(FrameBuffer)> whole;
     std::memcpy(whole.data(), &header, sizeof(header));
-    std::memcpy(whole.data() + sizeof(header), payload.data(), payload.size());
+    if (!payload.empty()) std::memcpy(whole.data() + sizeof(header), payload.data(), payload.size());
     bytes_.push(whole.data(), sizeof(header) + payload.size());
     return true;
   }

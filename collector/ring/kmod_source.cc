@@ -72,9 +72,8 @@ class KmodSource final : public Source {
 
     if (Status status = Load(); !status.ok()) return status;
     rings_ = std::make_unique<PerfRings>(bpf_map__fd(skeleton_->maps.ss_events), nr_cpus_);
-    for (int cpu : info_.watched_cpus)
-      if (std::binary_search(online.begin(), online.end(), cpu))
-        if (Status status = OnlineCpu(cpu); !status.ok()) return status;
+    for (int cpu : online)
+      if (Status status = OnlineCpu(cpu); !status.ok()) return status;
     if (int err = relay__attach(skeleton_.get()))
       return {Exit::kModule,
               fmt::format("cannot attach to the module's tracepoints: {}", ErrnoText(err))};
@@ -90,6 +89,7 @@ class KmodSource final : public Source {
 
   Status OnlineCpu(int cpu) override {
     if (Status status = rings_->Open(cpu); !status.ok()) return status;
+    if (!std::binary_search(info_.watched_cpus.begin(), info_.watched_cpus.end(), cpu)) return {};
     auto& maps = skeleton_->maps;
     return counters_.Open(cpu, {bpf_map__fd(maps.ss_perf_cycles), bpf_map__fd(maps.ss_perf_instructions),
                                 bpf_map__fd(maps.ss_perf_llc_misses)});

@@ -26,7 +26,7 @@ namespace slotscope {
 namespace {
 
 constexpr size_t kMaxCpus = sizeof(native::native__bss::ss_watch) / sizeof(uint32_t);
-constexpr uint32_t kMaxThreads = 262144;   // some 20 MB of preallocated elements
+constexpr uint32_t kMaxThreads = 262144;       // some 20 MB of preallocated elements
 constexpr uint32_t kTimerFlags[] = {3, 1, 0};  // best first, see native.bpf.c
 
 struct SkeletonDeleter {
@@ -93,9 +93,8 @@ class NativeSource final : public Source {
     if (Status status = Load(); !status.ok()) return status;
     if (Status status = FillAllocator(); !status.ok()) return status;
     rings_ = std::make_unique<PerfRings>(bpf_map__fd(skeleton_->maps.ss_events), nr_cpus_);
-    for (int cpu : info_.watched_cpus)
-      if (std::binary_search(online.begin(), online.end(), cpu))
-        if (Status status = OpenCpu(cpu); !status.ok()) return status;
+    for (int cpu : online)
+      if (Status status = OpenCpu(cpu); !status.ok()) return status;
     return Attach();
   }
 
@@ -119,7 +118,7 @@ class NativeSource final : public Source {
 
   Status OnlineCpu(int cpu) override {
     if (Status status = OpenCpu(cpu); !status.ok()) return status;
-    return StartTick(cpu);
+    return IsWatched(cpu) ? StartTick(cpu) : Status();
   }
 
   void OfflineCpu(int cpu) override {
@@ -231,6 +230,7 @@ class NativeSource final : public Source {
 
   Status OpenCpu(int cpu) {
     if (Status status = rings_->Open(cpu); !status.ok()) return status;
+    if (!IsWatched(cpu)) return {};
     auto& maps = skeleton_->maps;
     std::array<int, SS_NR_COUNTERS> map_fds = {bpf_map__fd(maps.ss_perf_cycles),
                                                bpf_map__fd(maps.ss_perf_instructions),
@@ -238,6 +238,10 @@ class NativeSource final : public Source {
     if (Status status = counters_.Open(cpu, map_fds); !status.ok()) return status;
     skeleton_->bss->ss_watch[cpu] = ++epoch_;
     return {};
+  }
+
+  bool IsWatched(int cpu) const {
+    return std::binary_search(info_.watched_cpus.begin(), info_.watched_cpus.end(), cpu);
   }
 
   Status Attach() {

@@ -18,6 +18,7 @@ namespace {
 // cheaper than following the events.
 constexpr int kRoundMs = 5;
 constexpr uint64_t kHotplugPeriodNs = 50'000'000;
+constexpr uint64_t kLossCheckPeriodNs = 1'000'000'000;
 // As many bytes as a ring holds: the merge thread may be away as long as the reader.
 constexpr size_t kQueueBytes = 2u << 20;
 constexpr int kReaderNice = -10;  // a late reader loses data; it works for microseconds per round
@@ -36,8 +37,8 @@ class Reader::Visitor final : public RingVisitor {
     if (header.size < sizeof(header) || header.size > kMaxMessageSize || header.size > bytes.size() ||
         bytes.size() >= header.size + 8u)
       reader_->Push(stream, FrameKind::kMalformed, 1);
-    else
-      reader_->queue(stream).PushMessage(bytes.first(header.size));
+    else if (!reader_->queue(stream).PushMessage(bytes.first(header.size)))
+      reader_->RequestDump();
   }
   void OnLost(int cpu, uint64_t nr_records) override {
     reader_->Push(static_cast<size_t>(cpu), FrameKind::kLost, nr_records);
@@ -60,7 +61,7 @@ Reader::~Reader() { Stop(); }
 Status Reader::Start() {
   uint64_t now_ns = MonotonicNs();
   for (size_t cpu = 0; cpu < nr_cpus_; cpu++)
-    if (online_[cpu]) Push(cpu, FrameKind::kOnline, now_ns);
+    if (online_[cpu]) AnnounceOnline(cpu, now_ns);
   if (Status status = TakeDump(); !status.ok()) return status;
   thread_ = std::thread([this] { Run(); });
   return {};
@@ -108,10 +109,18 @@ Status Reader::TakeDump() {
   return {};
 }
 
+void Reader::AnnounceOnline(size_t cpu, uint64_t now_ns) {
+  Push(cpu, FrameKind::kOnline, now_ns);
+  const auto& watched = source_->info().watched_cpus;
+  if (std::binary_search(watched.begin(), watched.end(), static_cast<int>(cpu)))
+    Push(cpu, FrameKind::kExpected, now_ns);
+}
+
 void Reader::FollowHotplug() {
   auto online = ReadCpuList("online");
-  for (int cpu : source_->info().watched_cpus) {
-    auto index = static_cast<size_t>(cpu);
+  if (online.empty()) return;  // unreadable: nothing is known to have changed
+  for (size_t index = 0; index < nr_cpus_; index++) {
+    int cpu = static_cast<int>(index);
     bool now_online = std::binary_search(online.begin(), online.end(), cpu);
     if (now_online == online_[index]) continue;
     if (now_online) {
@@ -119,7 +128,8 @@ void Reader::FollowHotplug() {
         Warn(status.message());
         continue;  // tried again at the next look
       }
-      Push(index, FrameKind::kOnline, MonotonicNs());
+      AnnounceOnline(index, MonotonicNs());
+      RequestDump();  // births between its first switch and its ring found no place to write to
     } else {
       Visitor visitor(this);
       source_->rings().Drain(cpu, &visitor);
@@ -134,7 +144,7 @@ void Reader::FollowHotplug() {
 void Reader::Run() {
   setpriority(PRIO_PROCESS, 0,
               kReaderNice);  // this thread only; refused without privilege, and then so be it
-  uint64_t next_hotplug_ns = 0;
+  uint64_t next_hotplug_ns = 0, next_loss_check_ns = 0, nr_losses = 0;
   while (!stop_requested_.load(std::memory_order_relaxed)) {
     source_->rings().Wait(kRoundMs);
     DrainAll();
@@ -143,6 +153,13 @@ void Reader::Run() {
       next_hotplug_ns = now_ns + kHotplugPeriodNs;
       FollowHotplug();
       source_->Heal();
+    }
+    if (now_ns >= next_loss_check_ns) {
+      next_loss_check_ns = now_ns + kLossCheckPeriodNs;
+      SourceLosses losses = source_->losses();
+      uint64_t nr_now = losses.nr_output_errors + losses.nr_skipped_runs;
+      if (nr_now != nr_losses) RequestDump();
+      nr_losses = nr_now;
     }
     if (dump_requested_.exchange(false, std::memory_order_relaxed))
       if (Status status = TakeDump(); !status.ok()) Warn(status.message());

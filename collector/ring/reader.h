@@ -43,6 +43,7 @@ class Reader {
 
   void Run();
   void DrainAll();
+  void AnnounceOnline(size_t cpu, uint64_t now_ns);
   void FollowHotplug();
   Status TakeDump();
   void Push(size_t stream, FrameKind kind, uint64_t value);

@@ -43,14 +43,15 @@ class Source {
   virtual ~Source() = default;
 
   virtual const SourceInfo& info() const = 0;
-  // Loads, opens ring and counters of every watched online CPU, and attaches. From here on births and
-  // deaths are seen, and with the first Dump() measures begin.
+  // Loads, opens the ring of every online CPU (births and deaths happen on those that are not watched
+  // too) and the counters of the watched ones, and attaches. From here on births and deaths are seen,
+  // and with the first Dump() measures begin.
   virtual Status Start() = 0;
   // Every process that is alive now: its task_meta, and rmid_existing if it has an RMID. A source
   // either hands them to `sink` or writes them into the rings; both are complete after the drain that
   // follows. `pump` is called now and then so that the rings do not fill meanwhile.
   virtual Status Dump(const MessageFn& sink, const std::function<void()>& pump) = 0;
-  // Opens ring and counters of a CPU that came online, and lets it be measured.
+  // Opens the ring of a CPU that came online and, if it is watched, lets it be measured.
   virtual Status OnlineCpu(int cpu) = 0;
   virtual void OfflineCpu(int cpu) = 0;
   // Starts again what may have stopped by itself (a timer that lost its CPU). Cheap; call it often.

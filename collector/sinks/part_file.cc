@@ -66,6 +66,7 @@ Status PartFile::Open(const std::string& path) {
 }
 
 Status PartFile::Write(std::string_view data) {
+  if (!error_.ok()) return error_;
   const uint64_t row_end = size_;
   while (!data.empty()) {
     ssize_t written = write(fd_.get(), data.data(), data.size());
@@ -73,8 +74,9 @@ Status PartFile::Write(std::string_view data) {
     if (written < 0) {
       int err = errno;
       if (ftruncate(fd_.get(), static_cast<off_t>(row_end)) == 0) size_ = row_end;  // no half row
-      return {Exit::kOutput, fmt::format("cannot write {}: {}; what was written before is kept there",
-                                         part_path_, ErrnoText(err))};
+      error_ = {Exit::kOutput, fmt::format("cannot write {}: {}; what was written before is kept there",
+                                           part_path_, ErrnoText(err))};
+      return error_;
     }
     size_ += static_cast<uint64_t>(written);
     data.remove_prefix(static_cast<size_t>(written));
@@ -83,6 +85,7 @@ Status PartFile::Write(std::string_view data) {
 }
 
 Status PartFile::Commit() {
+  if (!error_.ok()) return error_;
   if (rename(part_path_.c_str(), path_.c_str()))
     return {Exit::kOutput,
             fmt::format("cannot rename {} to {}: {}", part_path_, path_, ErrnoText(errno))};

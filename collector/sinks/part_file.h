@@ -43,6 +43,7 @@ class PartFile {
   std::string leftover_path_;
   UniqueFd fd_;
   uint64_t size_ = 0;
+  Status error_;  // of the first write that failed
   bool committed_ = false;
 };
 

@@ -148,13 +148,19 @@ void SlotBuilder::OnMeasure(const ss_measure& measure) {
     Add(&accounting_.before, sums);
     return;
   }
+  if (!IsBefore(cpu.begun_ns, measure.hdr.ts_ns)) {  // from before this CPU began: nobody waits for it
+    if (!first_fixed_ || measure.hdr.ts_ns <= first_ns_)
+      Add(&accounting_.before, sums);
+    else
+      CountLate(sums);
+    return;
+  }
   if (IsBefore(cpu.cursor_ns, measure.start_ns)) AccountGap(&cpu, measure.start_ns);
   cpu.online = true;
   if (measure.start_ns == measure.hdr.ts_ns)
     AddCounts(measure);
-  else
-    AddPieces(measure, cpu.cursor_ns);
-  if (IsBefore(cpu.cursor_ns, measure.hdr.ts_ns)) cpu.cursor_ns = measure.hdr.ts_ns;
+  else if (AddPieces(measure, cpu.cursor_ns) && IsBefore(cpu.cursor_ns, measure.hdr.ts_ns))
+    cpu.cursor_ns = measure.hdr.ts_ns;
 }
 
 // From the cursor to until_ns nothing was measured on this CPU.
@@ -172,8 +178,9 @@ void SlotBuilder::AccountGap(Cpu* cpu, uint64_t until_ns) {
 }
 
 // Cuts a measure of some length. In front of the first slot it is before, behind the cursor or in a
-// slot that has retired it is late, each in one piece however long.
-void SlotBuilder::AddPieces(const ss_measure& measure, uint64_t cursor_ns) {
+// slot that has retired it is late, each in one piece however long. False if it ends too far away to be
+// true; its pieces are late then.
+bool SlotBuilder::AddPieces(const ss_measure& measure, uint64_t cursor_ns) {
   uint32_t unmeasured;
   const Sums whole = SumsOf(measure, &unmeasured);
   const uint64_t start_ns = measure.start_ns;
@@ -208,14 +215,14 @@ void SlotBuilder::AddPieces(const ss_measure& measure, uint64_t cursor_ns) {
   }
   while (at_ns < end_ns) {
     OpenSlot* slot = SlotAt(at_ns);
-    // A slot that cannot be opened takes the rest with it.
-    at_ns = slot ? std::min(slot->start_ns + options_.slot_ns, end_ns) : end_ns;
-    Sums piece = take_until(at_ns);
-    if (slot)
-      AddToRow(slot, process, measure, piece, unmeasured);
-    else
-      CountLate(piece);
+    if (!slot) {
+      CountLate(take_until(end_ns));
+      return false;
+    }
+    at_ns = std::min(slot->start_ns + options_.slot_ns, end_ns);
+    AddToRow(slot, process, measure, take_until(at_ns), unmeasured);
   }
+  return true;
 }
 
 // A measure of no length: its counts belong to the slot that contains the nanosecond before it.

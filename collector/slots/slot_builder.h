@@ -83,7 +83,7 @@ class SlotBuilder final : public MergeSink {
   bool IsReadyForFirst(uint64_t watermark_ns) const;
   void FixFirst();
   void AccountGap(Cpu* cpu, uint64_t until_ns);
-  void AddPieces(const ss_measure& measure, uint64_t cursor_ns);
+  bool AddPieces(const ss_measure& measure, uint64_t cursor_ns);
   void AddCounts(const ss_measure& measure);
   void AddToRow(OpenSlot* slot, uint32_t process, const ss_measure& measure, const Sums& sums,
                 uint32_t unmeasured);

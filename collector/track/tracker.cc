@@ -78,8 +78,7 @@ void Tracker::ApplyAlloc(const Change& change) {
   bool newer = !lease->known || static_cast<int32_t>(change.generation - lease->generation) > 0;
   if (change.kind == Kind::kExisting && !newer) {
     // Not news, but its owner is alive.
-    if (lease->live && lease->generation == change.generation)
-      processes_[lease->process].seen_ns = change.ts_ns;
+    if (lease->live && lease->generation == change.generation) Touch(lease->process, change.ts_ns);
     return;
   }
   if (!newer) {
@@ -87,7 +86,7 @@ void Tracker::ApplyAlloc(const Change& change) {
     return;
   }
   // The free of the previous owner was lost.
-  if (lease->live) MarkDead(lease->process, change.ts_ns);
+  if (lease->live) MarkDead(lease->process, change.ts_ns, false);
   if (change.kind == Kind::kAlloc) stats_.nr_allocs++;
   uint32_t id = Resolve(change.key, change.ts_ns);
   *lease = {change.generation, id, true, true};
@@ -103,14 +102,14 @@ void Tracker::ApplyFree(const Change& change) {
   }
   stats_.nr_frees++;
   lease->live = false;
-  MarkDead(lease->process, change.ts_ns);
+  MarkDead(lease->process, change.ts_ns, false);
 }
 
 void Tracker::ApplyMeta(const Change& change) {
   const ss_task_meta& meta = change.meta;
   auto known = by_key_.find(change.key);
   if (meta.flags & SS_TASK_EXIT) {
-    if (known != by_key_.end()) MarkDead(known->second, change.ts_ns);
+    if (known != by_key_.end()) MarkDead(known->second, change.ts_ns, false);
     return;
   }
   uint32_t id = Resolve(change.key, change.ts_ns);
@@ -131,36 +130,59 @@ void Tracker::ApplyDumpEnd(const Change& change) {
     Process& process = processes_[id];
     if (process.dead || !IsBefore(process.seen_ns, change.begin_ns)) continue;
     stats_.nr_forgotten++;
-    if (Lease* lease = FindLease(process.rmid); lease && lease->live && lease->process == id)
-      lease->live = false;
-    MarkDead(id, change.ts_ns);
+    MarkDead(id, change.ts_ns, true);
   }
 }
 
-void Tracker::MarkDead(uint32_t id, uint64_t ts_ns) {
+void Tracker::Follow(int32_t tgid) {
+  auto [followed, inserted] = followed_tgids_.try_emplace(tgid, kNoProcess);
+  if (!inserted) return;
+  for (const auto& [key, id] : by_key_) {
+    if (key.tgid != tgid || processes_[id].dead) continue;
+    followed->second = id;
+    processes_[id].followed = true;
+  }
+}
+
+// Something was heard of the process at ts_ns. If it was only presumed dead before, it is not.
+Process& Tracker::Touch(uint32_t id, uint64_t ts_ns) {
+  Process& process = processes_[id];
+  if (IsBefore(process.seen_ns, ts_ns)) process.seen_ns = ts_ns;
+  if (process.dead && process.presumed && IsBefore(process.dead_ns, ts_ns)) process.dead = false;
+  return process;
+}
+
+void Tracker::MarkDead(uint32_t id, uint64_t ts_ns, bool presumed) {
   Process& process = processes_[id];
   if (process.dead) return;
   process.dead = true;
+  process.presumed = presumed;
   process.dead_ns = ts_ns;
-  dead_ids_.push_back(id);
+  deaths_.push_back({id, ts_ns});
+  if (Lease* lease = FindLease(process.rmid); lease && lease->live && lease->process == id)
+    lease->live = false;
 }
 
 void Tracker::ForgetDead(uint64_t ts_ns) {
-  while (!dead_ids_.empty()) {
-    uint32_t id = dead_ids_.front();
-    Process& process = processes_[id];
-    // A measure after the death (its last one may have been delayed) prolongs the memory.
-    uint64_t last_ns = IsBefore(process.dead_ns, process.seen_ns) ? process.seen_ns : process.dead_ns;
-    if (IsBefore(ts_ns, last_ns + keep_dead_ns_)) return;
-    dead_ids_.pop_front();
+  while (!deaths_.empty() && !IsBefore(ts_ns, deaths_.front().ts_ns + keep_dead_ns_)) {
+    Death death = deaths_.front();
+    deaths_.pop_front();
+    Process& process = processes_[death.process];
+    if (!process.dead || process.dead_ns != death.ts_ns) continue;  // it lived on, or is another by now
+    if (IsBefore(process.dead_ns,
+                 process.seen_ns)) {  // a last measure came: remember it as long after that
+      process.dead_ns = process.seen_ns;
+      deaths_.push_back({death.process, process.dead_ns});
+      continue;
+    }
     by_key_.erase(process.key);
     if (auto followed = followed_tgids_.find(process.key.tgid);
-        followed != followed_tgids_.end() && followed->second == id)
+        followed != followed_tgids_.end() && followed->second == death.process)
       followed_tgids_.erase(followed);
     for (Lease& lease : leases_)
-      if (lease.known && !lease.live && lease.process == id) lease.process = kNoProcess;
+      if (lease.known && !lease.live && lease.process == death.process) lease.process = kNoProcess;
     process = {};
-    free_ids_.push_back(id);
+    free_ids_.push_back(death.process);
   }
 }
 
@@ -183,8 +205,7 @@ uint32_t Tracker::Resolve(ProcessKey key, uint64_t ts_ns) {
     }
     process.seen_ns = ts_ns;
   }
-  Process& process = processes_[found->second];
-  if (IsBefore(process.seen_ns, ts_ns)) process.seen_ns = ts_ns;
+  Touch(found->second, ts_ns);
   return found->second;
 }
 

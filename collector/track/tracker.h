@@ -45,7 +45,8 @@ struct Process {
   uint32_t generation = 0;
   bool named = false;     // comm is known
   bool kernel = false;    // a kernel thread
-  bool dead = false;      // its RMID was freed, or it exited without one
+  bool dead = false;      // its RMID was freed, it exited without one, or it is presumed dead
+  bool presumed = false;  // dead only because a state dump did not name it
   bool followed = false;  // Follow()ed, or a descendant of one that is
   uint64_t seen_ns = 0;   // last message or measure about it
   uint64_t dead_ns = 0;   // when it died
@@ -86,7 +87,7 @@ class Tracker {
   const Process* Owner(uint32_t rmid, uint32_t generation) const;
 
   // Marks the process that is or will be `tgid`, and all that it and its descendants give birth to.
-  void Follow(int32_t tgid) { followed_tgids_.try_emplace(tgid, kNoProcess); }
+  void Follow(int32_t tgid);
 
   size_t nr_processes() const { return by_key_.size(); }
   const TrackerStats& stats() const { return stats_; }
@@ -103,6 +104,10 @@ class Tracker {
     uint64_t begin_ns;
     ss_task_meta meta;
   };
+  struct Death {
+    uint32_t process;
+    uint64_t ts_ns;
+  };
   struct Lease {
     uint32_t generation = 0;
     uint32_t process = 0;
@@ -116,7 +121,8 @@ class Tracker {
   void ApplyFree(const Change& change);
   void ApplyMeta(const Change& change);
   void ApplyDumpEnd(const Change& change);
-  void MarkDead(uint32_t id, uint64_t ts_ns);
+  Process& Touch(uint32_t id, uint64_t ts_ns);
+  void MarkDead(uint32_t id, uint64_t ts_ns, bool presumed);
   void ForgetDead(uint64_t ts_ns);
   Lease* FindLease(uint32_t rmid);
 
@@ -127,7 +133,7 @@ class Tracker {
   std::vector<uint32_t> free_ids_;
   std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> by_key_;
   std::vector<Lease> leases_;                             // by rmid
-  std::deque<uint32_t> dead_ids_;                         // in order of dead_ns
+  std::deque<Death> deaths_;                              // in order of dead_ns; may be outdated
   std::unordered_map<int32_t, uint32_t> followed_tgids_;  // -> process, kNoProcess: not seen yet
   TrackerStats stats_;
 };

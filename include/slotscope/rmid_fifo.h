@@ -155,7 +155,8 @@ SS_FIFO_INLINE int ss_rmid_fifo_may_alloc(const struct ss_rmid_fifo *fifo, __u64
 	rmid = peek->queue[head].rmid;
 	SS_FIFO_OPAQUE(rmid);
 	rmid &= SS_RMID_MASK;
-	return !peek->generation[rmid] || now_ns - peek->queue[head].freed_at_ns >= peek->limbo_ns;
+	return !peek->generation[rmid] ||
+	       (__s64)(now_ns - peek->queue[head].freed_at_ns) >= (__s64)peek->limbo_ns;
 }
 
 SS_STATIC_ASSERT(sizeof(struct ss_rmid_entry) == 16, "ss_rmid_entry");

@@ -2,6 +2,7 @@
 // Processes whose lives are known. Each workload prints what it did: "proc TGID" for each process that
 // must have exactly one RMID, "truth TGID cpu_ns run_delay_ns voluntary involuntary" with the kernel's
 // own numbers. They use raw system calls where a library would start threads behind our back.
+#include <elf.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <linux/sched.h>
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -162,6 +164,64 @@ int ExecByLeader(int) {
     execl("/proc/self/exe", "exec-by-leader", "--workload", "nothing", nullptr);
     Fail("exec");
   }));
+  return 0;
+}
+
+// An executable that exec refuses only after the other threads are gone: its one segment lies outside
+// user space. The kernel kills the process.
+std::string MakeBrokenProgram() {
+  Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_type = ET_EXEC;
+  header.e_machine = EM_X86_64;
+  header.e_version = EV_CURRENT;
+  header.e_entry = 0x400000;
+  header.e_phoff = sizeof(header);
+  header.e_ehsize = sizeof(header);
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = 1;
+  Elf64_Phdr segment = {};
+  segment.p_type = PT_LOAD;
+  segment.p_flags = PF_R | PF_X;
+  segment.p_vaddr = 0xffff800000000000;
+  segment.p_filesz = segment.p_memsz = segment.p_align = 4096;
+  std::string image(8192, 0);
+  std::memcpy(image.data(), &header, sizeof(header));
+  std::memcpy(image.data() + sizeof(header), &segment, sizeof(segment));
+  char path[] = "/tmp/slotscope-broken.XXXXXX";
+  int fd = mkstemp(path);
+  if (fd < 0 || write(fd, image.data(), image.size()) != static_cast<ssize_t>(image.size()) ||
+      fchmod(fd, 0700))
+    Fail("mkstemp");
+  close(fd);
+  return path;
+}
+
+std::string g_broken_program;
+
+void* ExecBroken(void*) {
+  SleepUs(2'000);
+  execl(g_broken_program.c_str(), "broken", nullptr);
+  Fail("exec");
+}
+
+// The thread has the leader's pid by then, but no exec ever happened.
+int ExecFails(int count) {
+  g_broken_program = MakeBrokenProgram();
+  for (int i = 0; i < count; i++) {
+    pid_t pid = Start([] {
+      StartThreads(2, SleepForever);
+      StartThreads(1, ExecBroken);
+      for (;;) pause();
+    });
+    int status;
+    if (waitpid(pid, &status, 0) != pid) Fail("waitpid");
+    if (!WIFSIGNALED(status)) Fail("the broken program was not refused late");
+  }
+  unlink(g_broken_program.c_str());
   return 0;
 }
 
@@ -378,6 +438,7 @@ constexpr Workload kWorkloads[] = {
     {"simple", Simple},
     {"leader-exits-first", LeaderExitsFirst},
     {"exec-by-thread", ExecByThread},
+    {"exec-fails", ExecFails},
     {"exec-by-leader", ExecByLeader},
     {"zombie", Zombie},
     {"kill-threads", KillThreads},

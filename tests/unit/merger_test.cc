@@ -231,15 +231,22 @@ TEST(Merger, OfflineCpuEndsAtItsState) {
 TEST(Merger, CpuThatComesOnlineIsWaitedFor) {
   Merge merge(2);
   merge.Note(0, FrameKind::kOnline, 1 * kMs);
-  EXPECT_EQ(merge.sink.expected, std::vector<int>({0}));
   merge.Passed(0, 10 * kMs);
   merge.Advance();
   EXPECT_EQ(merge.watermark_ns(), 10 * kMs);
   merge.Note(1, FrameKind::kOnline, 11 * kMs);
-  EXPECT_EQ(merge.sink.expected, std::vector<int>({0, 1})) << "at once";
   merge.Passed(0, 20 * kMs);
   merge.Advance();
   EXPECT_EQ(merge.watermark_ns(), 11 * kMs);
+}
+
+TEST(Merger, TellsAtOnceWhichCpusAreExpectedToMeasure) {
+  Merge merge(3);
+  merge.Online(1);
+  EXPECT_TRUE(merge.sink.expected.empty()) << "a CPU may be online and not watched";
+  merge.Note(2, FrameKind::kExpected, 5);
+  merge.Note(0, FrameKind::kExpected, 5);
+  EXPECT_EQ(merge.sink.expected, std::vector<int>({2, 0}));
 }
 
 // The reader noticed the end of a CPU that had long been stalled.

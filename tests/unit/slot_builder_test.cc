@@ -27,8 +27,9 @@ class Recorder final : public SlotSink {
 
 class Build {
  public:
-  explicit Build(std::vector<int> cpus, bool needs_dump = false, uint64_t slot_ns = kSlotNs)
-      : builder({slot_ns, kWindowNs, cpus, needs_dump}, &sink) {
+  explicit Build(std::vector<int> cpus, bool needs_dump = false, uint64_t slot_ns = kSlotNs,
+                 uint64_t window_ns = kWindowNs)
+      : builder({slot_ns, window_ns, cpus, needs_dump}, &sink) {
     for (int cpu : cpus) builder.OnExpected(cpu);
   }
 
@@ -249,7 +250,6 @@ TEST(SlotBuilder, TimeBetweenOffAndOnIsOffline) {
 }
 
 TEST(SlotBuilder, ACpuThatIsNotExpectedIsOfflineUntilItSpeaks) {
-  Recorder sink;
   Build build({0});
   SlotBuilder builder({kSlotNs, kWindowNs, {0, 1}, false}, &build.sink);
   builder.OnExpected(0);
@@ -311,17 +311,20 @@ TEST(SlotBuilder, PiecesOfARetiredSlotAreLateAndTheirTimeIsLost) {
 }
 
 TEST(SlotBuilder, WhatIsBehindTheCursorIsNotCountedTwice) {
-  Build build({0});
-  build.Send(Measure(0, 900, 1000, 7));
-  build.Send(Measure(0, 1000, 1020, 7));
-  build.Send(Measure(0, 1060, 1100, 7));  // 1020 to 1060 is lost
-  build.Send(Measure(0, 1020, 1060, 8), true);
-  build.Send(Measure(0, 1100, 1200, 7));
-  build.builder.Finish();
-  EXPECT_EQ(build.Lost(1000), 40u);
-  EXPECT_EQ(build.Cpu(1000, 8), 0u);
-  EXPECT_EQ(build.builder.accounting().late[kCpuNs], 40u);
-  ExpectIdentity(build, 1);
+  for (bool first_is_fixed : {false, true}) {
+    Build build({0});
+    build.Send(Measure(0, 900, 1000, 7));
+    if (first_is_fixed) build.builder.OnWatermark(1000);
+    build.Send(Measure(0, 1000, 1020, 7));
+    build.Send(Measure(0, 1060, 1100, 7));  // 1020 to 1060 is lost
+    build.Send(Measure(0, 1020, 1060, 8), true);
+    build.Send(Measure(0, 1100, 1200, 7));
+    build.builder.Finish();
+    EXPECT_EQ(build.Lost(1000), 40u);
+    EXPECT_EQ(build.Cpu(1000, 8), 0u);
+    EXPECT_EQ(build.builder.accounting().late[kCpuNs], 40u);
+    ExpectIdentity(build, 1);
+  }
 }
 
 TEST(SlotBuilder, CountsOfNoLengthOfARetiredSlotAreLate) {
@@ -828,7 +831,7 @@ TEST(SlotBuilder, EveryNanosecondAndEveryCountIsAccountedForInRandomRuns) {
   EXPECT_GT(offline_ns, 1000u);
 }
 
-// By slot, tgid and start. Walks the intervals once, each border by itself.
+// By slot, tgid and start: walks the measures once and adds what each has of each slot.
 std::map<std::tuple<uint64_t, int32_t, uint64_t>, uint64_t> Reference(const std::vector<Event>& events) {
   std::map<std::tuple<uint64_t, int32_t, uint64_t>, uint64_t> times;
   for (const Event& event : events) {
@@ -850,7 +853,7 @@ TEST(SlotBuilder, TimesAreThoseOfASlowAndObviousReference) {
     Plan plan = {2 + seed % 7, (seed & 1) != 0, false, false};
     std::vector<int> cpus;
     for (size_t cpu = 0; cpu < plan.nr_cpus; cpu++) cpus.push_back(static_cast<int>(cpu));
-    Build build(cpus);
+    Build build(cpus, false, kSlotNs, 2000);  // longer than any measure: none is late
     std::vector<Event> events = RandomRun(random, plan);
     Play(random, plan, events, &build);
     ASSERT_EQ(build.builder.nr_late_pieces(), 0u);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # in-guest.sh kmod|bpf: the live tests and the life of the module, inside a guest. Ends with a line
-# "PASS" or says what failed; the exit code is 0 or 1.
+# "PASS" or says what failed; the exit code is 0 or 1. QUICK=1 leaves out what does not depend on the
+# kernel's flavour.
 set -u
 
 SLOTSCOPE_TEST_SOURCE=$1
@@ -96,18 +97,71 @@ module_life() {
 	kill $old
 }
 
+record_in_background() { # record_in_background FILE: returns when it records; $collector is its pid
+	./slotscope record --source "$SLOTSCOPE_TEST_SOURCE" --output "$1" >out 2>err &
+	collector=$!
+	until_true 200 grep -q recording err || fail "the collector does not record"
+}
+
+stop_recording() {
+	kill $collector
+	wait $collector || {
+		cat out err
+		fail "the recording failed"
+	}
+}
+
+holds_identity() { grep -q '^# identity: holds' "$1" || fail "$1: $(grep '^# identity' "$1")"; }
+
+rows_of_kind() { awk -F, -v kind="$2" '!/^#/ && $7 == kind' "$1" | wc -l; }
+
+# A CPU goes and comes back: its time is offline in between, and measured again after.
+hotplug() {
+	record_in_background hotplug.csv
+	sleep 1
+	echo 0 >/sys/devices/system/cpu/cpu1/online || fail "CPU 1 does not go offline"
+	sleep 1
+	echo 1 >/sys/devices/system/cpu/cpu1/online || fail "CPU 1 does not come back"
+	sleep 1
+	stop_recording
+	holds_identity hotplug.csv
+	offline=$(rows_of_kind hotplug.csv offline)
+	slots=$(sed -n 's/^# slots: //p' hotplug.csv)
+	[ "$offline" -gt 500 ] || fail "only $offline slots with an offline CPU"
+	[ "$offline" -lt $((slots - 500)) ] || fail "$offline of $slots slots with an offline CPU: it was not measured again"
+}
+
+unwatched_cpu() {
+	insmod slotscope.ko cpus=0 || fail "insmod cpus=0"
+	record_in_background unwatched.csv
+	for _ in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done
+	sleep 1
+	stop_recording
+	holds_identity unwatched.csv
+	[ "$(rows_of_kind unwatched.csv offline)" -gt 500 ] || fail "the time of a CPU that is not watched is not offline"
+	grep -q '^# output_errors: 0$' unwatched.csv || fail "messages of the CPU that is not watched were lost"
+	rmmod slotscope || fail "rmmod"
+}
+
 if [ "$1" = kmod ]; then
 	module_life
+	unwatched_cpu
 	insmod slotscope.ko || fail "insmod"
-	live_tests
+	hotplug
+	if [ "${QUICK:-}" ]; then
+		live_tests --gtest_filter='Lifetime*:Storms*512Rmids:Accuracy*'
+	else
+		live_tests
+	fi
 	# Nothing is left of the processes that the tests made.
 	grep -E '^(rmid_bad_frees|untracked|unknown_dead): [1-9]' /proc/slotscope/info && fail "the module's counters say so"
 	rmmod slotscope || fail "rmmod"
 	# Few RMIDs: storms and crowds that exhaust them.
 	insmod slotscope.ko rmids=48 || fail "insmod rmids=48"
-	live_tests --gtest_filter='Storms*:Exhaustion*'
+	[ "${QUICK:-}" ] || live_tests --gtest_filter='Storms*:Exhaustion*'
 	rmmod slotscope || fail "rmmod"
 else
+	hotplug
 	live_tests
 fi
 if [ $failures = 0 ]; then echo PASS; else exit 1; fi

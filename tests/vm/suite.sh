@@ -9,4 +9,4 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 
 exec "$top/tests/vm/guest.sh" --quiet --timeout 420 --in "$top/build/slotscope" --in "$top/build/live_tests" \
 	--in "$top/build/kmod/$kernel/slotscope.ko" --in "$top/tests/vm/in-guest.sh" "$kernel" -- \
-	sh in-guest.sh "$source"
+	sh -c "QUICK=${QUICK:-} sh in-guest.sh $source"
