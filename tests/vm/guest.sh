@@ -18,7 +18,7 @@
 
 set -euo pipefail
 
-readonly EXIT_USAGE=2 EXIT_MISSING=69 EXIT_PANIC=70 EXIT_SPLAT=71 EXIT_TIMEOUT=124
+readonly EXIT_USAGE=2 EXIT_MISSING=69 EXIT_PANIC=70 EXIT_SPLAT=71 EXIT_EMULATOR=72 EXIT_TIMEOUT=124
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernels_sh=$here/../../scripts/kernels.sh
@@ -56,7 +56,7 @@ usage() {
 	  --quiet                no remarks, only COMMAND's output and the reason of a failure
 	  --shell                a shell on this terminal instead of COMMAND; nothing is copied out
 	exit: COMMAND's status; 2 usage, 69 something is missing here, 70 the guest died,
-	      71 the kernel log has a splat, 124 timeout
+	      71 the kernel log has a splat, 72 a known defect of the emulator, 124 timeout
 	END
 }
 
@@ -427,7 +427,7 @@ arguments+=(-monitor none -append "$cmdline" -serial "file:$work/serial"
 leash=()
 if command -v setpriv >/dev/null; then leash=(setpriv --pdeathsig KILL); fi
 
-start=$SECONDS expired=''
+start=$SECONDS expired='' hung=''
 "${leash[@]}" "$qemu" "${arguments[@]}" </dev/null >"$work/qemu" 2>&1 &
 qemu_pid=$!
 exec 3<"$work/output"
@@ -435,6 +435,12 @@ while kill -0 "$qemu_pid" 2>/dev/null; do
 	cat <&3
 	if ((SECONDS - start > timeout)); then	# whole seconds: at least, not at most
 		expired=1
+		break
+	fi
+	# A guest that says so will not come back: why wait for the timeout?
+	if grep -q -E 'watchdog: BUG: soft lockup|rcu: INFO: .*stall' "$work/serial" 2>/dev/null; then
+		sleep 3	# for the rest of its report
+		expired=1 hung=1
 		break
 	fi
 	sleep 0.1
@@ -471,6 +477,12 @@ tr -d '\r' <"$work/serial" >"$work/serial.text"
 mv "$work/serial.text" "$work/serial"
 [ -z "$log" ] || cp "$work/serial" "$log"
 
+# A CPU that runs into the same breakpoint for ever, while the kernel has long put the old bytes back: the
+# emulator keeps executing a translation of code that another CPU has patched. It happens while a
+# tracepoint is switched on or off, is nobody's fault in the guest, and is worth a second try.
+if [ -n "$hung" ] && grep -q 'asm_exc_int3' "$work/serial" && ! grep -q -E '\bss_[a-z_]+\+0x' "$work/serial"; then
+	fail $EXIT_EMULATOR "the guest ($kernel) was caught by a defect of the emulator (a stale breakpoint); try again"
+fi
 if [ -n "$expired" ]; then
 	print_splat "$work/serial" || true
 	keep_log

@@ -11,6 +11,18 @@ SLOTSCOPE_TEST_SCALE=${SCALE:-8} # a fork takes many times as long in an emulate
 export SLOTSCOPE_TEST_SOURCE SLOTSCOPE_BINARY SLOTSCOPE_TEST_SCALE
 failures=0
 
+# Keeps the scheduler's tracepoints switched on, twice each, by the kernel's own tracer (which records
+# nothing): attaching and detaching ours then patches no code, which the emulator does not always bear.
+tracing=/sys/kernel/tracing
+mkdir -p $tracing/instances/second 2>/dev/null
+for instance in $tracing $tracing/instances/second; do
+	echo 0 >$instance/tracing_on
+	for event in sched/sched_switch sched/sched_wakeup_new sched/sched_process_exec task/task_rename \
+		timer/hrtimer_expire_exit; do
+		echo 1 >$instance/events/$event/enable
+	done
+done
+
 fail() {
 	echo "FAIL $*"
 	failures=$((failures + 1))
