@@ -159,8 +159,8 @@ DKMS_SRC := $(DESTDIR)/usr/src/slotscope-$(VERSION)
 dkms-install: ## the module through dkms: for the running kernel, or KVER=...
 	$(Q)scripts/dkms-install.sh "$(DKMS_SRC)" "$(VERSION)" "$(KVER)"
 
-deb: ## Debian packages
-	@echo "make deb: there are no Debian packages yet; use 'make install' and 'make dkms-install'" >&2; exit 1
+deb: all ## Debian packages, under build/deb: slotscope and slotscope-dkms
+	$(Q)scripts/make-deb.sh $(B)/deb
 
 clean: ## removes build/
 	$(Q)rm -rf $(B)

@@ -27,7 +27,9 @@ struct ss_cpu {
 	__u32 flags; /* SS_MEASURE_* */
 	__u32 seq;
 	__u32 epoch; /* of ss_watch, when this CPU's measures began; 0: never */
-	__u32 zero[12]; /* no two CPUs share a cache line */
+	__u64 task; /* that was switched in last, and its signal_struct: to tell a missed switch */
+	__u64 signal;
+	__u32 zero[8]; /* no two CPUs share a cache line */
 };
 
 struct {
@@ -112,6 +114,7 @@ static __always_inline void ss_cpu_set_process(void *ctx, struct ss_cpu *cpu, st
 	__u64 lease;
 
 	cpu->flags = bpf_core_field_exists(p->sched_info.run_delay) ? 0 : SS_MEASURE_NO_WAIT;
+	cpu->signal = (__u64)p->signal;
 	cpu->start_time_ns = 0;
 	cpu->tgid = p->tgid;
 	cpu->rmid = 0;
@@ -139,13 +142,38 @@ static __always_inline void ss_cpu_set_process(void *ctx, struct ss_cpu *cpu, st
 	cpu->generation = (__u32)(lease >> 32);
 }
 
+static __always_inline void ss_cpu_set_thread(struct ss_cpu *cpu, struct task_struct *p)
+{
+	cpu->task = (__u64)p;
+	cpu->run_delay = ss_run_delay(p);
+}
+
+/* Did we miss no switch: is `running` of the process that was switched in last? */
+static __always_inline bool ss_cpu_runs(const struct ss_cpu *cpu, struct task_struct *running)
+{
+	return cpu->signal == (__u64)running->signal;
+}
+
 static __always_inline void ss_cpu_take_wait(struct ss_cpu *cpu, struct task_struct *running)
 {
 	__u64 run_delay = ss_run_delay(running);
 
-	if (run_delay > cpu->run_delay)
+	if (cpu->task == (__u64)running && run_delay > cpu->run_delay)
 		cpu->wait_ns += run_delay - cpu->run_delay;
-	cpu->run_delay = run_delay;
+	ss_cpu_set_thread(cpu, running);
+}
+
+/* The time since the last measure is nobody's, and so are the counts. */
+static __always_inline void ss_cpu_set_unknown(struct ss_cpu *cpu)
+{
+	cpu->flags = SS_MEASURE_UNKNOWN;
+	cpu->start_time_ns = 0;
+	cpu->tgid = 0;
+	cpu->rmid = 0;
+	cpu->generation = 0;
+	cpu->wait_ns = 0;
+	cpu->switches = 0;
+	cpu->preemptions = 0;
 }
 
 static __always_inline void ss_cpu_measure(void *ctx, struct ss_cpu *cpu, __s32 next_tgid, __u32 cause)
@@ -191,7 +219,7 @@ static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 ep
 	cpu->switches = 0;
 	cpu->preemptions = 0;
 	cpu->last_due_ns = 0;
-	cpu->run_delay = ss_run_delay(running);
+	ss_cpu_set_thread(cpu, running);
 	ss_cpu_set_process(ctx, cpu, running);
 	ss_read_counters(&baseline); /* not sent: sets the counters' first values */
 	ss_fill_hdr(&msg.hdr, SS_CPU_STATE, sizeof(msg), now_ns);
@@ -204,6 +232,7 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 {
 	struct ss_cpu *cpu = ss_this_cpu();
 	__u32 epoch = ss_watch_epoch();
+	bool missed;
 
 	if (!cpu || !epoch || !ss_recording)
 		return;
@@ -211,13 +240,18 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 		ss_cpu_watch(ctx, cpu, epoch, next);
 		return;
 	}
-	ss_cpu_take_wait(cpu, prev);
-	cpu->run_delay = ss_run_delay(next);
-	cpu->switches++;
-	/* As the kernel's nivcsw (but for signals); the idle task is never preempted. */
-	if ((preempt || !prev_state) && prev->pid)
-		cpu->preemptions++;
-	if (prev->signal != next->signal) {
+	missed = !ss_cpu_runs(cpu, prev);
+	if (missed) {
+		ss_cpu_set_unknown(cpu);
+	} else {
+		ss_cpu_take_wait(cpu, prev);
+		cpu->switches++;
+		/* As the kernel's nivcsw (but for signals); the idle task is never preempted. */
+		if ((preempt || !prev_state) && prev->pid)
+			cpu->preemptions++;
+	}
+	ss_cpu_set_thread(cpu, next);
+	if (missed || prev->signal != next->signal) {
 		ss_cpu_measure(ctx, cpu, next->tgid, 0);
 		ss_cpu_set_process(ctx, cpu, next);
 	}
@@ -235,7 +269,10 @@ static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct ta
 
 	if (!epoch || !ss_recording || cpu->epoch != epoch)
 		return;
-	ss_cpu_take_wait(cpu, running);
+	if (ss_cpu_runs(cpu, running))
+		ss_cpu_take_wait(cpu, running);
+	else
+		ss_cpu_set_unknown(cpu);
 	ss_cpu_measure(ctx, cpu, cpu->tgid, SS_MEASURE_TICK);
 
 	ss_fill_hdr(&msg.hdr, SS_TICK, sizeof(msg), cpu->last_ns);

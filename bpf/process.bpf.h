@@ -149,8 +149,8 @@ static __always_inline int ss_process_lease(struct ss_process *process, __u64 ow
  * Ends the entry if it is still `key`'s and `force`d or without counted threads, after counting off
  * `nr_off` of them. Emits rmid_free, or a task_meta that says so if there is no RMID to free.
  */
-static __always_inline void ss_process_put(void *ctx, struct ss_process *process, __u64 key, __s32 nr_off,
-					   bool last_live, bool force)
+static __always_inline void ss_process_put(void *ctx, struct ss_process *process, __u64 key,
+					   __s32 nr_off, bool last_live, bool force)
 {
 	struct ss_allocator *allocator = ss_get_allocator();
 	__u64 now_ns, seq, lease = 0;
@@ -270,7 +270,8 @@ static __always_inline void ss_thread_count(struct task_struct *p, struct ss_pro
 }
 
 /* p was switched out for the last time, or will be: counts it off, and ends its process with it. */
-static __always_inline void ss_thread_uncount(void *ctx, struct task_struct *p, struct ss_process *process)
+static __always_inline void ss_thread_uncount(void *ctx, struct task_struct *p,
+					      struct ss_process *process)
 {
 	__u64 task = (__u64)p;
 	bool counted = !bpf_map_delete_elem(&ss_threads, &task);

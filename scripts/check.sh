@@ -74,6 +74,7 @@ run_sparse() {
 }
 
 # LIBBPF_OPTS: libbpf's headers are not read, and without the macro the whole function is skipped.
+# internalAstError in tests: cppcheck 2.10 does not parse EXPECT_EQ(x, Type({})).
 # invalidContainer in sinks: std::back_inserter() is taken for an iterator, which += would invalidate.
 run_cppcheck() {
 	need cppcheck || return
@@ -81,6 +82,7 @@ run_cppcheck() {
 	cxx_files | grep '\.cc$' | cppcheck --file-list=- -j2 -q --language=c++ --std=c++20 --enable=warning,performance,portability --error-exitcode=1 \
 		--cppcheck-build-dir="$work/cppcheck" -Icollector -Iinclude --library=posix,gnu,googletest \
 		'-DLIBBPF_OPTS(type,name,...)=struct type name = {}' \
+		--suppress='internalAstError:tests/unit/*' \
 		--suppress='invalidContainer:collector/sinks/*' \
 		--template='{file}:{line}: {message} [{id}]' --template-location='' 2>&1 |
 		sort -u

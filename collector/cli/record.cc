@@ -279,6 +279,7 @@ class Recording {
     run.tracker = pipeline.builder().tracker().stats();
     run.nr_late_pieces = pipeline.builder().nr_late_pieces();
     run.nr_seq_gaps = pipeline.builder().nr_seq_gaps();
+    run.nr_unknown = pipeline.builder().nr_unknown();
     run.nr_missed_ticks = pipeline.builder().nr_missed_ticks();
     run.nr_unwatched = pipeline.builder().nr_unwatched();
     run.nr_rows = csv_->nr_rows();

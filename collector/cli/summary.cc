@@ -102,6 +102,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
   number("late_pieces", run.nr_late_pieces);
   number("late_state", run.tracker.nr_late);
   number("seq_gaps", run.nr_seq_gaps);
+  number("missed_switches", run.nr_unknown);
   number("missed_ticks", run.nr_missed_ticks);
   number("stalls", run.merge.nr_stalls);
   number("lost_ns", a.lost_ns);
@@ -147,13 +148,13 @@ std::string SummaryTable(const RunSummary& run) {
                  run.accounting.nr_slots, run.nr_rows, merge.nr_messages,
                  run.elapsed_s > 0 ? static_cast<double>(merge.nr_messages) / run.elapsed_s : 0,
                  run.nr_missed_ticks);
-  fmt::format_to(
-      out,
-      "lost: records {}, dropped {}, output errors {}, skipped runs {}, malformed {}, unknown {}; "
-      "time {:.3f} ms of {:.0f} ms\n",
-      merge.nr_lost, merge.nr_dropped, run.losses.nr_output_errors, run.losses.nr_skipped_runs,
-      merge.nr_malformed, merge.nr_unknown, static_cast<double>(run.accounting.lost_ns) / 1e6,
-      whole_ns / 1e6);
+  fmt::format_to(out,
+                 "lost: records {}, dropped {}, output errors {}, skipped runs {}, missed switches {}, "
+                 "malformed {}, unknown {}; "
+                 "time {:.3f} ms of {:.0f} ms\n",
+                 merge.nr_lost, merge.nr_dropped, run.losses.nr_output_errors,
+                 run.losses.nr_skipped_runs, run.nr_unknown, merge.nr_malformed, merge.nr_unknown,
+                 static_cast<double>(run.accounting.lost_ns) / 1e6, whole_ns / 1e6);
   fmt::format_to(out, "late: messages {}, pieces {}, state {}\n", merge.nr_late, run.nr_late_pieces,
                  run.tracker.nr_late);
   if (run.losses.nr_failed_allocs || run.losses.nr_untracked)

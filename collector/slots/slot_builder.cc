@@ -137,11 +137,19 @@ void SlotBuilder::OnCpuState(const ss_cpu_state& state) {
 void SlotBuilder::OnMeasure(const ss_measure& measure) {
   if (measure.hdr.cpu >= cpus_.size() || !cpus_[measure.hdr.cpu].present) return;
   Cpu& cpu = cpus_[measure.hdr.cpu];
+  if (cpu.next_seq && *cpu.next_seq != measure.seq) nr_seq_gaps_++;
+  cpu.next_seq = measure.seq + 1;
+  if (measure.flags & SS_MEASURE_UNKNOWN) {
+    nr_unknown_++;
+    if (cpu.begun)
+      AccountGap(&cpu, measure.hdr.ts_ns);  // lost time
+    else
+      Begin(&cpu, measure.hdr.ts_ns, true);
+    return;
+  }
   uint32_t unmeasured;
   Sums sums = SumsOf(measure, &unmeasured);
   Add(&accounting_.received, sums);
-  if (cpu.next_seq && *cpu.next_seq != measure.seq) nr_seq_gaps_++;
-  cpu.next_seq = measure.seq + 1;
   if (!cpu.begun) {
     // Its counters had no first value and most of its time was before us: it is the baseline.
     Begin(&cpu, measure.hdr.ts_ns, true);

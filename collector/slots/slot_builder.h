@@ -55,6 +55,8 @@ class SlotBuilder final : public MergeSink {
   const Tracker& tracker() const { return tracker_; }
   uint64_t nr_late_pieces() const { return nr_late_pieces_; }
   uint64_t nr_seq_gaps() const { return nr_seq_gaps_; }
+  // Measures during which a switch was missed: lost time.
+  uint64_t nr_unknown() const { return nr_unknown_; }
   uint64_t nr_missed_ticks() const { return nr_missed_ticks_; }
   uint64_t nr_unwatched() const { return nr_unwatched_; }
 
@@ -113,6 +115,7 @@ class SlotBuilder final : public MergeSink {
   Slot finished_;
   uint64_t nr_late_pieces_ = 0;
   uint64_t nr_seq_gaps_ = 0;
+  uint64_t nr_unknown_ = 0;
   uint64_t nr_missed_ticks_ = 0;
   uint64_t nr_unwatched_ = 0;
 };

@@ -61,6 +61,11 @@ struct ss_hdr {
 #define SS_MEASURE_TICK (1u << 2) /* emitted by the tick: the process runs on */
 #define SS_MEASURE_UNTRACKED (1u << 3) /* process table was full: start_time_ns is 0 */
 #define SS_MEASURE_NO_WAIT (1u << 4) /* this kernel keeps no sched_info: wait_ns is not measured */
+/*
+ * Whoever was switched out is not who was switched in last: the kernel did not run our program for a
+ * switch in between. Who ran is not known; apart from its times nothing in the message counts.
+ */
+#define SS_MEASURE_UNKNOWN (1u << 5)
 
 enum ss_counter_id {
 	SS_CYCLES = 0,

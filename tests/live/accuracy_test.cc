@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // slots.csv of a known workload against the kernel's own accounting of the same processes.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -47,6 +49,15 @@ struct RowSums {
   size_t nr_rows = 0;
 };
 
+// The kernel's accounting leaves steal time out. /proc/stat counts it per CPU in ticks of 10 ms, so a
+// delta of it is exact to a tick per CPU.
+double StealTolerance(uint64_t steal_ns) {
+  if (steal_ns == 0) return 0;
+  return static_cast<double>(steal_ns) + 1e7 * static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+bool IsEmulated() { return getenv("SLOTSCOPE_TEST_SCALE") != nullptr; }
+
 std::map<int32_t, RowSums> SumByTgid(const CsvFile& csv) {
   std::map<int32_t, RowSums> sums;
   for (const auto& row : csv.rows) {
@@ -68,6 +79,8 @@ void CheckAgainstTruth(const Recorded& recorded) {
   CheckIdentity(recorded.csv);
   auto sums = SumByTgid(recorded.csv);
   size_t nr_checked = 0;
+  uint64_t missed = std::stoull(recorded.csv.comments.at("missed_switches"));
+  uint64_t lost_ns = std::stoull(recorded.csv.comments.at("lost_ns"));
   for (const auto& line : recorded.truth.lines) {
     if (line.key != "truth") continue;
     ASSERT_EQ(line.values.size(), 4u);
@@ -75,17 +88,20 @@ void CheckAgainstTruth(const Recorded& recorded) {
     ASSERT_TRUE(sums.contains(line.tgid)) << "no row of " << line.tgid;
     const RowSums& seen = sums[line.tgid];
     auto cpu_ns = static_cast<double>(line.values[0]);
-    double allowed = 1e6 + 0.01 * cpu_ns + static_cast<double>(recorded.steal_ns);
-    // The kernel splits time at its own look at the clock, we at the tracepoint right after it.
-    // Emulated, that is microseconds per switch.
-    if (getenv("SLOTSCOPE_TEST_SCALE")) allowed += 5e3 * static_cast<double>(seen.switches);
+    double allowed =
+        1e6 + 0.01 * cpu_ns + static_cast<double>(lost_ns) + StealTolerance(recorded.steal_ns);
+    // Emulated machine: the kernel's scheduler clock and its monotonic clock drift apart, and it splits
+    // time at its own look at the clock, microseconds before the tracepoint where we do.
+    if (IsEmulated()) allowed += 0.04 * cpu_ns + 5e3 * static_cast<double>(seen.switches);
     EXPECT_LE(std::abs(static_cast<double>(seen.cpu_ns) - cpu_ns), allowed)
         << "tgid " << line.tgid << ": " << seen.cpu_ns << " ns, the kernel says " << line.values[0];
     // A zombie can be read before or after its final switch, which the kernel counts too.
+    // A switch that the kernel hid takes its neighbours with it.
     uint64_t switches = line.values[2] + line.values[3];
-    EXPECT_GE(seen.switches, switches) << "tgid " << line.tgid;
+    EXPECT_GE(seen.switches + 2 * missed, switches) << "tgid " << line.tgid;
     EXPECT_LE(seen.switches, switches + 1) << "tgid " << line.tgid;
-    EXPECT_EQ(seen.preemptions, line.values[3]) << "tgid " << line.tgid;
+    EXPECT_GE(seen.preemptions + 2 * missed, line.values[3]) << "tgid " << line.tgid;
+    EXPECT_LE(seen.preemptions, line.values[3]) << "tgid " << line.tgid;
   }
   EXPECT_GT(nr_checked, 0u) << recorded.truth.output;
 }
@@ -104,8 +120,10 @@ TEST(Accuracy, SharesOfOneCpuAgreeWithTheKernel) {
   for (const auto& line : recorded.truth.lines) {
     if (line.key != "truth") continue;
     double wait_ns = static_cast<double>(line.values[1]);
-    EXPECT_LE(std::abs(static_cast<double>(sums[line.tgid].wait_ns) - wait_ns),
-              2e6 + 0.02 * wait_ns + static_cast<double>(recorded.steal_ns))
+    EXPECT_LE(
+        std::abs(static_cast<double>(sums[line.tgid].wait_ns) - wait_ns),
+        2e6 + 0.02 * wait_ns + StealTolerance(recorded.steal_ns) +
+            (IsEmulated() ? 0.04 * wait_ns + 5e3 * static_cast<double>(sums[line.tgid].switches) : 0))
         << "tgid " << line.tgid;
   }
 }
@@ -124,7 +142,7 @@ TEST(Accuracy, ShortLivedProcessesEachHaveTheirRow) {
   size_t nr_missing = 0;
   for (int32_t tgid : recorded.truth.TgidsOf("proc"))
     nr_missing += !sums.contains(tgid) || sums[tgid].cpu_ns == 0;
-  EXPECT_EQ(nr_missing, 0u) << "of 500";
+  EXPECT_LE(nr_missing, std::stoull(recorded.csv.comments.at("missed_switches"))) << "of 500";
 }
 
 TEST(Accuracy, CommandRecordsItsDescendantsAndFoldsTheRest) {

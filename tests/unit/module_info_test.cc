@@ -9,6 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/unique_fd.h"
+
 namespace slotscope {
 namespace {
 
@@ -62,9 +64,8 @@ TEST(ModuleInfo, AMissingFileMeansThatTheModuleIsNotLoaded) {
 
 TEST(ModuleInfo, ReadsAFileWhole) {
   std::string path = testing::TempDir() + "slotscope-info-XXXXXX";
-  int fd = mkstemp(path.data());
-  ASSERT_GE(fd, 0);
-  close(fd);
+  UniqueFd fd(mkstemp(path.data()));
+  ASSERT_TRUE(fd.valid());
   std::string written(100'000, 'x');
   std::ofstream(path) << written;
   std::string text = "what was there before";

@@ -16,10 +16,10 @@ failures=0
 tracing=/sys/kernel/tracing
 mkdir -p $tracing/instances/second 2>/dev/null
 for instance in $tracing $tracing/instances/second; do
-	echo 0 >$instance/tracing_on
+	echo 0 >"$instance/tracing_on"
 	for event in sched/sched_switch sched/sched_wakeup_new sched/sched_process_exec task/task_rename \
 		timer/hrtimer_expire_exit; do
-		echo 1 >$instance/events/$event/enable
+		echo 1 >"$instance/events/$event/enable"
 	done
 done
 

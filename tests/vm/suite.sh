@@ -13,7 +13,7 @@ for attempt in 1 2 3; do
 	"$top/tests/vm/guest.sh" --quiet --timeout 420 --in "$top/build/slotscope" --in "$top/build/live_tests" \
 		--in "$top/build/kmod/$kernel/slotscope.ko" --in "$top/tests/vm/in-guest.sh" "$kernel" -- \
 		sh -c "QUICK=${QUICK:-} sh in-guest.sh $source" || code=$?
-	[ $code = 72 ] || break
+	[ "$code" = 72 ] || break
 	echo "suite.sh: attempt $attempt"
 done
-exit $code
+exit "$code"
