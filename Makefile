@@ -110,7 +110,7 @@ deps-%:
 	$(Q)scripts/deps.sh $*
 
 run: deps-run ## record this machine for 10 s, with the best source that works here, to slots.csv
-	$(Q)$(MAKE) all
+	$(Q)$(MAKE) -j$(shell nproc) all
 	$(Q)scripts/as-root.sh $(B)/slotscope record --duration $(or $(DURATION),10) --output slots.csv
 
 vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default), 6.12, 6.1-rt, 6.12-rt

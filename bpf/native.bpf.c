@@ -258,7 +258,8 @@ int BPF_PROG(ss_hrtimer_expire_exit)
 		ss_cpu_watch(ctx, cpu, epoch, running);
 	else
 		ss_cpu_tick(ctx, cpu, running, due_ns);
-	if (cpu->epoch && !ss_cpu_runs(cpu, running)) { /* a switch was missed: from here on we know again */
+	/* A switch was missed: from here on we know again who runs. */
+	if (cpu->epoch && !ss_cpu_runs(cpu, running)) {
 		ss_cpu_set_thread(cpu, running);
 		ss_cpu_set_process(ctx, cpu, running);
 	}

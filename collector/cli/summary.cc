@@ -160,6 +160,12 @@ std::string SummaryTable(const RunSummary& run) {
   if (run.losses.nr_failed_allocs || run.losses.nr_untracked)
     fmt::format_to(out, "RMIDs: {} births found none free, {} processes found no room in the table\n",
                    run.losses.nr_failed_allocs, run.losses.nr_untracked);
+  if (run.nr_unknown)
+    fmt::format_to(
+        out,
+        "note: the kernel kept {} switches from eBPF (some kernels shield a process); the time around "
+        "them is in rows of kind lost\n",
+        run.nr_unknown);
   for (const std::string& note : run.source.notes) fmt::format_to(out, "note: {}\n", note);
   fmt::format_to(out, "identity {}\n", IdentityText(run));
   return text;

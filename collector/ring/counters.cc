@@ -143,8 +143,11 @@ void CounterGroups::Probe(int cpu) {
       opened_ |= 1u << i;
       if (!leader.valid()) leader = std::move(fd);
     } else {
-      notes_.push_back(fmt::format("{}: this machine cannot count {} ({}); the column is empty",
-                                   kCounterNames[i], specs_[i].event, ErrnoText(err)));
+      bool absent = err == ENOENT || err == EOPNOTSUPP;
+      notes_.push_back(
+          fmt::format("{}: this machine cannot count {} ({}); the column is empty", kCounterNames[i],
+                      specs_[i].event,
+                      absent ? "it has no such counter, like most virtual machines" : ErrnoText(err)));
     }
   }
 }

@@ -219,6 +219,27 @@ TEST(SlotBuilder, AGapIsLost) {
   ExpectIdentity(build, 1);
 }
 
+TEST(SlotBuilder, TimeWithAMissedSwitchIsLostAndItsCountsAreNobodys) {
+  Build build({0});
+  build.CpuState(0, 0, true);
+  build.Send(Measure(0, 0, 130, 7));
+  ss_measure unknown = Measure(0, 130, 170, 0);
+  unknown.flags = SS_MEASURE_UNKNOWN | SS_MEASURE_TICK;
+  unknown.switches = 5;
+  build.Send(unknown);
+  build.Send(Measure(0, 170, 300, 8));
+  build.builder.OnWatermark(1000);
+  EXPECT_EQ(build.Cpu(100, 7), 30u);
+  EXPECT_EQ(build.Lost(100), 40u);
+  EXPECT_EQ(build.Cpu(100, 8), 30u);
+  EXPECT_EQ(build.builder.nr_unknown(), 1u);
+  EXPECT_EQ(build.builder.nr_seq_gaps(), 0u);
+  build.builder.Finish();
+  EXPECT_EQ(build.builder.accounting().received[kSwitches],
+            build.builder.accounting().written[kSwitches]);
+  EXPECT_TRUE(build.builder.accounting().Holds());
+}
+
 TEST(SlotBuilder, SeqWrapsWithoutAGap) {
   Build build({0});
   ss_measure measure = Measure(0, 900, 1000, 7);
