@@ -42,6 +42,8 @@ Sums SumsOf(const ss_measure& measure, uint32_t* unmeasured) {
   return sums;
 }
 
+bool IsCount(size_t additive) { return additive == kSwitches || additive == kPreemptions; }
+
 RowKind KindOf(const ss_measure& measure) {
   if (measure.flags & SS_MEASURE_IDLE) return RowKind::kIdle;
   if (measure.flags & SS_MEASURE_KTHREAD) return RowKind::kKernel;
@@ -196,15 +198,19 @@ bool SlotBuilder::AddPieces(const ss_measure& measure, uint64_t cursor_ns) {
   const uint64_t duration_ns = end_ns - start_ns;
   const uint32_t process = tracker_.Resolve({measure.tgid, measure.start_time_ns}, end_ns);
 
-  // The next piece is what the rounded-down share grows by, so the last one gets the remainders.
+  // The next piece is what the rounded-down share grows by, so the last one gets the remainders. What
+  // happened at one moment is not split: a wait ended when the process was switched in, at the start;
+  // switches ended the interval, or, under a tick, were among its threads some time before.
   Sums done = {};
   auto take_until = [&](uint64_t at_ns) {
     Sums piece;
     for (size_t i = 0; i < kNrAdditive; i++) {
-      bool is_count = i == kWaitNs || i == kSwitches || i == kPreemptions;
-      uint64_t upto = at_ns == end_ns ? whole[i]
-                      : is_count      ? 0
-                                      : Share(whole[i], at_ns - start_ns, duration_ns);
+      bool at_start = i == kWaitNs || (IsCount(i) && (measure.flags & SS_MEASURE_TICK));
+      uint64_t upto = Share(whole[i], at_ns - start_ns, duration_ns);
+      if (at_start || at_ns == end_ns)
+        upto = whole[i];
+      else if (IsCount(i))
+        upto = 0;
       piece[i] = upto - done[i];
       done[i] = upto;
     }

@@ -3,7 +3,9 @@
 //
 // A measure covers [start_ns, ts_ns) on one CPU. It is cut at the slot borders; time and counters go to
 // the pieces in proportion to time, integer remainders to the last piece. Counts (switches,
-// preemptions, waits) belong to the slot that contains ts_ns - 1.
+// preemptions) belong to the slot that contains ts_ns - 1, where the switch was; waits, and the counts
+// of a measure that a tick emitted, to the slot that contains start_ns: a tick comes some microseconds
+// after the border, and what it brings happened before.
 //
 // Each CPU has a cursor: up to it, every nanosecond of that CPU is accounted for, once, in some slot. A
 // measure that starts behind the cursor brings late pieces (their time is already in rows of kind

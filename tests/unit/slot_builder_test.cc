@@ -170,20 +170,29 @@ TEST(SlotBuilder, CutsTimeAndCountersInProportionAndGivesTheLastPieceTheRemainde
   ExpectIdentity(build, 1);
 }
 
-TEST(SlotBuilder, CountsBelongToTheSlotThatContainsTheNanosecondBeforeTheEnd) {
+TEST(SlotBuilder, CountsAreInTheSlotOfTheSwitchAndWaitsInTheSlotOfTheStart) {
   const struct {
-    uint64_t start_ns, end_ns, slot_ns;
+    uint64_t start_ns, end_ns;
+    uint32_t flags;
+    uint64_t counts_ns, wait_ns;  // the slots that they belong to
   } cases[] = {
-      {1000, 1099, 1000}, {1000, 1100, 1000}, {1000, 1101, 1100},
-      {1050, 1250, 1200}, {1000, 1300, 1200}, {1050, 1050, 1000},  // of no length
-      {1100, 1100, 1000},                                          // of no length, at a border
-      {1101, 1101, 1100},
+      {1000, 1099, 0, 1000, 1000},
+      {1000, 1100, 0, 1000, 1000},
+      {1000, 1101, 0, 1100, 1000},
+      {1050, 1250, 0, 1200, 1000},
+      {1000, 1300, 0, 1200, 1000},
+      {1000, 1101, SS_MEASURE_TICK, 1000, 1000},  // the tick came a little after the border
+      {1050, 1250, SS_MEASURE_TICK, 1000, 1000},
+      {1050, 1050, 0, 1000, 1000},  // of no length: all in the slot of the nanosecond before
+      {1100, 1100, 0, 1000, 1000},
+      {1101, 1101, 0, 1100, 1100},
   };
   for (const auto& c : cases) {
     Build build({0});
     build.Send(Measure(0, 900, 1000, 9));
     if (c.start_ns > 1000) build.Send(Measure(0, 1000, c.start_ns, 9));
     ss_measure measure = Measure(0, c.start_ns, c.end_ns, 7);
+    measure.flags |= c.flags;
     measure.switches = 5;
     measure.preemptions = 2;
     measure.wait_ns = 12345;
@@ -193,11 +202,12 @@ TEST(SlotBuilder, CountsBelongToTheSlotThatContainsTheNanosecondBeforeTheEnd) {
     for (const Slot& slot : build.sink.slots) {
       const Row* row = build.Process(slot.start_ns, 7);
       Sums sums = row ? row->sums : Sums{};
-      bool here = slot.start_ns == c.slot_ns;
-      EXPECT_EQ(sums[kSwitches], here ? 5u : 0u)
+      EXPECT_EQ(sums[kSwitches], slot.start_ns == c.counts_ns ? 5u : 0u)
           << c.start_ns << " " << c.end_ns << " " << slot.start_ns;
-      EXPECT_EQ(sums[kPreemptions], here ? 2u : 0u) << c.start_ns << " " << c.end_ns;
-      EXPECT_EQ(sums[kWaitNs], here ? 12345u : 0u) << c.start_ns << " " << c.end_ns;
+      EXPECT_EQ(sums[kPreemptions], slot.start_ns == c.counts_ns ? 2u : 0u)
+          << c.start_ns << " " << c.end_ns;
+      EXPECT_EQ(sums[kWaitNs], slot.start_ns == c.wait_ns ? 12345u : 0u)
+          << c.start_ns << " " << c.end_ns;
     }
     ExpectIdentity(build, 1);
   }
