@@ -477,11 +477,21 @@ tr -d '\r' <"$work/serial" >"$work/serial.text"
 mv "$work/serial.text" "$work/serial"
 [ -z "$log" ] || cp "$work/serial" "$log"
 
-# A CPU that runs into the same breakpoint for ever, while the kernel has long put the old bytes back: the
-# emulator keeps executing a translation of code that another CPU has patched. It happens while a
-# tracepoint is switched on or off, is nobody's fault in the guest, and is worth a second try.
-if [ -n "$hung" ] && grep -q 'asm_exc_int3' "$work/serial" && ! grep -q -E '\bss_[a-z_]+\+0x' "$work/serial"; then
-	fail $EXIT_EMULATOR "the guest ($kernel) was caught by a defect of the emulator (a stale breakpoint); try again"
+# A CPU runs into a breakpoint although the kernel has long put the old bytes back: the emulator executes a
+# stale translation of code that another CPU has patched. It happens while a tracepoint is switched on or
+# off. 6.1 tries the same instruction for ever, 6.12 takes it for a foreign breakpoint and dies ("Oops:
+# int3"). Nobody's fault in the guest, and worth a second try.
+is_emulator_defect() {
+	if [ -n "$hung" ]; then
+		grep -q 'asm_exc_int3' "$work/serial" && ! grep -q -E '\bss_[a-z_]+\+0x' "$work/serial"
+	else
+		grep -q 'Oops: int3' "$work/serial"
+	fi
+}
+readonly emulator_defect="the guest ($kernel) was caught by a defect of the emulator (a stale breakpoint); try again"
+
+if [ -n "$hung" ] && is_emulator_defect; then
+	fail $EXIT_EMULATOR "$emulator_defect"
 fi
 if [ -n "$expired" ]; then
 	print_splat "$work/serial" || true
@@ -494,6 +504,9 @@ tar -xf "$work/result" -C "$work/unpacked" --no-same-owner 2>"$work/tar" || true
 if [ ! -s "$work/unpacked/status" ]; then
 	{ tail -n 20 "$work/qemu"; tail -n 40 "$work/serial"; } >&2
 	keep_log
+	if is_emulator_defect; then
+		fail $EXIT_EMULATOR "$emulator_defect"
+	fi
 	if grep -q 'Kernel panic' "$work/serial"; then
 		fail $EXIT_PANIC "the kernel of the guest ($kernel) panicked; the end of its log is above"
 	fi

@@ -11,17 +11,23 @@ SLOTSCOPE_TEST_SCALE=${SCALE:-8} # a fork takes many times as long in an emulate
 export SLOTSCOPE_TEST_SOURCE SLOTSCOPE_BINARY SLOTSCOPE_TEST_SCALE
 failures=0
 
-# Keeps the scheduler's tracepoints switched on, twice each, by the kernel's own tracer (which records
-# nothing): attaching and detaching ours then patches no code, which the emulator does not always bear.
-tracing=/sys/kernel/tracing
-mkdir -p $tracing/instances/second 2>/dev/null
-for instance in $tracing $tracing/instances/second; do
-	echo 0 >"$instance/tracing_on"
-	for event in sched/sched_switch sched/sched_wakeup_new sched/sched_process_exec task/task_rename \
-		timer/hrtimer_expire_exit; do
-		echo 1 >"$instance/events/$event/enable"
+# Keeps tracepoints switched on, twice each, by the kernel's own tracer (which records nothing): attaching
+# and detaching ours then patches no code, which the emulator does not always bear (see guest.sh).
+keep_on() { # keep_on EVENT...: as under tracing/events
+	tracing=/sys/kernel/tracing
+	mkdir -p $tracing/instances/second 2>/dev/null
+	for instance in $tracing $tracing/instances/second; do
+		echo 0 >"$instance/tracing_on"
+		for event in "$@"; do
+			echo 1 >"$instance/events/$event/enable"
+		done
 	done
-done
+}
+
+load_module() { # load_module PARAMETER...
+	insmod slotscope.ko "$@" || fail "insmod $*"
+	keep_on slotscope
+}
 
 fail() {
 	echo "FAIL $*"
@@ -144,7 +150,7 @@ hotplug() {
 }
 
 unwatched_cpu() {
-	insmod slotscope.ko cpus=0 || fail "insmod cpus=0"
+	load_module cpus=0
 	record_in_background unwatched.csv
 	for _ in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done
 	sleep 1
@@ -155,10 +161,11 @@ unwatched_cpu() {
 	rmmod slotscope || fail "rmmod"
 }
 
+keep_on sched/sched_switch sched/sched_wakeup_new sched/sched_process_exec task/task_rename timer/hrtimer_expire_exit
 if [ "$1" = kmod ]; then
 	module_life
 	unwatched_cpu
-	insmod slotscope.ko || fail "insmod"
+	load_module
 	hotplug
 	if [ "${QUICK:-}" ]; then
 		live_tests --gtest_filter='Lifetime*:Storms*512Rmids:Accuracy*'
@@ -169,7 +176,7 @@ if [ "$1" = kmod ]; then
 	grep -E '^(rmid_bad_frees|untracked|unknown_dead): [1-9]' /proc/slotscope/info && fail "the module's counters say so"
 	rmmod slotscope || fail "rmmod"
 	# Few RMIDs: storms and crowds that exhaust them.
-	insmod slotscope.ko rmids=48 || fail "insmod rmids=48"
+	load_module rmids=48
 	[ "${QUICK:-}" ] || live_tests --gtest_filter='Storms*:Exhaustion*'
 	rmmod slotscope || fail "rmmod"
 else
