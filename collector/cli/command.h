@@ -26,6 +26,8 @@ class Command {
   // Reaps it if it has ended. Returns true once it has.
   bool HasEnded();
   void Signal(int signal) const;
+  // It runs, or has run.
+  bool is_released() const { return pid_ > 0 && !go_.valid(); }
 
   pid_t pid() const { return pid_; }
   // Its status, or 128 + n if signal n ended it.

@@ -161,7 +161,7 @@ class Recording {
     if (!file_.leftover_path().empty())
       fmt::print(stderr, "slotscope: a recording that was killed left its data; it is now {}\n",
                  file_.leftover_path());
-    if (!options_.command.empty())
+    if (has_command())
       if (Status status = command_.Prepare(options_.command); !status.ok()) return status;
     ChosenSource chosen = ChooseSource(options_);
     source_ = std::move(chosen.source);
@@ -170,8 +170,13 @@ class Recording {
     return RunPipeline();
   }
 
+  // The recording may end first (--duration, --max-size); our exit code is still the command's.
+  void WaitForCommand() {
+    while (has_command() && command_.is_released() && !command_.HasEnded()) TakeSignals(100);
+  }
+
   // 0, or the command's status.
-  int command_exit_code() const { return options_.command.empty() ? 0 : command_.exit_code(); }
+  int command_exit_code() const { return has_command() ? command_.exit_code() : 0; }
 
  private:
   Status RunPipeline() {
@@ -179,14 +184,14 @@ class Recording {
     csv_ = std::make_unique<CsvSink>(&file_, unix_offset_ns, options_.max_size);
     Writer writer(options_.fold, csv_.get(), &table_);
     PipelineOptions pipeline_options = {options_.slot_ns, options_.window_ns,
-                                        options_.command.empty() ? 0 : command_.pid()};
+                                        has_command() ? command_.pid() : 0};
     Pipeline pipeline(pipeline_options, source_.get(), &writer);
     uint64_t start_ns = MonotonicNs();
     if (Status status = pipeline.Start(); !status.ok()) return status;
     // After the start: the source knows its tick by now. No slot has come: the window is not over.
     csv_->WriteHeader(MakeHeader(options_, source_->info(), why_, unix_offset_ns));
     Announce();
-    if (!options_.command.empty()) {
+    if (has_command()) {
       WaitForFirstSlot(pipeline);
       if (Status status = command_.Release(); !status.ok()) {
         pipeline.Stop();
@@ -215,33 +220,40 @@ class Recording {
                options_.duration_ns || !options_.command.empty() ? "" : ", Ctrl-C ends it");
   }
 
+  bool has_command() const { return !options_.command.empty(); }
+
+  // Waits up to timeout_ms for signals and returns how many asked us to stop. The command has got a
+  // terminal's Ctrl-C of its own; what was sent to us alone is passed on to it.
+  int TakeSignals(int timeout_ms) {
+    pollfd poll_fd = {signals_.get(), POLLIN, 0};
+    poll(&poll_fd, 1, timeout_ms);
+    signalfd_siginfo info;
+    int nr_stops = 0;
+    while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      if (info.ssi_signo == SIGCHLD) continue;
+      nr_stops++;
+      if (has_command() && info.ssi_code != SI_KERNEL) command_.Signal(static_cast<int>(info.ssi_signo));
+    }
+    return nr_stops;
+  }
+
   void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns) {
     ProgressLine progress;
-    int nr_signals = 0;
+    int nr_stops = 0;
     for (;;) {
       uint64_t elapsed_ns = MonotonicNs() - start_ns;
-      int timeout_ms = 100;
+      uint64_t timeout_ms = 100;
       if (options_.duration_ns) {
         if (elapsed_ns >= options_.duration_ns) break;
-        timeout_ms = static_cast<int>(
-            std::min<uint64_t>(100, (options_.duration_ns - elapsed_ns) / 1'000'000 + 1));
+        timeout_ms = std::min(timeout_ms, (options_.duration_ns - elapsed_ns) / 1'000'000 + 1);
       }
-      pollfd poll_fd = {signals_.get(), POLLIN, 0};
-      poll(&poll_fd, 1, timeout_ms);
-      signalfd_siginfo info;
-      bool stop = false;
-      while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
-        if (info.ssi_signo == SIGCHLD) continue;
-        // The command has got a Ctrl-C of its own; what is sent to us alone is passed on.
-        if (!options_.command.empty() && info.ssi_signo != SIGINT)
-          command_.Signal(static_cast<int>(info.ssi_signo));
-        stop = options_.command.empty() || ++nr_signals > 1;
-      }
-      if (!options_.command.empty() && command_.HasEnded()) {
+      nr_stops += TakeSignals(static_cast<int>(timeout_ms));
+      if (has_command() && command_.HasEnded()) {
         usleep(kAfterCommandUs);
         break;
       }
-      if (stop || writer->failed() || writer->full()) break;
+      // With a command the first signal is the command's to obey, and its end is ours.
+      if (nr_stops > (has_command() ? 1 : 0) || writer->failed() || writer->full()) break;
       if (std::string warning = pipeline->TakeWarning(); !warning.empty()) {
         progress.End();
         fmt::print(stderr, "slotscope: {}\n", warning);
@@ -307,6 +319,7 @@ int Record(const RecordOptions& options) {
   Recording recording(options);
   Status status = recording.Run();
   if (!status.ok()) fmt::print(stderr, "slotscope: {}\n", status.message());
+  recording.WaitForCommand();
   if (options.command.empty()) return static_cast<int>(status.code());
   // With a command our status is its status, except where we failed ourselves.
   switch (status.code()) {

@@ -105,6 +105,19 @@ TEST(Cli, ModuleAbsentSaysHowToLoadIt) {
   EXPECT_EQ(Shell("$S rmids", &output), 5);
 }
 
+TEST(Cli, KernelWithoutBtfIsRefused) {
+  std::string output;
+  int code =
+      Shell("cd " + TempDir() +
+                " && unshare -m sh -c 'mount -t tmpfs none /sys/kernel/btf && $S record --source bpf "
+                "--duration 1 -o btf.csv'",
+            &output);
+  if (output.find("unshare") != std::string::npos) GTEST_SKIP() << output;
+  EXPECT_EQ(code, 4) << output;
+  EXPECT_NE(output.find("BTF"), std::string::npos) << output;
+  EXPECT_FALSE(Exists(TempDir() + "/btf.csv.part"));
+}
+
 TEST(Cli, PidNamespaceRefusesWhatCannotWork) {
   std::string output;
   int code = Shell(
@@ -148,6 +161,16 @@ TEST(Cli, CommandsStatusIsOurs) {
       << output;
   EXPECT_EQ(Shell("$S record --source $SRC -o " + csv + " -- /bin/sh -c 'kill -TERM $$'", &output),
             128 + SIGTERM);
+}
+
+TEST(Cli, CommandThatOutlivesTheRecordingIsWaitedFor) {
+  std::string output, csv = TempDir() + "/outlives.csv";
+  EXPECT_EQ(
+      Shell("$S record --source $SRC --duration 0.2 -o " + csv + " -- /bin/sh -c 'sleep 1; exit 9'",
+            &output),
+      9)
+      << output;
+  CheckIdentity(ReadCsv(csv));
 }
 
 TEST(Cli, InterruptFinishesTheFile) {

@@ -86,6 +86,14 @@ module_life() {
 	[ "$(awk '$2 == "live"' /proc/slotscope/rmids | awk '{ print $3 }' | sort | uniq -d | wc -l)" = 0 ] ||
 		fail "a process has two RMIDs"
 
+	# A module of another ABI is refused, with both numbers.
+	sed 's/^abi: .*/abi: 4711/' /proc/slotscope/info >other-abi
+	mount -o bind other-abi /proc/slotscope/info
+	expect 5 ./slotscope record --source kmod --duration 1 --output abi.csv
+	grep -q 4711 /tmp/out || fail "the refusal does not name the module's ABI"
+	[ -e abi.csv.part ] && fail "a refused recording left a file"
+	umount /proc/slotscope/info
+
 	# In use while a collector is attached; free at once when it is gone, however it went.
 	./slotscope record --source kmod --output a.csv 2>err &
 	collector=$!
