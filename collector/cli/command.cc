@@ -41,6 +41,8 @@ Status Command::Prepare(const std::vector<std::string>& argv) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   execvp(args[0], args.data());
   int err = errno;
   if (write(error_write.get(), &err, sizeof(err)) != sizeof(err))

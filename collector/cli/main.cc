@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: MIT
-#include <fmt/core.h>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include "base/say.h"
 #include "base/version.h"
 #include "cli/options.h"
 #include "cli/record.h"
 #include "cli/rmids.h"
 
+namespace {
+
+// A descriptor that is closed at the start would be given to the first file that we open, and messages
+// would end up in the data.
+void OpenClosedStandardFiles() {
+  for (int fd = 0; fd <= 2; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) _exit(1);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace slotscope;
+  OpenClosedStandardFiles();
   Options options;
   if (Status status = ParseOptions(argc, argv, &options); !status.ok()) {
-    fmt::print(stderr, "slotscope: {}\n", status.message());
+    Say(stderr, "slotscope: {}\n", status.message());
     return static_cast<int>(status.code());
   }
   switch (options.verb) {
     case Options::Verb::kShowHelp:
-      fmt::print("{}", options.help);
+      Say(stdout, "{}", options.help);
       return 0;
     case Options::Verb::kShowVersion:
-      fmt::print("slotscope {}\n", kVersion);
+      Say(stdout, "slotscope {}\n", kVersion);
       return 0;
     case Options::Verb::kRecord:
       return Record(options.record);

@@ -100,6 +100,10 @@ Status ParseFilters(const RawRecord& raw, FoldOptions* fold) {
     fold->tgids.push_back(static_cast<int32_t>(pid));
   }
   fold->comms = Split(raw.comm);
+  if (!raw.pid.empty() && fold->tgids.empty())
+    return Usage(fmt::format("--pid {}: there is no process id in it", raw.pid));
+  if (!raw.comm.empty() && fold->comms.empty())
+    return Usage(fmt::format("--comm {}: there is no name in it", raw.comm));
   for (const std::string& comm : fold->comms)
     if (comm.size() >= SS_COMM_LEN)
       return Usage(fmt::format("--comm {}: the kernel cuts names at 15 bytes; give '{}'", comm,
@@ -201,13 +205,20 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   try {
     namespace style = po::command_line_style;
     po::variables_map variables;
+    // A word that belongs to no option lands in one of our own, so that the message can name it.
+    std::vector<std::string> stray;
+    po::options_description all;
+    all.add(description).add_options()("stray", po::value(&stray));
     auto parsed = po::command_line_parser(words)
-                      .options(description)
-                      .positional({})
+                      .options(all)
+                      .positional(po::positional_options_description().add("stray", -1))
                       .style(style::unix_style & ~style::allow_guessing)
                       .run();
     po::store(parsed, variables);
     po::notify(variables);
+    if (!stray.empty())
+      return Usage(fmt::format("'{}' is no option; to record a command write: slotscope record -- {}",
+                               stray[0], stray[0]));
     for (const auto& [name, value] : variables)
       if (const auto* text = boost::any_cast<std::string>(&value.value());
           text && text->empty() && name != "help")

@@ -33,7 +33,6 @@ Pipeline::Pipeline(const PipelineOptions& options, Source* source, Writer* write
 Pipeline::~Pipeline() { Stop(); }
 
 Status Pipeline::Start() {
-  writer_->Start();
   // Before the reader: the first state dump may be larger than a queue.
   thread_ = std::thread([this] { Run(); });
   return reader_.Start();

@@ -32,6 +32,7 @@ class Pipeline {
   Pipeline(const PipelineOptions& options, Source* source, Writer* writer);
   ~Pipeline();
 
+  // The writer is started by the caller, once its sinks have their header; slots wait for it.
   Status Start();
   // Drains what is on its way, finishes the last slot and joins. The writer is stopped too.
   void Stop();

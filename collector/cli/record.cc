@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/escape.h"
+#include "base/say.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "cli/pipeline.h"
@@ -111,29 +112,32 @@ HeaderLines MakeHeader(const RecordOptions& options, const SourceInfo& info, con
 // A line that replaces itself on a terminal, plain lines elsewhere.
 class ProgressLine {
  public:
-  ProgressLine() : tty_(isatty(STDERR_FILENO)), start_ns_(MonotonicNs()) {}
+  // A command on the same terminal has it for itself.
+  explicit ProgressLine(bool has_command)
+      : tty_(isatty(STDERR_FILENO)), silent_(tty_ && has_command), start_ns_(MonotonicNs()) {}
 
   void Show(const PipelineProgress& now, uint64_t nr_rows) {
     uint64_t time_ns = MonotonicNs();
     uint64_t since_ns = time_ns - shown_ns_;
-    if (since_ns < (tty_ ? kTtyProgressNs : kPlainProgressNs)) return;
+    if (silent_ || since_ns < (tty_ ? kTtyProgressNs : kPlainProgressNs)) return;
     double rate =
         static_cast<double>(now.nr_messages - last_messages_) / (static_cast<double>(since_ns) / 1e9);
     if (shown_ns_ == start_ns_ || shown_ns_ == 0) rate = now.nr_messages ? rate : 0;
-    fmt::print(stderr, "{}{:6.1f} s  {:8.0f} events/s  {:10} rows  {} lost{}", tty_ ? "\r" : "",
-               static_cast<double>(time_ns - start_ns_) / 1e9, rate, nr_rows, now.nr_lost,
-               tty_ ? " \x1b[K" : "\n");
+    Say(stderr, "{}{:6.1f} s  {:8.0f} events/s  {:10} rows  {} lost{}", tty_ ? "\r" : "",
+        static_cast<double>(time_ns - start_ns_) / 1e9, rate, nr_rows, now.nr_lost,
+        tty_ ? " \x1b[K" : "\n");
     fflush(stderr);
     shown_ns_ = time_ns;
     last_messages_ = now.nr_messages;
   }
   // Before anything else is printed.
   void End() {
-    if (tty_) fmt::print(stderr, "\r\x1b[K");
+    if (tty_ && !silent_) Say(stderr, "\r\x1b[K");
   }
 
  private:
   bool tty_;
+  bool silent_;
   uint64_t start_ns_;
   uint64_t shown_ns_ = MonotonicNs();
   uint64_t last_messages_ = 0;
@@ -145,6 +149,9 @@ UniqueFd OpenSignals() {
   sigemptyset(&set);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  // A reader of our output that went away, or a limit on file size: the write says so.
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
@@ -159,10 +166,13 @@ class Recording {
     signals_ = OpenSignals();
     if (Status status = file_.Open(options_.output); !status.ok()) return status;
     if (!file_.leftover_path().empty())
-      fmt::print(stderr, "slotscope: a recording that was killed left its data; it is now {}\n",
-                 file_.leftover_path());
+      Say(stderr, "slotscope: an unfinished recording left its data; it is now {}\n",
+          file_.leftover_path());
     if (has_command())
       if (Status status = command_.Prepare(options_.command); !status.ok()) return status;
+    for (int32_t tgid : options_.fold.tgids)
+      if (access(fmt::format("/proc/{}", tgid).c_str(), F_OK))
+        Say(stderr, "slotscope: there is no process {} now; it is kept if it is born\n", tgid);
     ChosenSource chosen = ChooseSource(options_);
     source_ = std::move(chosen.source);
     if (Status status = source_->Start(); !status.ok()) return status;
@@ -172,6 +182,9 @@ class Recording {
 
   // The recording may end first (--duration, --max-size); our exit code is still the command's.
   void WaitForCommand() {
+    if (has_command() && command_.is_released() && !command_.HasEnded())
+      Say(stderr, "slotscope: the recording has ended; waiting for the command (process {})\n",
+          command_.pid());
     while (has_command() && command_.is_released() && !command_.HasEnded()) TakeSignals(100);
   }
 
@@ -186,38 +199,42 @@ class Recording {
     PipelineOptions pipeline_options = {options_.slot_ns, options_.window_ns,
                                         has_command() ? command_.pid() : 0};
     Pipeline pipeline(pipeline_options, source_.get(), &writer);
-    uint64_t start_ns = MonotonicNs();
     if (Status status = pipeline.Start(); !status.ok()) return status;
-    // After the start: the source knows its tick by now. No slot has come: the window is not over.
+    // After the start, when the source knows its tick, and before the writer's first row.
     csv_->WriteHeader(MakeHeader(options_, source_->info(), why_, unix_offset_ns));
+    writer.Start();
     Announce();
+    int nr_stops = WaitForFirstSlot(pipeline);
+    uint64_t start_ns = MonotonicNs();
     if (has_command()) {
-      WaitForFirstSlot(pipeline);
       if (Status status = command_.Release(); !status.ok()) {
         pipeline.Stop();
         file_.Discard();
         return status;
       }
     }
-    WaitForEnd(&pipeline, &writer, start_ns);
+    WaitForEnd(&pipeline, &writer, start_ns, nr_stops);
     pipeline.Stop();
     return FinishFile(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);
   }
 
-  // The command's first millisecond is to be in a slot. A CPU that never speaks delays that by a window.
-  void WaitForFirstSlot(const Pipeline& pipeline) {
+  // Duration and command begin with the first slot. A CPU that never speaks delays that by a window.
+  // Returns the number of signals that asked us to stop meanwhile.
+  int WaitForFirstSlot(const Pipeline& pipeline) {
     uint64_t deadline_ns = MonotonicNs() + options_.slot_ns + options_.window_ns + kStartGraceNs;
-    while (MonotonicNs() < deadline_ns) {
+    int nr_stops = 0;
+    while (nr_stops == 0 && MonotonicNs() < deadline_ns) {
       uint64_t first_ns = pipeline.first_slot_ns();
-      if (first_ns && MonotonicNs() >= first_ns) return;
-      usleep(1000);
+      if (first_ns && MonotonicNs() >= first_ns) break;
+      nr_stops += TakeSignals(1);
     }
+    return nr_stops;
   }
 
   void Announce() {
-    fmt::print(stderr, "slotscope: recording to {}, source {} ({}){}\n", EscapeName(options_.output),
-               source_->info().name, why_,
-               options_.duration_ns || !options_.command.empty() ? "" : ", Ctrl-C ends it");
+    Say(stderr, "slotscope: recording to {}, source {} ({}){}\n", EscapeName(options_.output),
+        source_->info().name, why_,
+        options_.duration_ns || !options_.command.empty() ? "" : ", Ctrl-C ends it");
   }
 
   bool has_command() const { return !options_.command.empty(); }
@@ -237,9 +254,8 @@ class Recording {
     return nr_stops;
   }
 
-  void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns) {
-    ProgressLine progress;
-    int nr_stops = 0;
+  void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns, int nr_stops) {
+    ProgressLine progress(has_command());
     for (;;) {
       uint64_t elapsed_ns = MonotonicNs() - start_ns;
       uint64_t timeout_ms = 100;
@@ -256,7 +272,7 @@ class Recording {
       if (nr_stops > (has_command() ? 1 : 0) || writer->failed() || writer->full()) break;
       if (std::string warning = pipeline->TakeWarning(); !warning.empty()) {
         progress.End();
-        fmt::print(stderr, "slotscope: {}\n", warning);
+        Say(stderr, "slotscope: {}\n", warning);
       }
       progress.Show(pipeline->progress(), writer->nr_rows());
     }
@@ -267,12 +283,12 @@ class Recording {
     RunSummary run = Summarize(pipeline, elapsed_s);
     if (Status status = csv_->Finish(SummaryLines(run)); !status.ok()) return status;
     if (Status status = file_.Commit(); !status.ok()) return status;
-    fmt::print("{}", SummaryTable(run));
+    Say(stdout, "{}", SummaryTable(run));
     if (csv_->is_full())
-      fmt::print("note: stopped at --max-size; {} later slots were not written\n",
-                 run.nr_unwritten_slots);
-    fmt::print("wrote {} ({:.1f} MB)\n", EscapeName(options_.output),
-               static_cast<double>(file_.size()) / 1e6);
+      Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
+          run.nr_unwritten_slots);
+    Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.output),
+        static_cast<double>(file_.size()) / 1e6);
     fflush(stdout);
     if (!run.accounting.Holds())
       return {Exit::kIdentity,
@@ -318,7 +334,7 @@ class Recording {
 int Record(const RecordOptions& options) {
   Recording recording(options);
   Status status = recording.Run();
-  if (!status.ok()) fmt::print(stderr, "slotscope: {}\n", status.message());
+  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
   recording.WaitForCommand();
   if (options.command.empty()) return static_cast<int>(status.code());
   // With a command our status is its status, except where we failed ourselves.

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/escape.h"
+#include "base/say.h"
 #include "ring/module_info.h"
 
 namespace slotscope {
@@ -47,8 +48,8 @@ Status Print() {
   std::getline(in, row);
   uint64_t now_ns = MonotonicNs();
   size_t nr_live = 0, nr_limbo = 0, nr_free = 0;
-  fmt::print("{:>5} {:<6} {:>8} {:<17} {:>12} {:>10}\n", "RMID", "STATE", "TGID", "COMM", "SINCE s",
-             "GENERATION");
+  Say(stdout, "{:>5} {:<6} {:>8} {:<17} {:>12} {:>10}\n", "RMID", "STATE", "TGID", "COMM", "SINCE s",
+      "GENERATION");
   while (std::getline(in, row)) {
     RmidLine line;
     if (!ParseLine(row, &line))
@@ -60,11 +61,11 @@ Status Print() {
     if (line.state == "free") continue;
     // The module escapes what would break a line (as \ooo); the rest is escaped here.
     double since_s = static_cast<double>(now_ns - std::min(now_ns, line.since_ns)) / 1e9;
-    fmt::print("{:>5} {:<6} {:>8} {:<17} {:>12.3f} {:>10}\n", line.rmid, line.state, line.tgid,
-               EscapeName(line.comm), since_s, line.generation);
+    Say(stdout, "{:>5} {:<6} {:>8} {:<17} {:>12.3f} {:>10}\n", line.rmid, line.state, line.tgid,
+        EscapeName(line.comm), since_s, line.generation);
   }
-  fmt::print("{} live, {} in limbo, {} free; backend {} ({})\n", nr_live, nr_limbo, nr_free,
-             info["backend"], info["backend_reason"]);
+  Say(stdout, "{} live, {} in limbo, {} free; backend {} ({})\n", nr_live, nr_limbo, nr_free,
+      info["backend"], info["backend_reason"]);
   return {};
 }
 
@@ -72,7 +73,7 @@ Status Print() {
 
 int PrintRmids() {
   Status status = Print();
-  if (!status.ok()) fmt::print(stderr, "slotscope: {}\n", status.message());
+  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
   return static_cast<int>(status.code());
 }
 

@@ -30,6 +30,7 @@ int PrintLibbpf(enum libbpf_print_level level, const char* format, va_list args)
   if (level == LIBBPF_WARN) {
     std::lock_guard lock(g_warning_mutex);
     g_last_warning = line;
+    while (!g_last_warning.empty() && g_last_warning.back() == '\n') g_last_warning.pop_back();
   }
   return 0;
 }

@@ -116,6 +116,7 @@ Status ParseCounterSpecs(std::string_view text, CounterSpecs* specs) {
       return {Exit::kUsage, fmt::format("--events: there is no column '{}'; the columns are cycles, "
                                         "instructions and llc_misses",
                                         name)};
+    if (spec->wanted) return {Exit::kUsage, fmt::format("--events: the column {} is named twice", name)};
     auto parsed = ParseEvent(event);
     if (!parsed)
       return {Exit::kUsage,

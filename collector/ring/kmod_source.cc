@@ -147,10 +147,10 @@ class KmodSource final : public Source {
       bpf_map__set_max_entries(map, static_cast<uint32_t>(nr_cpus_));
     skeleton_->rodata->ss_counters_opened = counters_.opened_mask();
     if (int err = relay__load(skeleton_.get()))
-      return {err == -EPERM ? Exit::kPrivilege : Exit::kKernel,
-              fmt::format(
-                  "this kernel refused the relay: {}. {}Set SLOTSCOPE_BPF_LOG=1 to see its whole answer",
-                  ErrnoText(err), LastLibbpfWarning())};
+      return {
+          err == -EPERM ? Exit::kPrivilege : Exit::kKernel,
+          fmt::format("cannot load the relay: {}. {} Set SLOTSCOPE_BPF_LOG=1 to see its whole answer",
+                      ErrnoText(err), LastLibbpfWarning())};
     return {};
   }
 

@@ -193,10 +193,9 @@ class NativeSource final : public Source {
     if (err)
       return {
           err == -EPERM ? Exit::kPrivilege : Exit::kKernel,
-          fmt::format(
-              "this kernel refused the eBPF programs: {}. {}Set SLOTSCOPE_BPF_LOG=1 to see its whole "
-              "answer",
-              ErrnoText(err), LastLibbpfWarning())};
+          fmt::format("cannot load the eBPF programs: {}. {} Set SLOTSCOPE_BPF_LOG=1 to see its whole "
+                      "answer",
+                      ErrnoText(err), LastLibbpfWarning())};
     return {};
   }
 
@@ -302,7 +301,8 @@ class NativeSource final : public Source {
       return {Exit::kKernel, fmt::format("cannot attach the tick of CPU {}: {}", cpu, ErrnoText(err))};
     }
     tick_links_[static_cast<size_t>(cpu)] = std::move(link);  // owns fd from here
-    info_.tick = "cpu-clock perf event, not aligned to the slot (this kernel has no bpf_timer)";
+    if (info_.tick.empty())
+      info_.tick = "cpu-clock perf event, not aligned to the slot (this kernel has no bpf_timer)";
     return {};
   }
 
@@ -327,7 +327,8 @@ class NativeSource final : public Source {
     static constexpr const char* kNames[] = {"bpf_timer, pinned, at the slot border",
                                              "bpf_timer, at the slot border",
                                              "bpf_timer, relative, near the slot border"};
-    info_.tick = kNames[timer_flags_];
+    if (info_.tick.empty())
+      info_.tick = kNames[timer_flags_];  // once: later calls are the reader thread's
     return {};
   }
 

@@ -56,8 +56,14 @@ Status PartFile::Open(const std::string& path) {
   for (int attempt = 0; attempt < 2; attempt++) {
     fd_.Reset(open(part_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640));
     if (fd_.valid()) {
-      flock(fd_.get(), LOCK_EX | LOCK_NB);
-      return {};
+      // Between the two calls another recorder may have taken it for a leftover and moved it.
+      struct stat at_path;
+      if (flock(fd_.get(), LOCK_EX | LOCK_NB) == 0 && fstat(fd_.get(), &info) == 0 &&
+          lstat(part_path_.c_str(), &at_path) == 0 && info.st_ino == at_path.st_ino)
+        return {};
+      return {Exit::kBusy,
+              fmt::format("another recording is writing {}: wait for it, or choose another --output",
+                          part_path_)};
     }
     if (errno != EEXIST) break;
     if (Status status = MoveLeftover(); !status.ok()) return status;
