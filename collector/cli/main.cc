@@ -13,8 +13,11 @@ namespace {
 // A descriptor that is closed at the start would be given to the first file that we open, and messages
 // would end up in the data.
 void OpenClosedStandardFiles() {
-  for (int fd = 0; fd <= 2; fd++)
-    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) _exit(1);
+  for (int fd = 0; fd <= 2; fd++) {
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    int opened = open("/dev/null", O_RDWR);
+    if (opened != fd) _exit(1);
+  }
 }
 
 }  // namespace

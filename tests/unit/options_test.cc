@@ -90,7 +90,7 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--comm", "ok,this-is-much-too-long"}, {"--comm", "this-is-much-too-long"}},
       {{"record", "--output", ""}, {"--output"}},
       {{"record", "--strict=yes"}, {"--strict"}},
-      {{"record", "stray"}, {"see slotscope --help"}},
+      {{"record", "stray"}, {"'stray'", "-- stray"}},
       {{"record", "--"}, {"no command", "--"}},
       {{"record", "--slot", "2", "--"}, {"no command", "--"}},
   };
