@@ -17,13 +17,18 @@ skip() { # skip NAME REASON
 	skipped=$((skipped + 1))
 }
 
-# step NAME COMMAND...: 69 and 77 mean that it cannot run here.
+# step NAME COMMAND...: 69 and 77 mean that it cannot run here, 72 that the emulator of a guest tripped over
+# its own defect (see tests/vm/guest.sh): then it is tried again, at most twice.
 step() {
-	local name=$1 start=$SECONDS log code
+	local name=$1 start=$SECONDS log code attempt
 	shift
 	log=$logs/${name//[^a-z0-9.-]/_}
-	"$@" >"$log" 2>&1
-	code=$?
+	for attempt in 1 2 3; do
+		"$@" >"$log" 2>&1
+		code=$?
+		[ $code = 72 ] || break
+		echo "         $name: attempt $attempt ended with a defect of the emulator"
+	done
 	case $code in
 	0)
 		echo "  PASS   $name ($((SECONDS - start)) s)"

@@ -1,19 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# suite.sh KERNEL kmod|bpf: one guest, one source, all that in-guest.sh does. Exit code of guest.sh. When
-# the emulator trips over its own defect (72, see guest.sh) the guest is started anew, at most twice.
+# suite.sh KERNEL kmod|bpf: one guest, one source, all that in-guest.sh does. Exit code of guest.sh.
 set -euo pipefail
 
 kernel=$1
 source=$2
 top=$(cd "$(dirname "$0")/../.." && pwd)
 
-for attempt in 1 2 3; do
-	code=0
-	"$top/tests/vm/guest.sh" --quiet --timeout 420 --in "$top/build/slotscope" --in "$top/build/live_tests" \
-		--in "$top/build/kmod/$kernel/slotscope.ko" --in "$top/tests/vm/in-guest.sh" "$kernel" -- \
-		sh -c "QUICK=${QUICK:-} sh in-guest.sh $source" || code=$?
-	[ "$code" = 72 ] || break
-	echo "suite.sh: attempt $attempt"
-done
-exit "$code"
+exec "$top/tests/vm/guest.sh" --quiet --timeout 420 --in "$top/build/slotscope" --in "$top/build/live_tests" \
+	--in "$top/build/kmod/$kernel/slotscope.ko" --in "$top/tests/vm/in-guest.sh" "$kernel" -- \
+	sh -c "QUICK=${QUICK:-} sh in-guest.sh $source"
