@@ -57,6 +57,7 @@ static int __init ss_init(void)
 	err = ss_procfs_init();
 	if (err)
 		goto err_tick;
+	ss_report_start();
 	pr_info("emulated backend, %u RMIDs, ABI %d\n", rmids, SS_ABI_VERSION);
 	return 0;
 
@@ -71,6 +72,7 @@ err_process:
 
 static void __exit ss_exit(void)
 {
+	ss_report_stop();
 	ss_procfs_exit();
 	ss_tick_exit();
 	ss_probes_unregister();

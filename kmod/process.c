@@ -46,13 +46,6 @@ struct ss_process {
 	char comm[SS_COMM_LEN];
 };
 
-struct ss_process_stats {
-	u64 nr_processes; /* now in the table */
-	u64 nr_untracked; /* born when there was no room */
-	u64 nr_unknown_dead; /* threads that died and that we had not counted */
-	u64 nr_stale; /* entries whose process had gone unseen; a bug of ours if not 0 */
-};
-
 static DEFINE_RAW_SPINLOCK(ss_process_lock);
 /* A key is published after its entry is written (smp_store_release) and read with smp_load_acquire. */
 static struct signal_struct **ss_keys;
@@ -426,14 +419,20 @@ int ss_process_dump(void)
 	return 0;
 }
 
-void ss_process_show(struct seq_file *m)
+void ss_process_get_stats(struct ss_process_stats *stats)
 {
-	struct ss_process_stats stats;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&ss_process_lock, flags);
-	stats = ss_stats;
+	*stats = ss_stats;
 	raw_spin_unlock_irqrestore(&ss_process_lock, flags);
+}
+
+void ss_process_show(struct seq_file *m)
+{
+	struct ss_process_stats stats;
+
+	ss_process_get_stats(&stats);
 	seq_printf(m, "processes: %llu\n", stats.nr_processes);
 	seq_printf(m, "process_slots: %u\n", ss_nr_slots);
 	seq_printf(m, "untracked: %llu\n", stats.nr_untracked);

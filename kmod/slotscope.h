@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the files of the module share. Dependencies go one way:
- * rmid <- process <- cpu <- probes, population, tick <- procfs <- main.
+ * rmid <- process <- cpu <- probes, population, tick <- procfs, report <- main.
  */
 #ifndef SLOTSCOPE_KMOD_H
 #define SLOTSCOPE_KMOD_H
@@ -69,6 +69,13 @@ struct ss_process_id {
 	u32 flags; /* SS_TASK_KTHREAD */
 };
 
+struct ss_process_stats {
+	u64 nr_processes; /* now in the table */
+	u64 nr_untracked; /* born when there was no room */
+	u64 nr_unknown_dead; /* threads that died and that we had not counted */
+	u64 nr_stale; /* entries whose process had gone unseen; a bug of ours if not 0 */
+};
+
 int ss_process_init(u32 capacity);
 void ss_process_exit(void);
 /* sched_wakeup_new: a new thread of a known process, or a new process. Emits. Interrupts off. */
@@ -86,6 +93,7 @@ void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause);
 bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id);
 /* State dump of all processes. Process context, may sleep. -EINTR if the caller is being killed. */
 int ss_process_dump(void);
+void ss_process_get_stats(struct ss_process_stats *stats);
 void ss_process_show(struct seq_file *m);
 
 /* cpu.c: what each CPU has done since its last measure. Interrupts off, on that CPU. */
@@ -117,5 +125,10 @@ void ss_tick_show(struct seq_file *m);
 
 int ss_procfs_init(void);
 void ss_procfs_exit(void);
+
+/* report.c: what the probes counted, to the kernel log. */
+
+void ss_report_start(void);
+void ss_report_stop(void);
 
 #endif /* SLOTSCOPE_KMOD_H */
