@@ -18,12 +18,12 @@ skip() { # skip NAME REASON
 }
 
 # step NAME COMMAND...: 69 and 77 mean that it cannot run here, 72 that the emulator of a guest tripped over
-# its own defect (see tests/vm/guest.sh): then it is tried again, at most twice.
+# its own defect (see tests/vm/guest.sh): then it is tried again, at most four times.
 step() {
 	local name=$1 start=$SECONDS log code attempt
 	shift
 	log=$logs/${name//[^a-z0-9.-]/_}
-	for attempt in 1 2 3; do
+	for attempt in 1 2 3 4 5; do
 		"$@" >"$log" 2>&1
 		code=$?
 		[ $code = 72 ] || break
