@@ -102,8 +102,7 @@ HeaderLines MakeHeader(const RecordOptions& options, const SourceInfo& info, con
       missing = fmt::format("{} {}", kCounterNames[i], missing);
   }
   lines.emplace_back("not_measured", missing);
-  for (const std::string& note : info.notes)
-    lines.emplace_back("note", EscapeName(note).empty() ? "" : note);
+  for (const std::string& note : info.notes) lines.emplace_back("note", note);
   if (!IsInInitialPidNamespace())
     lines.emplace_back("note", "recorded in a pid namespace; tgid is that of the initial one");
   return lines;
@@ -122,7 +121,6 @@ class ProgressLine {
     if (silent_ || since_ns < (tty_ ? kTtyProgressNs : kPlainProgressNs)) return;
     double rate =
         static_cast<double>(now.nr_messages - last_messages_) / (static_cast<double>(since_ns) / 1e9);
-    if (shown_ns_ == start_ns_ || shown_ns_ == 0) rate = now.nr_messages ? rate : 0;
     Say(stderr, "{}{:6.1f} s  {:8.0f} events/s  {:10} rows  {} lost{}", tty_ ? "\r" : "",
         static_cast<double>(time_ns - start_ns_) / 1e9, rate, nr_rows, now.nr_lost,
         tty_ ? " \x1b[K" : "\n");

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 
 #include "base/escape.h"
@@ -27,12 +26,8 @@ std::string NameOf(const Total& total) {
     default:
       break;
   }
-  std::string name = EscapeName({total.comm.data(), strnlen(total.comm.data(), total.comm.size())});
+  std::string name = EscapeName(CommText(total.comm));
   return name.empty() ? "?" : name;
-}
-
-bool IsProcess(RowKind kind) {
-  return kind == RowKind::kUser || kind == RowKind::kKernel || kind == RowKind::kUnassigned;
 }
 
 // "-" for what was not measured.
@@ -104,6 +99,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
   number("seq_gaps", run.nr_seq_gaps);
   number("missed_switches", run.nr_unknown);
   number("missed_ticks", run.nr_missed_ticks);
+  number("silent_cpus", run.nr_unwatched);
   number("stalls", run.merge.nr_stalls);
   number("lost_ns", a.lost_ns);
   number("offline_ns", a.offline_ns);

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <iterator>
 #include <string_view>
 
@@ -20,10 +19,6 @@ constexpr std::string_view kColumns =
     "cycles,instructions,llc_misses,mux_pct,mbm_total_bytes,mbm_local_bytes,llc_occupancy_bytes,rdt_"
     "status,"
     "gpu_mem_bytes,gpu_active_ns,gpu_launches,straggle,throughput_drop_pct\n";
-
-bool IsProcess(const Row& row) {
-  return row.kind != RowKind::kLost && row.kind != RowKind::kOffline && row.kind != RowKind::kOther;
-}
 
 bool IsEmpty(const Row& row) {
   for (uint64_t sum : row.sums)
@@ -71,7 +66,7 @@ void CsvSink::OnSlot(const Slot& slot) {
 
 void CsvSink::AppendRow(const Slot& slot, const Row& row) {
   auto out = std::back_inserter(buffer_);
-  bool process = IsProcess(row);
+  bool process = IsProcess(row.kind) || row.kind == RowKind::kIdle;
   auto put = [&](Additive id) {
     if (row.unmeasured >> id & 1)
       buffer_ += ',';
@@ -85,7 +80,7 @@ void CsvSink::AppendRow(const Slot& slot, const Row& row) {
   if (process && row.tracked && row.kind != RowKind::kIdle)
     fmt::format_to(out, "{}", row.key.start_time_ns);
   buffer_ += ',';
-  if (row.named) buffer_ += EscapeName({row.comm.data(), strnlen(row.comm.data(), row.comm.size())});
+  if (row.named) buffer_ += EscapeName(CommText(row.comm));
   buffer_ += ',';
   if (process) fmt::format_to(out, "{}", row.rmid);
   fmt::format_to(out, ",{},", kRowKindNames[static_cast<size_t>(row.kind)]);

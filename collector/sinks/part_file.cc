@@ -16,6 +16,11 @@ namespace {
 
 constexpr int kMaxLeftovers = 1000;
 
+Status Busy(const std::string& path) {
+  return {Exit::kBusy,
+          fmt::format("another recording is writing {}: wait for it, or choose another --output", path)};
+}
+
 }  // namespace
 
 PartFile::~PartFile() {
@@ -30,10 +35,7 @@ Status PartFile::MoveLeftover() {
     return {Exit::kOutput,
             fmt::format("{} is in the way and is no plain file: remove it, or choose another --output",
                         part_path_)};
-  if (flock(old.get(), LOCK_EX | LOCK_NB))
-    return {Exit::kBusy,
-            fmt::format("another recording is writing {}: wait for it, or choose another --output",
-                        part_path_)};
+  if (flock(old.get(), LOCK_EX | LOCK_NB)) return Busy(part_path_);
   for (int i = 1; i <= kMaxLeftovers; i++) {
     std::string moved = fmt::format("{}.{}", part_path_, i);
     if (renameat2(AT_FDCWD, part_path_.c_str(), AT_FDCWD, moved.c_str(), RENAME_NOREPLACE) == 0) {
@@ -61,9 +63,7 @@ Status PartFile::Open(const std::string& path) {
       if (flock(fd_.get(), LOCK_EX | LOCK_NB) == 0 && fstat(fd_.get(), &info) == 0 &&
           lstat(part_path_.c_str(), &at_path) == 0 && info.st_ino == at_path.st_ino)
         return {};
-      return {Exit::kBusy,
-              fmt::format("another recording is writing {}: wait for it, or choose another --output",
-                          part_path_)};
+      return Busy(part_path_);
     }
     if (errno != EEXIST) break;
     if (Status status = MoveLeftover(); !status.ok()) return status;

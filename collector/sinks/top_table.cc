@@ -29,9 +29,7 @@ bool MoreCpu(const Total& a, const Total& b) { return a.sums[kCpuNs] > b.sums[kC
 
 void TopTable::OnSlot(const Slot& slot) {
   for (const Row& row : slot.rows) {
-    bool process =
-        row.kind == RowKind::kUser || row.kind == RowKind::kKernel || row.kind == RowKind::kUnassigned;
-    AddRow(process ? &processes_[row.key] : &others_[row.kind], row);
+    AddRow(IsProcess(row.kind) ? &processes_[row.key] : &others_[row.kind], row);
   }
   if (processes_.size() > kMaxProcesses) Shrink();
 }

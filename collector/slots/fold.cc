@@ -2,26 +2,17 @@
 #include "slots/fold.h"
 
 #include <algorithm>
-#include <cstring>
-#include <string_view>
 #include <vector>
 
 namespace slotscope {
 namespace {
 
-bool IsProcess(const Row& row) {
-  return row.kind == RowKind::kUser || row.kind == RowKind::kKernel || row.kind == RowKind::kUnassigned;
-}
-
-std::string_view CommOf(const Row& row) {
-  return {row.comm.data(), strnlen(row.comm.data(), row.comm.size())};
-}
-
 bool IsSelected(const FoldOptions& options, const Row& row) {
   if (!options.followed_only && options.tgids.empty() && options.comms.empty()) return true;
   return (options.followed_only && row.followed) ||
          std::find(options.tgids.begin(), options.tgids.end(), row.key.tgid) != options.tgids.end() ||
-         std::find(options.comms.begin(), options.comms.end(), CommOf(row)) != options.comms.end();
+         std::find(options.comms.begin(), options.comms.end(), CommText(row.comm)) !=
+             options.comms.end();
 }
 
 // The smallest cpu_ns among the `top` largest of the selected rows, and how many rows of exactly that
@@ -34,7 +25,7 @@ struct Threshold {
 Threshold FindThreshold(const FoldOptions& options, const Slot& slot) {
   std::vector<uint64_t> times;
   for (const Row& row : slot.rows)
-    if (IsProcess(row) && IsSelected(options, row)) times.push_back(row.sums[kCpuNs]);
+    if (IsProcess(row.kind) && IsSelected(options, row)) times.push_back(row.sums[kCpuNs]);
   if (options.top == 0 || times.size() <= options.top) return {};
   std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(options.top - 1), times.end(),
                    std::greater<>());
@@ -54,7 +45,7 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
   other.kind = RowKind::kOther;
   bool any = false;
   auto is_folded = [&](const Row& row) {
-    if (!IsProcess(row)) return false;
+    if (!IsProcess(row.kind)) return false;
     bool keep = IsSelected(options, row) && row.sums[kCpuNs] >= threshold.cpu_ns;
     if (keep && row.sums[kCpuNs] == threshold.cpu_ns && threshold.nr_equal != SIZE_MAX)
       keep = threshold.nr_equal > 0 && threshold.nr_equal-- > 0;

@@ -16,6 +16,11 @@ enum class RowKind : uint8_t { kUser, kKernel, kIdle, kUnassigned, kLost, kOffli
 inline constexpr std::array<const char*, 7> kRowKindNames = {"user", "kernel",  "idle", "unassigned",
                                                              "lost", "offline", "other"};
 
+// A process with rows of its own, kernel threads included; idle is none.
+inline bool IsProcess(RowKind kind) {
+  return kind == RowKind::kUser || kind == RowKind::kKernel || kind == RowKind::kUnassigned;
+}
+
 // Everything that is added up, so that each can be accounted for: received = written + late + before
 // the first slot + after the last one.
 enum Additive : size_t {

@@ -14,8 +14,9 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <deque>
-#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -36,6 +37,11 @@ struct ProcessKeyHash {
 };
 
 using Comm = std::array<char, SS_COMM_LEN>;
+
+// Up to the first 0, raw: to be escaped before it is shown.
+inline std::string_view CommText(const Comm& comm) {
+  return {comm.data(), strnlen(comm.data(), comm.size())};
+}
 
 struct Process {
   ProcessKey key = {};
