@@ -118,6 +118,22 @@ TEST(Cli, KernelWithoutBtfIsRefused) {
   EXPECT_FALSE(Exists(TempDir() + "/btf.csv.part"));
 }
 
+// The kernel's own type information with one tracepoint renamed, in a mount namespace of its own.
+TEST(Cli, KernelWithoutANeededHookIsRefused) {
+  std::string output;
+  int code = Shell(
+      "cd " + TempDir() +
+          " && sed s/btf_trace_task_rename/btf_trace_task_renamX/g /sys/kernel/btf/vmlinux > btf && "
+          "unshare -m "
+          "sh -c 'mount -o bind btf /sys/kernel/btf/vmlinux && $S record --source bpf --duration 1 -o "
+          "hook.csv'",
+      &output);
+  if (output.find("unshare") != std::string::npos) GTEST_SKIP() << output;
+  EXPECT_EQ(code, 4) << output;
+  EXPECT_NE(output.find("no tracepoint task_rename"), std::string::npos) << output;
+  EXPECT_FALSE(Exists(TempDir() + "/hook.csv.part"));
+}
+
 TEST(Cli, PidNamespaceRefusesWhatCannotWork) {
   std::string output;
   int code = Shell(
