@@ -21,7 +21,7 @@ CXX := g++
 CLANG := clang
 BPFTOOL := $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
 LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell command -v $(name) 2>/dev/null)) llvm-strip)
-CXXFLAGS ?= -O2 -g
+CXXFLAGS ?= -O3 -g
 CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I$(B)/bpf $(CXXFLAGS)
 LIBS := -lbpf -lfmt -lboost_program_options -pthread
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -I$(B)/bpf
@@ -34,7 +34,7 @@ HEADERS := $(wildcard include/slotscope/*.h)
 SKELETONS := $(B)/bpf/relay.skel.h $(B)/bpf/native.skel.h
 UNIT_SRC := $(wildcard tests/unit/*.cc)
 LIVE_SRC := $(wildcard tests/live/*.cc)
-BENCH_SRC := $(wildcard bench/*.cc)
+FUZZERS := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*.cc))
 
 ## ---- build
 
@@ -77,6 +77,8 @@ $(B)/bpf/%.skel.h: $(B)/bpf/%.bpf.o
 
 $(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h
 
+$(B)/obj/tests/%.o: CXXFLAGS_ALL += -O1 # compiles sooner; how fast they are matters to nobody
+
 $(B)/obj/%.o: %.cc | $(SKELETONS)
 	$(call msg,CXX,$@)
 	@mkdir -p $(@D)
@@ -98,11 +100,28 @@ $(B)/live_tests: $(LIVE_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgtest
 
+$(B)/pingpong: $(B)/obj/bench/pingpong.o
+	$(call msg,LINK,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@
+
 $(B)/bench_%: $(B)/obj/bench/%.o $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lbenchmark_main -lbenchmark
 
--include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+# With another compiler: libFuzzer is clang's. All of the collector that needs no BPF skeleton.
+FUZZ_CXXFLAGS := -std=c++20 -O1 -g -Icollector -Iinclude -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+FUZZ_SRC := $(filter-out collector/ring/native_source.cc collector/ring/kmod_source.cc,$(filter-out $(wildcard collector/cli/*.cc),$(COLLECTOR_SRC))) collector/cli/options.cc
+
+$(B)/fuzz/obj/%.o: %.cc
+	$(call msg,FUZZ,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG)++ $(FUZZ_CXXFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/fuzz/%: $(B)/fuzz/obj/tests/fuzz/%.o $(FUZZ_SRC:%.cc=$(B)/fuzz/obj/%.o)
+	$(call msg,LINK,$@)
+	$(Q)$(CLANG)++ $(FUZZ_CXXFLAGS) -fsanitize=fuzzer $^ -o $@ $(LIBS)
+
+-include $(shell find $(B)/obj $(B)/fuzz -name '*.d' 2>/dev/null)
 
 ## ---- run
 
@@ -123,8 +142,8 @@ test: deps-test ## everything below that this machine can run; what it cannot is
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests
 	$(Q)tests/run.sh check unit live vm
 
-test-unit: deps-test ## unit and property tests; no root
-	$(Q)$(MAKE) $(B)/unit_tests
+test-unit: deps-test ## unit and property tests, golden files; no root
+	$(Q)$(MAKE) $(B)/unit_tests $(B)/slotscope
 	$(Q)tests/run.sh unit
 
 test-live: deps-test ## on this kernel, eBPF source; root
@@ -135,9 +154,25 @@ test-vm: deps-test ## module and eBPF source in guests: 6.1, 6.12 and both -rt k
 	$(Q)$(MAKE) all $(B)/live_tests
 	$(Q)tests/run.sh vm
 
-bench: deps-test ## Google Benchmark of the pipeline
-	$(Q)$(MAKE) $(BENCH_SRC:bench/%.cc=$(B)/bench_%)
-	$(Q)set -e; for bench in $(BENCH_SRC:bench/%.cc=$(B)/bench_%); do $$bench; done
+# Sanitizers and fuzzers have build folders of their own.
+SAN_TESTS := $(MAKE) CXXFLAGS="-O1 -g -fno-omit-frame-pointer
+test-san: deps-test ## the unit tests with ASan and UBSan, and with TSan
+	$(Q)$(SAN_TESTS) -fsanitize=address,undefined -fno-sanitize-recover=undefined" B=$(B)/asan $(B)/asan/unit_tests
+	$(Q)$(SAN_TESTS) -fsanitize=thread" B=$(B)/tsan $(B)/tsan/unit_tests
+	$(Q)tests/run.sh san
+
+# FUZZ_SECONDS=... for each target; findings are left in build/fuzz.
+fuzz: deps-test ## libFuzzer: rings' bytes, raw files, options
+	$(Q)$(MAKE) $(FUZZERS)
+	$(Q)tests/fuzz/run.sh $(B)/fuzz $(or $(FUZZ_SECONDS),60)
+
+bench: deps-test ## the engine on one core: events/s, rows/s, bytes/s, peak memory; whole processes
+	$(Q)$(MAKE) $(B)/bench_pipeline_bench $(B)/slotscope
+	$(Q)bench/engine.py $(B)
+
+bench-live: deps-test deps-peers ## what it costs this machine to be watched, beside perf and bpftrace; root
+	$(Q)$(MAKE) all $(B)/pingpong
+	$(Q)bench/live.py $(B)
 
 check: deps-test ## formats, kernel style, sparse, cppcheck, and who may include whom
 	$(Q)$(MAKE) bpf
@@ -165,4 +200,4 @@ deb: all ## Debian packages, under build/deb: slotscope and slotscope-dkms
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm bench check fmt install uninstall dkms-install deb clean
+.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm test-san fuzz bench bench-live check fmt install uninstall dkms-install deb clean

@@ -1,156 +1,202 @@
 // SPDX-License-Identifier: MIT
-// The merge and the slots on synthetic measures: 1 kHz ticks and switches at a steady rate on each CPU.
-// Compare ratios within one run; these machines are shared.
+// The engine on one core: drained rings in memory, rows out. Compare ratios within one run; these
+// machines are shared. See README.md for what each line means.
 #include <benchmark/benchmark.h>
-#include <slotscope/events.h>
-
+#include <malloc.h>
+#include <cstdlib>
 #include <cstring>
-#include <random>
+#include <memory>
 #include <vector>
 
+#include "base/out_file.h"
+#include "gen/generator.h"
 #include "merge/merger.h"
+#include "sinks/csv_sink.h"
 #include "slots/slot_builder.h"
 
 namespace slotscope {
 namespace {
 
-constexpr uint64_t kSwitchesPerSecond = 5000;
-constexpr uint64_t kDurationNs = 500'000'000;
-constexpr int kProcesses = 200;
-constexpr uint64_t kStartNs = 1'000'000'000;
-constexpr uint64_t kRoundNs = 5'000'000;
+constexpr uint64_t kWindowNs = 64'000'000;
+constexpr uint64_t kMessagesPerCpuAndSecond = 7000;  // 5000 switches, 1000 ticks of two messages each
 
-// The frames of all CPUs, round by round, as a reader would have queued them.
-struct Round {
-  std::vector<std::vector<FrameBuffer>> frames;  // by CPU
+uint64_t WantedMessages() {
+  const char* text = std::getenv("SLOTSCOPE_BENCH_MESSAGES");
+  return text ? std::strtoull(text, nullptr, 10) : 10'000'000;
+}
+
+// What is allocated now. Vectors keep what they have had, so at a run's end it is what the run needed.
+double AllocatedMb() {
+  struct mallinfo2 info = mallinfo2();
+  return static_cast<double>(info.uordblks + info.hblkhd) / (1 << 20);
+}
+
+// What a run's rings held, one round behind the other.
+struct Stream {
+  Facts facts;
+  std::vector<std::byte> storage;  // items from byte 4 on, aligned as in a Block
+  uint64_t nr_messages = 0;
+
+  std::span<const std::byte> items() const { return std::span(storage).subspan(4); }
 };
 
-FrameBuffer MessageFrame(const ss_measure& measure) {
-  FrameBuffer frame = {};
-  frame.header = {FrameKind::kMessage, sizeof(measure), 0, 0};
-  std::memcpy(frame.payload.data(), &measure, sizeof(measure));
-  return frame;
+// The last one made is kept: benchmarks of the same machine follow each other.
+const Stream& StreamOf(uint64_t nr_cpus) {
+  static Stream stream;
+  if (stream.facts.nr_streams == nr_cpus) return stream;
+  stream = {};
+  GeneratorOptions options;
+  options.nr_cpus = nr_cpus;
+  options.nr_processes = 200;
+  options.switches_per_s = 5000;
+  options.duration_ms = WantedMessages() * 1000 / (kMessagesPerCpuAndSecond * nr_cpus);
+  Generator generator(options);
+  stream.facts = generator.facts();
+  stream.storage.resize(4);
+  auto block = std::make_unique<Block>();
+  while (generator.Next(block.get()))
+    stream.storage.insert(stream.storage.end(), block->bytes().begin(), block->bytes().end());
+  stream.nr_messages = generator.nr_messages();
+  return stream;
 }
-
-FrameBuffer NoteFrame(FrameKind kind, uint64_t value) {
-  FrameBuffer frame = {};
-  frame.header = {kind, 0, 0, value};
-  return frame;
-}
-
-std::vector<Round> MakeRounds(size_t nr_cpus, uint64_t* nr_messages) {
-  std::mt19937_64 random(42);
-  std::vector<Round> rounds(kDurationNs / kRoundNs);
-  for (Round& round : rounds) round.frames.resize(nr_cpus);
-  *nr_messages = 0;
-  for (size_t cpu = 0; cpu < nr_cpus; cpu++) {
-    uint64_t at_ns = kStartNs;
-    uint32_t seq = 0;
-    for (size_t r = 0; r < rounds.size(); r++) {
-      auto& frames = rounds[r].frames[cpu];
-      if (r == 0) frames.push_back(NoteFrame(FrameKind::kOnline, kStartNs));
-      uint64_t end_ns = kStartNs + (r + 1) * kRoundNs;
-      while (at_ns < end_ns) {
-        uint64_t border_ns = at_ns - at_ns % SS_TICK_PERIOD_NS + SS_TICK_PERIOD_NS;
-        uint64_t next_ns =
-            std::min(border_ns, at_ns + random() % (2'000'000'000u / kSwitchesPerSecond) + 1);
-        ss_measure measure = {};
-        measure.hdr = {next_ns, SS_MEASURE, sizeof(measure), static_cast<uint32_t>(cpu)};
-        measure.start_ns = at_ns;
-        measure.tgid = static_cast<int32_t>(random() % kProcesses) + 1;
-        measure.start_time_ns = static_cast<uint64_t>(measure.tgid) * 1000;
-        measure.rmid = static_cast<uint32_t>(measure.tgid);
-        measure.generation = 1;
-        measure.seq = seq++;
-        measure.switches = 1;
-        for (ss_counter& counter : measure.counters)
-          counter = {next_ns - at_ns, next_ns - at_ns, next_ns - at_ns};
-        frames.push_back(MessageFrame(measure));
-        (*nr_messages)++;
-        at_ns = next_ns;
-      }
-      frames.push_back(NoteFrame(FrameKind::kRound, end_ns + kGraceNs));
-    }
-  }
-  return rounds;
-}
-
-struct CountingSink final : SlotSink {
-  void OnSlot(const Slot& slot) override { nr_rows += slot.rows.size(); }
-  uint64_t nr_rows = 0;
-};
 
 struct NullMergeSink final : MergeSink {
+  void OnMeasure(const ss_measure& measure) override { sum += measure.hdr.ts_ns; }
+  void OnTick(const ss_tick& tick) override { sum += tick.missed; }
+  void OnCpuState(const ss_cpu_state&) override {}
   void OnMessage(const ss_any_message& message, bool) override { sum += message.hdr.ts_ns; }
   void OnExpected(int) override {}
-  void OnDumpEnd(uint64_t) override {}
+  void OnDumpEnd(uint64_t, uint64_t) override {}
+  void OnClock(uint64_t, int64_t) override {}
+  void OnNote(uint64_t, std::string_view) override {}
   void OnWatermark(uint64_t) override {}
   uint64_t sum = 0;
 };
 
-void Feed(const std::vector<Round>& rounds, Merger* merger) {
-  for (const Round& round : rounds) {
-    for (size_t cpu = 0; cpu < round.frames.size(); cpu++)
-      for (const FrameBuffer& frame : round.frames[cpu]) merger->OnFrame(cpu, frame);
-    merger->Advance();
+struct CountingSink final : SlotSink {
+  void OnSlot(Slot* slot) override { nr_rows += slot->rows.size(); }
+  uint64_t nr_rows = 0;
+};
+
+struct NullFile final : OutFile {
+  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override {
+    for (auto piece : pieces) nr_bytes += piece.size();
+    return {};
   }
-  merger->Flush();
+  uint64_t size() const override { return nr_bytes; }
+  uint64_t nr_bytes = 0;
+};
+
+struct ToCsv final : SlotSink {
+  explicit ToCsv(CsvSink* sink) : csv(sink) {}
+  void OnSlot(Slot* slot) override { csv->OnSlot(*slot); }
+  CsvSink* csv;
+};
+
+SlotBuilderOptions OptionsOf(const Stream& stream) {
+  SlotBuilderOptions options;
+  options.window_ns = kWindowNs;
+  options.present_cpus = stream.facts.present_cpus;
+  options.unix_offset_ns = stream.facts.unix_offset_ns;
+  return options;
 }
 
-void BM_Merge(benchmark::State& state) {
-  auto nr_cpus = static_cast<size_t>(state.range(0));
-  uint64_t nr_messages;
-  auto rounds = MakeRounds(nr_cpus, &nr_messages);
+void Report(benchmark::State& state, const Stream& stream, double engine_mb = 0, uint64_t nr_rows = 0,
+            uint64_t nr_bytes = 0) {
+  auto nr = static_cast<double>(state.iterations());
+  state.SetItemsProcessed(static_cast<int64_t>(stream.nr_messages) * state.iterations());
+  auto rate = benchmark::Counter::kIsRate;
+  state.counters["in_B/s"] = {nr * static_cast<double>(stream.storage.size()), rate};
+  if (nr_rows) state.counters["rows/s"] = {nr * static_cast<double>(nr_rows), rate};
+  if (nr_bytes) state.counters["out_B/s"] = {nr * static_cast<double>(nr_bytes), rate};
+  state.counters["engine_MB"] = engine_mb;
+}
+
+// The limit: every byte of the stream read once.
+void BM_0_ReadLimit(benchmark::State& state) {
+  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)));
+  for (auto _ : state) {
+    uint64_t sums[8] = {};
+    std::span<const std::byte> items = stream.items();
+    for (size_t at = 0; at + sizeof(sums) <= items.size(); at += sizeof(sums)) {
+      uint64_t words[8];
+      std::memcpy(words, items.data() + at, sizeof(words));
+      for (size_t i = 0; i < 8; i++) sums[i] += words[i];
+    }
+    benchmark::DoNotOptimize(sums);
+  }
+  Report(state, stream);
+}
+
+void BM_1_Order(benchmark::State& state) {
+  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)));
   for (auto _ : state) {
     NullMergeSink sink;
-    Merger merger(nr_cpus, 64'000'000, &sink);
-    Feed(rounds, &merger);
+    Merger merger(stream.facts.nr_streams, kWindowNs, &sink);
+    if (!merger.OnItems(stream.items())) state.SkipWithError("malformed items");
+    merger.Flush();
+    if (merger.stats().nr_messages != stream.nr_messages) state.SkipWithError("messages were lost");
     benchmark::DoNotOptimize(sink.sum);
   }
-  state.SetItemsProcessed(static_cast<int64_t>(nr_messages) * static_cast<int64_t>(state.iterations()));
+  Report(state, stream);
 }
-BENCHMARK(BM_Merge)->Arg(2)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
 
-void BM_MergeAndSlots(benchmark::State& state) {
-  auto nr_cpus = static_cast<size_t>(state.range(0));
-  uint64_t nr_messages, nr_rows = 0;
-  auto rounds = MakeRounds(nr_cpus, &nr_messages);
-  SlotBuilderOptions options;
-  options.needs_dump = false;
-  for (size_t cpu = 0; cpu < nr_cpus; cpu++) options.present_cpus.push_back(static_cast<int>(cpu));
+void BM_2_OrderAndSlots(benchmark::State& state) {
+  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)));
+  uint64_t nr_rows = 0;
+  double engine_mb = 0;
   for (auto _ : state) {
+    const double before_mb = AllocatedMb();
     CountingSink sink;
-    SlotBuilder builder(options, &sink);
-    Merger merger(nr_cpus, options.window_ns, &builder);
-    Feed(rounds, &merger);
+    SlotBuilder builder(OptionsOf(stream), &sink);
+    Merger merger(stream.facts.nr_streams, kWindowNs, &builder);
+    if (!merger.OnItems(stream.items())) state.SkipWithError("malformed items");
+    merger.Flush();
     builder.Finish();
     if (!builder.accounting().Holds()) state.SkipWithError("the accounting identity is broken");
-    nr_rows += sink.nr_rows;
+    nr_rows = sink.nr_rows;
+    engine_mb = AllocatedMb() - before_mb;
   }
-  state.SetItemsProcessed(static_cast<int64_t>(nr_messages) * static_cast<int64_t>(state.iterations()));
-  state.counters["rows/s"] =
-      benchmark::Counter(static_cast<double>(nr_rows), benchmark::Counter::kIsRate);
+  Report(state, stream, engine_mb, nr_rows);
 }
-BENCHMARK(BM_MergeAndSlots)->Arg(2)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
 
-// The limit: every byte of the same frames read once.
-void BM_ReadLimit(benchmark::State& state) {
-  uint64_t nr_messages;
-  auto rounds = MakeRounds(static_cast<size_t>(state.range(0)), &nr_messages);
+void BM_3_OrderSlotsAndCsv(benchmark::State& state) {
+  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)));
+  uint64_t nr_rows = 0, nr_bytes = 0;
+  double engine_mb = 0;
   for (auto _ : state) {
-    uint64_t sum = 0;
-    for (const Round& round : rounds)
-      for (const auto& frames : round.frames)
-        for (const FrameBuffer& frame : frames) {
-          uint64_t words[sizeof(FrameBuffer) / 8];
-          std::memcpy(words, &frame, sizeof(words));
-          for (uint64_t word : words) sum += word;
-        }
-    benchmark::DoNotOptimize(sum);
+    const double before_mb = AllocatedMb();
+    NullFile file;
+    CsvSink csv(&file, stream.facts.unix_offset_ns, 0);
+    csv.WriteHeader({});
+    ToCsv sink(&csv);
+    SlotBuilder builder(OptionsOf(stream), &sink);
+    Merger merger(stream.facts.nr_streams, kWindowNs, &builder);
+    if (!merger.OnItems(stream.items())) state.SkipWithError("malformed items");
+    merger.Flush();
+    builder.Finish();
+    if (!csv.Finish({}).ok()) state.SkipWithError("the CSV was not written");
+    nr_rows = csv.nr_rows();
+    nr_bytes = file.nr_bytes;
+    engine_mb = AllocatedMb() - before_mb;
   }
-  state.SetItemsProcessed(static_cast<int64_t>(nr_messages) * static_cast<int64_t>(state.iterations()));
+  Report(state, stream, engine_mb, nr_rows, nr_bytes);
 }
-BENCHMARK(BM_ReadLimit)->Arg(2)->Arg(64)->Unit(benchmark::kMillisecond);
+
+// Machine by machine, so that lines to be compared are measured close to each other.
+[[maybe_unused]] const bool kRegistered = [] {
+  const struct {
+    const char* name;
+    void (*run)(benchmark::State&);
+  } lines[] = {{"read_limit", BM_0_ReadLimit},
+               {"a_order", BM_1_Order},
+               {"b_order_slots", BM_2_OrderAndSlots},
+               {"c_order_slots_csv", BM_3_OrderSlotsAndCsv}};
+  for (int64_t nr_cpus : {2, 8, 64, 128})
+    for (const auto& line : lines)
+      benchmark::RegisterBenchmark(line.name, line.run)->Arg(nr_cpus)->Unit(benchmark::kMillisecond);
+  return true;
+}();
 
 }  // namespace
 }  // namespace slotscope

@@ -39,6 +39,9 @@ struct {
 /* Bit i: the collector could open counter i. */
 const volatile __u32 ss_counters_opened = 0;
 
+/* Written by the collector: counters cost too much here. */
+__u32 ss_counters_off;
+
 static __always_inline void ss_counter_delta(struct ss_counter *counter,
 					     struct ss_counter_values *values, __u32 id,
 					     const struct bpf_perf_event_value *now, long err)
@@ -76,7 +79,7 @@ static __always_inline void ss_read_counters(struct ss_measure *msg)
 	struct ss_counter_values *values;
 	__u32 key = 0;
 
-	if (!ss_counters_opened)
+	if (!ss_counters_opened || ss_counters_off)
 		return;
 	values = bpf_map_lookup_elem(&ss_counters, &key);
 	if (!values)

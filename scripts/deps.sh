@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# deps.sh run|test: installs the Debian packages that are missing, and nothing else. Says what and why.
+# deps.sh run|test|peers: installs the Debian packages that are missing, and nothing else. Says what and why.
 # Without root it prints the one command to run instead.
 set -euo pipefail
 
@@ -16,9 +16,14 @@ declare -A why=(
 	[libboost-dev]="lock-free queues"
 	[libboost-program-options-dev]="command line"
 	[libfmt-dev]="formats text and CSV"
+	[libxxhash-dev]="checksums of raw files"
+	[nlohmann-json3-dev]="JSON in raw files"
 	[libgtest-dev]="unit and live tests"
 	[libgmock-dev]="unit tests"
 	[libbenchmark-dev]="benchmarks"
+	[libclang-rt-14-dev]="make fuzz: libFuzzer and sanitizers"
+	[linux-perf]="make bench-live: a peer to compare with"
+	[bpftrace]="make bench-live: a peer to compare with"
 	[clang-format]="make check"
 	[cppcheck]="make check"
 	[sparse]="make check"
@@ -33,15 +38,19 @@ declare -A why=(
 	[xz-utils]="unpacks guest kernels' modules"
 	[zstd]="unpacks guest kernels' modules"
 )
-run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev)
-testing=(libgtest-dev libgmock-dev libbenchmark-dev clang-format cppcheck sparse python3 qemu-system-x86
+run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
+	libxxhash-dev nlohmann-json3-dev)
+testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 qemu-system-x86
 	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils zstd)
+
+peers=(linux-perf bpftrace)
 
 case ${1:-} in
 run) wanted=("${run[@]}") ;;
 test) wanted=("${run[@]}" "${testing[@]}") ;;
+peers) wanted=("${peers[@]}") ;;
 *)
-	echo "usage: deps.sh run|test" >&2
+	echo "usage: deps.sh run|test|peers" >&2
 	exit 2
 	;;
 esac

@@ -75,7 +75,10 @@ vm() {
 for group in "$@"; do
 	case $group in
 	check) step "style and dependencies" scripts/check.sh ;;
-	unit) step "unit and property tests" build/unit_tests --gtest_brief=1 ;;
+	unit)
+		step "unit and property tests" build/unit_tests --gtest_brief=1
+		step "golden files" tests/golden/run.sh
+		;;
 	live) live ;;
 	vm) vm ;;
 	*)

@@ -16,12 +16,26 @@ inline uint64_t ClockNs(clockid_t clock) {
 
 inline uint64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
 
-// CLOCK_REALTIME - CLOCK_MONOTONIC now; the two reads are bracketed to halve their distance.
-inline int64_t UnixOffsetNs() {
-  uint64_t before = MonotonicNs();
-  uint64_t real = ClockNs(CLOCK_REALTIME);
-  uint64_t after = MonotonicNs();
-  return static_cast<int64_t>(real - (before + (after - before) / 2));
+struct ClockPair {
+  uint64_t monotonic_ns;
+  int64_t unix_offset_ns;  // CLOCK_REALTIME - CLOCK_MONOTONIC
+  uint64_t error_ns;       // of the offset, at most
+};
+
+// Two reads of one clock bracket that of the other: the offset is right to half their distance. Whoever
+// is interrupted in between tries again, a few times.
+inline ClockPair ReadClocks() {
+  constexpr uint64_t kGoodErrorNs = 1'000;
+  ClockPair best = {0, 0, UINT64_MAX};
+  for (int i = 0; i < 5 && best.error_ns > kGoodErrorNs; i++) {
+    uint64_t before = MonotonicNs();
+    uint64_t real = ClockNs(CLOCK_REALTIME);
+    uint64_t after = MonotonicNs();
+    uint64_t middle = before + (after - before) / 2;
+    uint64_t error = (after - before) / 2 + 1;
+    if (error < best.error_ns) best = {middle, static_cast<int64_t>(real - middle), error};
+  }
+  return best;
 }
 
 }  // namespace slotscope

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "cli/options.h"
 #include "cli/record.h"
+#include "cli/replay.h"
 #include "cli/rmids.h"
 
 namespace {
@@ -39,6 +40,10 @@ int main(int argc, char** argv) {
       return 0;
     case Options::Verb::kRecord:
       return Record(options.record);
+    case Options::Verb::kReplay:
+      return Replay(options.replay);
+    case Options::Verb::kGenerate:
+      return Generate(options.generate);
     case Options::Verb::kRmids:
       return PrintRmids();
   }

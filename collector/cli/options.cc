@@ -6,6 +6,7 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <sstream>
 #include <string_view>
 
@@ -16,11 +17,15 @@ namespace po = boost::program_options;
 
 constexpr const char* kUsage =
     "Usage: slotscope record [options] [-- COMMAND [ARG...]]\n"
+    "       slotscope replay [options] FILE\n"
+    "       slotscope gen [options] FILE\n"
     "       slotscope rmids\n"
     "       slotscope --help | --version\n"
     "\n"
     "record   writes a row per process and millisecond to slots.csv, until Ctrl-C, for\n"
     "         --duration, or until COMMAND exits (its rows, the rest folded into one)\n"
+    "replay   makes slots.csv again, from what record --raw FILE has kept; no root\n"
+    "gen      makes a raw FILE of a machine that does not exist, for tests\n"
     "rmids    prints the RMID table of the kernel module\n"
     "\n";
 
@@ -28,14 +33,19 @@ constexpr uint64_t kMaxDurationS = 10 * 365 * 86400ull;
 
 // What the program options library hands us; numbers are parsed here, where the message can say what
 // was wrong with them.
-struct RawRecord {
-  std::string source = "auto";
-  std::string duration;
+struct RawOptions {
+  // of what makes rows
   std::string slot = "1";
   std::string window = "64";
+  std::string pid, comm, top, max_size;
+  // of record
+  std::string source = "auto";
+  std::string duration;
   std::string events = "cycles,instructions,llc_misses";
   std::string rmids = "512";
-  std::string pid, comm, top, max_size;
+  std::string max_overhead = "3";
+  // of gen, by name
+  std::map<std::string, std::string> numbers;
 };
 
 Status Usage(std::string message) { return {Exit::kUsage, std::move(message)}; }
@@ -92,7 +102,7 @@ std::vector<std::string> Split(std::string_view text) {
   return items;
 }
 
-Status ParseFilters(const RawRecord& raw, FoldOptions* fold) {
+Status ParseFilters(const RawOptions& raw, FoldOptions* fold) {
   for (const std::string& item : Split(raw.pid)) {
     uint64_t pid;
     if (!ParseNumber(item, 1, 4194304, &pid))
@@ -115,7 +125,22 @@ Status ParseFilters(const RawRecord& raw, FoldOptions* fold) {
   return {};
 }
 
-Status ParseRecord(const RawRecord& raw, RecordOptions* record) {
+Status ParseOutput(const RawOptions& raw, OutputOptions* output) {
+  uint64_t number;
+  if (!ParseNumber(raw.slot, 1, 1000, &number))
+    return Usage(
+        fmt::format("--slot {}: give the length of a slot in milliseconds, 1 to 1000", raw.slot));
+  output->slot_ns = number * 1'000'000;
+  if (!ParseNumber(raw.window, 2, 10'000, &number))
+    return Usage(fmt::format("--window {}: give a number of milliseconds, 2 to 10000", raw.window));
+  output->window_ns = number * 1'000'000;
+  if (!raw.max_size.empty())
+    if (Status status = ParseSize(raw.max_size, &output->max_size); !status.ok()) return status;
+  if (output->path.empty()) return Usage("--output: give a file name");
+  return ParseFilters(raw, &output->fold);
+}
+
+Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
   if (raw.source == "auto")
     record->source = SourceChoice::kAuto;
   else if (raw.source == "kmod")
@@ -127,88 +152,115 @@ Status ParseRecord(const RawRecord& raw, RecordOptions* record) {
   if (!raw.duration.empty())
     if (Status status = ParseSeconds(raw.duration, &record->duration_ns); !status.ok()) return status;
   uint64_t number;
-  if (!ParseNumber(raw.slot, 1, 1000, &number))
-    return Usage(
-        fmt::format("--slot {}: give the length of a slot in milliseconds, 1 to 1000", raw.slot));
-  record->slot_ns = number * 1'000'000;
-  if (!ParseNumber(raw.window, 2, 10'000, &number))
-    return Usage(fmt::format("--window {}: give a number of milliseconds, 2 to 10000", raw.window));
-  record->window_ns = number * 1'000'000;
   if (!ParseNumber(raw.rmids, 2, 512, &number))
     return Usage(fmt::format("--rmids {}: give a number from 2 to 512", raw.rmids));
   record->nr_rmids = static_cast<uint32_t>(number);
-  if (!raw.max_size.empty())
-    if (Status status = ParseSize(raw.max_size, &record->max_size); !status.ok()) return status;
-  if (record->output.empty()) return Usage("--output: give a file name");
-  if (Status status = ParseFilters(raw, &record->fold); !status.ok()) return status;
-  if (!record->command.empty()) record->fold.followed_only = true;
+  double& percent = record->max_overhead_percent;
+  const std::string& text = raw.max_overhead;
+  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  if (err != std::errc() || end != text.data() + text.size() || !(percent >= 0.1 && percent <= 100))
+    return Usage(fmt::format("--max-overhead {}: give a percentage of all CPUs, 0.1 to 100", text));
+  if (record->raw == record->output.path)
+    return Usage(fmt::format("--raw and --output are both {}: give two names", record->raw));
+  if (Status status = ParseOutput(raw, &record->output); !status.ok()) return status;
   return ParseCounterSpecs(raw.events, &record->counters);
 }
 
-po::options_description DescribeRecord(RawRecord* raw, RecordOptions* record) {
-  po::options_description options("Options of record");
-  auto text = [](std::string* value, const char* name) {
-    return po::value<std::string>(value)->value_name(name);
-  };
-  options.add_options()("source", text(&raw->source, "SOURCE"),
-                        "auto (default), kmod (the kernel module) or bpf (no module)")(
-      "duration", text(&raw->duration, "S"), "record S seconds")(
-      "output,o", text(&record->output, "FILE"), "default slots.csv; FILE.part until it is complete")(
-      "slot", text(&raw->slot, "MS"), "length of a slot in milliseconds (default 1)")(
-      "window", text(&raw->window, "MS"), "how long a slot waits for late data (default 64)")(
-      "events", text(&raw->events, "LIST"),
-      "counters: cycles,instructions,llc_misses (default), each optionally =EVENT; or none")(
-      "rmids", text(&raw->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)")(
-      "pid", text(&raw->pid, "LIST"), "keep these processes, fold the others into one row 'other'")(
-      "comm", text(&raw->comm, "LIST"), "keep the processes of these names")(
-      "top", text(&raw->top, "N"), "keep the N processes with the most cpu time of each slot")(
-      "max-size", text(&raw->max_size, "BYTES"), "stop before the file is larger (K, M, G)")(
-      "strict", po::bool_switch(&record->strict), "exit with 10 if any data was lost")("help,h",
+po::typed_value<std::string>* Text(std::string* value, const char* name) {
+  return po::value<std::string>(value)->value_name(name);
+}
+
+po::options_description DescribeOutput(RawOptions* raw, OutputOptions* output) {
+  po::options_description options("Options of record and replay");
+  options.add_options()("output,o", Text(&output->path, "FILE"),
+                        "default slots.csv; FILE.part until it is complete")(
+      "slot", Text(&raw->slot, "MS"), "length of a slot in milliseconds (default 1)")(
+      "window", Text(&raw->window, "MS"), "how long a slot waits for late data (default 64)")(
+      "pid", Text(&raw->pid, "LIST"), "keep these processes, fold the others into one row 'other'")(
+      "comm", Text(&raw->comm, "LIST"), "keep the processes of these names")(
+      "top", Text(&raw->top, "N"), "keep the N processes with the most cpu time of each slot")(
+      "all", po::bool_switch(&output->all), "keep all, also where a COMMAND is or was recorded")(
+      "max-size", Text(&raw->max_size, "BYTES"), "stop before the file is larger (K, M, G)")(
+      "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")("help,h",
                                                                                        "this text");
   return options;
 }
 
-}  // namespace
+po::options_description DescribeRecord(RawOptions* raw, RecordOptions* record) {
+  po::options_description options("Options of record");
+  options.add_options()("source", Text(&raw->source, "SOURCE"),
+                        "auto (default), kmod (the kernel module) or bpf (no module)")(
+      "duration", Text(&raw->duration, "S"), "record S seconds")(
+      "raw", Text(&record->raw, "FILE"), "also keep what the kernel sent, for replay")(
+      "events", Text(&raw->events, "LIST"),
+      "counters: cycles,instructions,llc_misses (default), each optionally =EVENT; or none")(
+      "max-overhead", Text(&raw->max_overhead, "PCT"),
+      "what the recording may cost, in % of all CPUs; above it steps down, then stops (default 3)")(
+      "rmids", Text(&raw->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)");
+  return options;
+}
 
-Status ParseOptions(int argc, char** argv, Options* options) {
-  RawRecord raw;
-  RecordOptions& record = options->record;
-  po::options_description description = DescribeRecord(&raw, &record);
-  std::ostringstream help;
-  help << kUsage << description;
-  options->help = help.str();
+// A number of gen: its name, where it goes, and what it may be.
+struct GenNumber {
+  const char* name;
+  uint64_t GeneratorOptions::*member;
+  uint64_t min, max;
+  const char* help;
+};
+constexpr GenNumber kGenNumbers[] = {
+    {"seed", &GeneratorOptions::seed, 0, UINT64_MAX, "another seed, another run (default 1)"},
+    {"cpus", &GeneratorOptions::nr_cpus, 1, 1024, "CPUs (default 2)"},
+    {"missing-cpus", &GeneratorOptions::nr_missing_cpus, 0, 1023, "of these, present but never online"},
+    {"milliseconds", &GeneratorOptions::duration_ms, 1, 86'400'000, "how long it runs (default 1000)"},
+    {"processes", &GeneratorOptions::nr_processes, 1, 1'000'000, "alive at a time (default 200)"},
+    {"kthreads", &GeneratorOptions::nr_kthreads, 0, 10'000, "kernel threads (default 8)"},
+    {"rmids", &GeneratorOptions::nr_rmids, 2, SS_RMID_CAPACITY, "RMIDs (default 512)"},
+    {"switches", &GeneratorOptions::switches_per_s, 1, 1'000'000, "per second and CPU (default 5000)"},
+    {"births", &GeneratorOptions::births_per_s, 0, 1'000'000, "and deaths per second (default 100)"},
+    {"tick-jitter", &GeneratorOptions::tick_jitter_ns, 0, 900'000,
+     "ns behind the border (default 20000)"},
+    {"lost", &GeneratorOptions::lost_ppm, 0, 1'000'000, "records lost, per million"},
+    {"inverted", &GeneratorOptions::inverted_ppm, 0, 1'000'000, "written a little later, per million"},
+    {"late", &GeneratorOptions::late_ppm, 0, 1'000'000, "written much later, per million"},
+    {"malformed", &GeneratorOptions::malformed_ppm, 0, 1'000'000, "records with nonsense, per million"},
+    {"unknown", &GeneratorOptions::unknown_ppm, 0, 1'000'000,
+     "measures with a missed switch, per million"},
+    {"stalls", &GeneratorOptions::stalls_per_s, 0, 1000, "times per second the collector stands still"},
+    {"cpu-stalls", &GeneratorOptions::cpu_stalls_per_s, 0, 1000, "times one ring is not drained"},
+    {"hotplugs", &GeneratorOptions::hotplugs_per_s, 0, 1000, "times a CPU goes away and comes back"},
+    {"clock-steps", &GeneratorOptions::clock_steps_per_s, 0, 1000, "steps of the wall clock per second"},
+};
 
-  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  if (words.empty()) return Usage("say what to do: slotscope record, or slotscope --help");
-  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return {};
-  if (words[0] == "--version") {
-    options->verb = Options::Verb::kShowVersion;
-    return {};
-  }
-  if (words[0] == "rmids") {
-    if (words.size() > 1) return Usage(fmt::format("rmids takes no '{}'", words[1]));
-    options->verb = Options::Verb::kRmids;
-    return {};
-  }
-  if (words[0] != "record")
-    return Usage(fmt::format("there is no '{}'; see slotscope --help", words[0]));
+po::options_description DescribeGenerate(RawOptions* raw, GeneratorOptions* generator) {
+  po::options_description options("Options of gen");
+  for (const GenNumber& number : kGenNumbers)
+    options.add_options()(number.name, Text(&raw->numbers[number.name], "N"), number.help);
+  options.add_options()("wrap", po::bool_switch(&generator->wrap),
+                        "sequence numbers, generations and counters wrap")(
+      "no-counters", po::bool_switch(&generator->no_counters), "as on a machine without a PMU");
+  return options;
+}
 
-  options->verb = Options::Verb::kRecord;
-  words.erase(words.begin());
-  for (size_t i = 0; i < words.size(); i++) {
-    if (words[i] != "--") continue;
-    record.command.assign(words.begin() + static_cast<ptrdiff_t>(i) + 1, words.end());
-    words.resize(i);
-    if (record.command.empty()) return Usage("there is no command after --");
-    break;
+Status ParseGenerate(const RawOptions& raw, GeneratorOptions* generator) {
+  for (const GenNumber& number : kGenNumbers) {
+    const std::string& text = raw.numbers.at(number.name);
+    if (!text.empty() && !ParseNumber(text, number.min, number.max, &(generator->*number.member)))
+      return Usage(fmt::format("--{} {}: give a number from {} to {}", number.name, text, number.min,
+                               number.max));
   }
+  if (generator->nr_missing_cpus >= generator->nr_cpus)
+    return Usage("--missing-cpus: at least one CPU must be there");
+  return {};
+}
+
+// Parses `words` by `description`. Words that belong to no option go to *rest.
+Status ParseWords(const std::vector<std::string>& words, const po::options_description& description,
+                  std::vector<std::string>* rest, bool* help) {
   try {
     namespace style = po::command_line_style;
     po::variables_map variables;
-    // A word that belongs to no option lands in one of our own, so that the message can name it.
-    std::vector<std::string> stray;
     po::options_description all;
-    all.add(description).add_options()("stray", po::value(&stray));
+    all.add(description).add_options()("stray", po::value(rest));
     auto parsed = po::command_line_parser(words)
                       .options(all)
                       .positional(po::positional_options_description().add("stray", -1))
@@ -216,21 +268,90 @@ Status ParseOptions(int argc, char** argv, Options* options) {
                       .run();
     po::store(parsed, variables);
     po::notify(variables);
-    if (!stray.empty())
-      return Usage(fmt::format("'{}' is no option; to record a command write: slotscope record -- {}",
-                               stray[0], stray[0]));
     for (const auto& [name, value] : variables)
       if (const auto* text = boost::any_cast<std::string>(&value.value());
           text && text->empty() && name != "help")
         return Usage(fmt::format("--{}: the value is empty; give one, or leave the option out", name));
-    if (variables.count("help")) {
-      options->verb = Options::Verb::kShowHelp;
-      return {};
-    }
+    *help = variables.count("help");
   } catch (const po::error& error) {
     return Usage(fmt::format("{}; see slotscope --help", error.what()));
   }
-  return ParseRecord(raw, &record);
+  return {};
+}
+
+// replay and gen: one file.
+Status TakeFile(const char* verb, const std::vector<std::string>& rest, std::string* path) {
+  if (rest.size() != 1 || rest[0].empty())
+    return Usage(fmt::format("{} wants one file, and got {}", verb, rest.size()));
+  *path = rest[0];
+  return {};
+}
+
+Status TakeCommand(std::vector<std::string>* words, std::vector<std::string>* command) {
+  for (size_t i = 0; i < words->size(); i++) {
+    if ((*words)[i] != "--") continue;
+    command->assign(words->begin() + static_cast<ptrdiff_t>(i) + 1, words->end());
+    words->resize(i);
+    if (command->empty()) return Usage("there is no command after --");
+    break;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status ParseOptions(int argc, char** argv, Options* options) {
+  RawOptions raw;
+  po::options_description of_record = DescribeRecord(&raw, &options->record);
+  of_record.add(DescribeOutput(&raw, &options->record.output));
+  po::options_description of_replay = DescribeOutput(&raw, &options->replay.output);
+  po::options_description of_gen = DescribeGenerate(&raw, &options->generate.generator);
+  std::ostringstream help;
+  help << kUsage << of_record << "\n" << of_gen;
+  options->help = help.str();
+  of_gen.add_options()("help,h", "this text");
+
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty()) return Usage("say what to do: slotscope record, or slotscope --help");
+  const std::string verb = words[0];
+  words.erase(words.begin());
+  std::vector<std::string> rest;
+  bool wants_help = false;
+  if (verb == "--help" || verb == "-h" || verb == "help") return {};
+  if (verb == "--version") {
+    options->verb = Options::Verb::kShowVersion;
+    return {};
+  }
+  if (verb == "rmids") {
+    if (!words.empty()) return Usage(fmt::format("rmids takes no '{}'", words[0]));
+    options->verb = Options::Verb::kRmids;
+    return {};
+  }
+  if (verb == "record") {
+    if (Status status = TakeCommand(&words, &options->record.command); !status.ok()) return status;
+    if (Status status = ParseWords(words, of_record, &rest, &wants_help); !status.ok()) return status;
+    if (wants_help) return {};
+    if (!rest.empty())
+      return Usage(fmt::format("'{}' is no option; to record a command write: slotscope record -- {}",
+                               rest[0], rest[0]));
+    options->verb = Options::Verb::kRecord;
+    return ParseRecord(raw, &options->record);
+  }
+  if (verb == "replay") {
+    if (Status status = ParseWords(words, of_replay, &rest, &wants_help); !status.ok()) return status;
+    if (wants_help) return {};
+    options->verb = Options::Verb::kReplay;
+    if (Status status = TakeFile("replay", rest, &options->replay.path); !status.ok()) return status;
+    return ParseOutput(raw, &options->replay.output);
+  }
+  if (verb == "gen") {
+    if (Status status = ParseWords(words, of_gen, &rest, &wants_help); !status.ok()) return status;
+    if (wants_help) return {};
+    options->verb = Options::Verb::kGenerate;
+    if (Status status = TakeFile("gen", rest, &options->generate.path); !status.ok()) return status;
+    return ParseGenerate(raw, &options->generate.generator);
+  }
+  return Usage(fmt::format("there is no '{}'; see slotscope --help", verb));
 }
 
 }  // namespace slotscope

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "gen/generator.h"
 #include "ring/counters.h"
 #include "slots/fold.h"
 
@@ -14,24 +15,51 @@ namespace slotscope {
 
 enum class SourceChoice { kAuto, kKmod, kBpf };
 
-struct RecordOptions {
-  SourceChoice source = SourceChoice::kAuto;
-  uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits
-  std::string output = "slots.csv";
+// Of everything that makes rows.
+struct OutputOptions {
+  std::string path = "slots.csv";
   uint64_t slot_ns = 1'000'000;
   uint64_t window_ns = 64'000'000;
-  CounterSpecs counters;
-  uint32_t nr_rmids = 512;
   FoldOptions fold;
+  bool all = false;       // a command was recorded, and the others are wanted too
   uint64_t max_size = 0;  // bytes; 0: no limit
   bool strict = false;
+};
+
+struct RecordOptions {
+  OutputOptions output;
+  std::string raw;  // empty: no raw file
+  SourceChoice source = SourceChoice::kAuto;
+  uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits
+  CounterSpecs counters;
+  uint32_t nr_rmids = 512;
+  double max_overhead_percent = 3;  // of all CPUs
   std::vector<std::string> command;
 };
 
+struct ReplayOptions {
+  OutputOptions output;
+  std::string path;
+};
+
+struct GenerateOptions {
+  GeneratorOptions generator;
+  std::string path;
+};
+
 struct Options {
-  enum class Verb { kShowHelp, kShowVersion, kRecord, kRmids } verb = Verb::kShowHelp;
+  enum class Verb {
+    kShowHelp,
+    kShowVersion,
+    kRecord,
+    kReplay,
+    kGenerate,
+    kRmids
+  } verb = Verb::kShowHelp;
   std::string help;  // for kShowHelp
   RecordOptions record;
+  ReplayOptions replay;
+  GenerateOptions generate;
 };
 
 // Exit::kUsage with a sentence for whatever cannot be meant.

@@ -1,39 +1,31 @@
 // SPDX-License-Identifier: MIT
 #include "cli/pipeline.h"
 
-#include <chrono>
-
-#include "base/cpu_list.h"
-#include "ring/bpf_object.h"
-
 namespace slotscope {
-namespace {
 
-constexpr auto kPause = std::chrono::milliseconds(2);
-constexpr int kFramesPerTurn = 1024;  // of one stream, so that no stream waits for a busy one
-
-SlotBuilderOptions BuilderOptions(const PipelineOptions& options) {
-  SlotBuilderOptions builder;
-  builder.slot_ns = options.slot_ns;
-  builder.window_ns = options.window_ns;
-  builder.present_cpus = ReadCpuList("present");
-  return builder;
+SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns) {
+  SlotBuilderOptions options;
+  options.slot_ns = slot_ns;
+  options.window_ns = window_ns;
+  options.present_cpus = facts.present_cpus;
+  options.unix_offset_ns = facts.unix_offset_ns;
+  return options;
 }
 
-}  // namespace
-
-Pipeline::Pipeline(const PipelineOptions& options, Source* source, Writer* writer)
+Pipeline::Pipeline(const Facts& facts, const ClockPair& clocks, const SlotBuilderOptions& options,
+                   Source* source, Writer* writer, RawFileWriter* raw)
     : writer_(writer),
-      builder_(BuilderOptions(options), writer),
-      merger_(PossibleCpus(), options.window_ns, &builder_),
-      reader_(source, PossibleCpus()) {
-  if (options.follow_tgid) builder_.Follow(options.follow_tgid);
+      builder_(options, writer),
+      merger_(facts.nr_streams, options.window_ns, &builder_),
+      reader_(source, facts.nr_streams, clocks) {
+  if (facts.command_tgid) builder_.Follow(facts.command_tgid);
+  if (raw) raw_writer_ = std::make_unique<RawWriter>(raw, &reader_.blocks());
 }
 
 Pipeline::~Pipeline() { Stop(); }
 
 Status Pipeline::Start() {
-  // Before the reader: the first state dump may be larger than a queue.
+  // Before the reader: the first state dump may be larger than all blocks.
   thread_ = std::thread([this] { Run(); });
   return reader_.Start();
 }
@@ -42,7 +34,9 @@ void Pipeline::Stop() {
   if (!thread_.joinable()) return;
   reader_.Stop();
   reader_stopped_.store(true, std::memory_order_release);  // everything it queued is visible to Run()
+  reader_.blocks().filled_wakeup().Notify();
   thread_.join();
+  if (raw_writer_) raw_writer_->Stop();
   writer_->Stop();
 }
 
@@ -50,27 +44,36 @@ PipelineProgress Pipeline::progress() const {
   return {nr_messages_.load(std::memory_order_relaxed), nr_lost_.load(std::memory_order_relaxed)};
 }
 
-bool Pipeline::TakeFrames() {
-  bool any = false;
-  FrameBuffer frame;
-  for (size_t stream = 0; stream < reader_.nr_streams(); stream++)
-    for (int i = 0; i < kFramesPerTurn && reader_.queue(stream).Pop(&frame); i++) {
-      merger_.OnFrame(stream, frame);
-      any = true;
-    }
-  return any;
+Status Pipeline::status() const {
+  if (broken_.load(std::memory_order_relaxed))
+    return {Exit::kKernel,
+            "CLOCK_MONOTONIC has jumped by more than a day (was the machine paused?); the recording "
+            "ends there"};
+  return raw_status();
 }
 
 void Pipeline::Run() {
   for (;;) {
+    uint32_t seen = reader_.blocks().filled_wakeup().seen();
     bool stopped = reader_stopped_.load(std::memory_order_acquire);
-    bool any = TakeFrames();
-    merger_.Advance();
-    first_slot_ns_.store(builder_.first_ns(), std::memory_order_relaxed);
+    Block* block = reader_.blocks().TakeFilled();
+    if (block) {
+      // The reader's own: they are well-formed, but the machine's clock may be broken.
+      if (!merger_.OnItems(block->bytes())) broken_.store(true, std::memory_order_relaxed);
+      if (raw_writer_)
+        raw_writer_->Put(block);
+      else
+        reader_.blocks().PutEmpty(block);
+    }
+    uint64_t nr_lost = merger_.stats().nr_lost;
+    if (nr_lost != nr_lost_.load(std::memory_order_relaxed))
+      reader_.RequestDump();  // a birth may be among them
+    nr_lost_.store(nr_lost, std::memory_order_relaxed);
     nr_messages_.store(merger_.stats().nr_messages, std::memory_order_relaxed);
-    nr_lost_.store(merger_.stats().nr_lost + merger_.stats().nr_dropped, std::memory_order_relaxed);
-    if (!any && stopped) break;
-    if (!any) std::this_thread::sleep_for(kPause);
+    first_slot_ns_.store(builder_.first_ns(), std::memory_order_relaxed);
+    if (!block && stopped) break;
+    writer_->Wake();
+    if (!block) reader_.blocks().filled_wakeup().Wait(seen);
   }
   merger_.Flush();
   builder_.Finish();

@@ -1,61 +1,75 @@
 // SPDX-License-Identifier: MIT
-// The stages of a recording, joined: reader thread -> merge thread -> writer thread.
+// The stages of a recording, joined: reader thread -> merge thread -> writer thread (-> raw writer
+// thread).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "base/status.h"
 #include "merge/merger.h"
+#include "raw/facts.h"
+#include "raw/raw_writer.h"
 #include "ring/reader.h"
 #include "sinks/writer.h"
 #include "slots/slot_builder.h"
 
 namespace slotscope {
 
-struct PipelineOptions {
-  uint64_t slot_ns;
-  uint64_t window_ns;
-  int32_t follow_tgid = 0;  // 0: nobody
-};
+// What makes the rows of a run, live or replayed.
+SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns);
 
 // What the progress line shows; a little behind the truth.
 struct PipelineProgress {
   uint64_t nr_messages;
-  uint64_t nr_lost;  // records lost and messages dropped
+  uint64_t nr_lost;  // records
 };
 
 class Pipeline {
  public:
-  // `source` is started; all outlive the pipeline.
-  Pipeline(const PipelineOptions& options, Source* source, Writer* writer);
+  // `source` is started, `raw` has its facts or is null; all outlive the pipeline.
+  // `clocks` are those of the facts.
+  Pipeline(const Facts& facts, const ClockPair& clocks, const SlotBuilderOptions& options,
+           Source* source, Writer* writer, RawFileWriter* raw);
   ~Pipeline();
 
   // The writer is started by the caller, once its sinks have their header; slots wait for it.
   Status Start();
-  // Drains what is on its way, finishes the last slot and joins. The writer is stopped too.
+  // Drains what is on its way, finishes the last slot and joins. The writers are stopped too.
   void Stop();
 
   PipelineProgress progress() const;
   // Where the first slot starts; 0 until that is known (some rounds after Start()).
   uint64_t first_slot_ns() const { return first_slot_ns_.load(std::memory_order_relaxed); }
+  // Something that cannot go on has happened; status() says what, after Stop().
+  bool failed() const {
+    return broken_.load(std::memory_order_relaxed) || (raw_writer_ && raw_writer_->failed());
+  }
+  void AddNote(std::string text) { reader_.AddNote(std::move(text)); }
+  void SlowDown() { reader_.SlowDown(); }
   std::string TakeWarning() { return reader_.TakeWarning(); }
 
   // After Stop().
-  const MergeStats& merge_stats() const { return merger_.stats(); }
+  Status status() const;
+  // Of the raw file.
+  Status raw_status() const { return raw_writer_ ? raw_writer_->status() : Status(); }
+  const Merger& merger() const { return merger_; }
   const SlotBuilder& builder() const { return builder_; }
 
  private:
   void Run();
-  bool TakeFrames();
 
   Writer* writer_;
   SlotBuilder builder_;
   Merger merger_;
   Reader reader_;
+  std::unique_ptr<RawWriter> raw_writer_;
   std::thread thread_;
   std::atomic<bool> reader_stopped_{false};
+  std::atomic<bool> broken_{false};
   std::atomic<uint64_t> nr_messages_{0};
   std::atomic<uint64_t> nr_lost_{0};
   std::atomic<uint64_t> first_slot_ns_{0};

@@ -9,7 +9,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cmath>
+#include <algorithm>
 #include <fstream>
 #include <memory>
 
@@ -17,10 +17,10 @@
 #include "base/cpu_list.h"
 #include "base/escape.h"
 #include "base/say.h"
-#include "base/version.h"
 #include "cli/command.h"
+#include "cli/output.h"
+#include "cli/overhead.h"
 #include "cli/pipeline.h"
-#include "cli/summary.h"
 #include "ring/bpf_object.h"
 #include "ring/module_info.h"
 
@@ -48,7 +48,8 @@ bool IsInInitialPidNamespace() {
 
 // The kernel names processes by their ids in the initial pid namespace; ours would be others.
 Status CheckPidNamespace(const RecordOptions& options) {
-  if (IsInInitialPidNamespace() || (options.command.empty() && options.fold.tgids.empty())) return {};
+  if (IsInInitialPidNamespace() || (options.command.empty() && options.output.fold.tgids.empty()))
+    return {};
   return {Exit::kUsage,
           "this is a pid namespace (a container): process ids here are not those of the recording, so "
           "--pid and COMMAND cannot work; run slotscope on the host, or with the host's pid namespace"};
@@ -75,37 +76,29 @@ ChosenSource ChooseSource(const RecordOptions& options) {
   return {MakeNativeSource(source), "the kernel module is not loaded"};
 }
 
-HeaderLines MakeHeader(const RecordOptions& options, const SourceInfo& info, const std::string& why,
-                       int64_t unix_offset_ns) {
+Facts GatherFacts(const RecordOptions& options, const SourceInfo& info, const std::string& why,
+                  const ClockPair& clocks, int32_t command_tgid) {
   utsname name = {};
   uname(&name);
-  HeaderLines lines = {
-      {"slotscope", kVersion},
-      {"host", EscapeName(name.nodename)},
-      {"boot_id", ReadFirstLine("/proc/sys/kernel/random/boot_id")},
-      {"kernel", EscapeName(name.release)},
-      {"source", fmt::format("{} ({})", info.name, why)},
-      {"backend", fmt::format("{} ({})", info.backend, info.backend_reason)},
-      {"tick", info.tick},
-      {"slot_ns", std::to_string(options.slot_ns)},
-      {"nr_cpus", std::to_string(ReadCpuList("present").size())},
-      {"clock", "slot_start_ns and start_time_ns are CLOCK_MONOTONIC"},
-      {"unix_offset_ns", std::to_string(unix_offset_ns)},
-  };
-  std::string missing =
-      "mbm_total_bytes mbm_local_bytes llc_occupancy_bytes gpu_mem_bytes gpu_active_ns gpu_launches "
-      "straggle throughput_drop_pct";
-  for (size_t i = 0; i < kCounterNames.size(); i++) {
-    if (info.counted[i])
-      lines.emplace_back(fmt::format("event {}", kCounterNames[i]), options.counters[i].event);
-    else
-      missing = fmt::format("{} {}", kCounterNames[i], missing);
-  }
-  lines.emplace_back("not_measured", missing);
-  for (const std::string& note : info.notes) lines.emplace_back("note", note);
+  Facts facts;
+  facts.host = EscapeName(name.nodename);
+  facts.boot_id = EscapeName(ReadFirstLine("/proc/sys/kernel/random/boot_id"));
+  facts.kernel = EscapeName(name.release);
+  facts.source = info.name;
+  facts.source_reason = why;
+  facts.backend = info.backend;
+  facts.backend_reason = info.backend_reason;
+  facts.tick = info.tick;
+  for (size_t i = 0; i < facts.events.size(); i++)
+    if (info.counted[i]) facts.events[i] = options.counters[i].event;
+  facts.notes = info.notes;
   if (!IsInInitialPidNamespace())
-    lines.emplace_back("note", "recorded in a pid namespace; tgid is that of the initial one");
-  return lines;
+    facts.notes.push_back("recorded in a pid namespace; tgid is that of the initial one");
+  facts.present_cpus = ReadCpuList("present");
+  facts.nr_streams = PossibleCpus();
+  facts.unix_offset_ns = clocks.unix_offset_ns;
+  facts.command_tgid = command_tgid;
+  return facts;
 }
 
 // A line that replaces itself on a terminal, plain lines elsewhere.
@@ -162,13 +155,12 @@ class Recording {
     if (Status status = CheckBpfUsable(); !status.ok()) return status;
     if (Status status = CheckPidNamespace(options_); !status.ok()) return status;
     signals_ = OpenSignals();
-    if (Status status = file_.Open(options_.output); !status.ok()) return status;
-    if (!file_.leftover_path().empty())
-      Say(stderr, "slotscope: an unfinished recording left its data; it is now {}\n",
-          file_.leftover_path());
+    if (Status status = output_.Open(); !status.ok()) return status;
+    if (!options_.raw.empty())
+      if (Status status = raw_.Open(options_.raw); !status.ok()) return status;
     if (has_command())
       if (Status status = command_.Prepare(options_.command); !status.ok()) return status;
-    for (int32_t tgid : options_.fold.tgids)
+    for (int32_t tgid : options_.output.fold.tgids)
       if (access(fmt::format("/proc/{}", tgid).c_str(), F_OK))
         Say(stderr, "slotscope: there is no process {} now; it is kept if it is born\n", tgid);
     ChosenSource chosen = ChooseSource(options_);
@@ -191,35 +183,38 @@ class Recording {
 
  private:
   Status RunPipeline() {
-    int64_t unix_offset_ns = UnixOffsetNs();
-    csv_ = std::make_unique<CsvSink>(&file_, unix_offset_ns, options_.max_size);
-    Writer writer(options_.fold, csv_.get(), &table_);
-    PipelineOptions pipeline_options = {options_.slot_ns, options_.window_ns,
-                                        has_command() ? command_.pid() : 0};
-    Pipeline pipeline(pipeline_options, source_.get(), &writer);
+    const ClockPair clocks = ReadClocks();
+    Facts facts =
+        GatherFacts(options_, source_->info(), why_, clocks, has_command() ? command_.pid() : 0);
+    if (!options_.raw.empty())
+      if (Status status = raw_.WriteFacts(facts); !status.ok()) return status;
+    Writer* writer = output_.MakeWriter(facts);
+    Pipeline pipeline(facts, clocks,
+                      BuilderOptions(facts, options_.output.slot_ns, options_.output.window_ns),
+                      source_.get(), writer, options_.raw.empty() ? nullptr : &raw_);
     if (Status status = pipeline.Start(); !status.ok()) return status;
-    // After the start, when the source knows its tick, and before the writer's first row.
-    csv_->WriteHeader(MakeHeader(options_, source_->info(), why_, unix_offset_ns));
-    writer.Start();
+    output_.Begin(facts);
     Announce();
     int nr_stops = WaitForFirstSlot(pipeline);
     uint64_t start_ns = MonotonicNs();
     if (has_command()) {
       if (Status status = command_.Release(); !status.ok()) {
         pipeline.Stop();
-        file_.Discard();
+        output_.Discard();
+        raw_.Discard();
         return status;
       }
     }
-    WaitForEnd(&pipeline, &writer, start_ns, nr_stops);
+    WaitForEnd(&pipeline, writer, start_ns, nr_stops);
     pipeline.Stop();
-    return FinishFile(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);
+    return Finish(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);
   }
 
   // Duration and command begin with the first slot. A CPU that never speaks delays that by a window.
   // Returns the number of signals that asked us to stop meanwhile.
   int WaitForFirstSlot(const Pipeline& pipeline) {
-    uint64_t deadline_ns = MonotonicNs() + options_.slot_ns + options_.window_ns + kStartGraceNs;
+    uint64_t deadline_ns =
+        MonotonicNs() + options_.output.slot_ns + options_.output.window_ns + kStartGraceNs;
     int nr_stops = 0;
     while (nr_stops == 0 && MonotonicNs() < deadline_ns) {
       uint64_t first_ns = pipeline.first_slot_ns();
@@ -230,7 +225,7 @@ class Recording {
   }
 
   void Announce() {
-    Say(stderr, "slotscope: recording to {}, source {} ({}){}\n", EscapeName(options_.output),
+    Say(stderr, "slotscope: recording to {}, source {} ({}){}\n", EscapeName(options_.output.path),
         source_->info().name, why_,
         options_.duration_ns || !options_.command.empty() ? "" : ", Ctrl-C ends it");
   }
@@ -254,6 +249,11 @@ class Recording {
 
   void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns, int nr_stops) {
     ProgressLine progress(has_command());
+    const auto& counted = source_->info().counted;
+    OverheadMeter meter(source_->program_fds(), ReadCpuList("online").size(),
+                        options_.max_overhead_percent);
+    OverheadGuard guard(options_.max_overhead_percent,
+                        std::find(counted.begin(), counted.end(), true) != counted.end());
     for (;;) {
       uint64_t elapsed_ns = MonotonicNs() - start_ns;
       uint64_t timeout_ms = 100;
@@ -267,64 +267,61 @@ class Recording {
         break;
       }
       // With a command the first signal is the command's to obey, and its end is ours.
-      if (nr_stops > (has_command() ? 1 : 0) || writer->failed() || writer->full()) break;
+      if (nr_stops > (has_command() ? 1 : 0) || writer->failed() || writer->full() || pipeline->failed())
+        break;
       if (std::string warning = pipeline->TakeWarning(); !warning.empty()) {
         progress.End();
         Say(stderr, "slotscope: {}\n", warning);
       }
       progress.Show(pipeline->progress(), writer->nr_rows());
+      if (meter.Poll(MonotonicNs(), pipeline->progress().nr_messages) &&
+          !StepDown(pipeline, &guard, &progress, meter.percent()))
+        break;
     }
     progress.End();
   }
 
-  Status FinishFile(const Pipeline& pipeline, double elapsed_s) {
-    RunSummary run = Summarize(pipeline, elapsed_s);
-    if (Status status = csv_->Finish(SummaryLines(run)); !status.ok()) return status;
-    if (Status status = file_.Commit(); !status.ok()) return status;
-    Say(stdout, "{}", SummaryTable(run));
-    if (csv_->is_full())
-      Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
-          run.nr_unwritten_slots);
-    Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.output),
-        static_cast<double>(file_.size()) / 1e6);
-    fflush(stdout);
-    if (!run.accounting.Holds())
-      return {Exit::kIdentity,
-              "the accounting identity is broken: please report this with the last lines of the file"};
-    if (options_.strict && HasLosses(run))
-      return {Exit::kDataLost, "data was lost (--strict); the counters are above"};
-    return {};
+  // False: the recording is to stop.
+  bool StepDown(Pipeline* pipeline, OverheadGuard* guard, ProgressLine* progress, double percent) {
+    using Step = OverheadGuard::Step;
+    const Step step = guard->OnSecond(percent);
+    if (step == Step::kNone) return true;
+    const std::string text = guard->Text(step, percent);
+    progress->End();
+    Say(stderr, "slotscope: {}\n", text);
+    pipeline->AddNote(text);
+    if (step == Step::kSlowRounds) pipeline->SlowDown();
+    if (step == Step::kNoCounters) source_->StopCounters();
+    stopped_by_guard_ = step == Step::kStop;
+    return !stopped_by_guard_;
   }
 
-  RunSummary Summarize(const Pipeline& pipeline, double elapsed_s) {
-    RunSummary run;
-    run.source = source_->info();
-    run.losses = source_->losses();
-    run.merge = pipeline.merge_stats();
-    run.accounting = pipeline.builder().accounting();
-    run.tracker = pipeline.builder().tracker().stats();
-    run.nr_late_pieces = pipeline.builder().nr_late_pieces();
-    run.nr_seq_gaps = pipeline.builder().nr_seq_gaps();
-    run.nr_unknown = pipeline.builder().nr_unknown();
-    run.nr_missed_ticks = pipeline.builder().nr_missed_ticks();
-    run.nr_unwatched = pipeline.builder().nr_unwatched();
-    run.nr_rows = csv_->nr_rows();
-    run.nr_unwritten_slots = csv_->nr_unwritten_slots();
-    run.slot_ns = options_.slot_ns;
-    run.nr_cpus = ReadCpuList("present").size();
+  Status Finish(const Pipeline& pipeline, double elapsed_s) {
+    RunSummary run = Summarize(pipeline.merger(), pipeline.builder());
     run.elapsed_s = elapsed_s;
-    run.totals = table_.Sorted();
-    return run;
+    run.notes = source_->info().notes;
+    Status status = output_.Finish(&run);
+    if (status.ok()) status = pipeline.status();
+    if (status.ok() && stopped_by_guard_ && options_.output.strict)
+      status = {Exit::kDataLost, "the recording was stopped by --max-overhead (--strict)"};
+    if (options_.raw.empty()) return status;
+    // Both files are tried; the first error counts.
+    Status raw_status = pipeline.raw_status();
+    if (raw_status.ok()) raw_status = raw_.Finish();
+    if (raw_status.ok())
+      Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.raw),
+          static_cast<double>(raw_.size()) / 1e6);
+    return status.ok() ? raw_status : status;
   }
 
   const RecordOptions& options_;
   UniqueFd signals_;
-  PartFile file_;
+  Output output_{options_.output};
+  RawFileWriter raw_;
   Command command_;
   std::unique_ptr<Source> source_;
   std::string why_;
-  std::unique_ptr<CsvSink> csv_;
-  TopTable table_;
+  bool stopped_by_guard_ = false;
 };
 
 }  // namespace

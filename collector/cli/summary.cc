@@ -55,10 +55,27 @@ double CpuTimeNs(const RunSummary& run) {
 
 }  // namespace
 
+RunSummary Summarize(const Merger& merger, const SlotBuilder& builder) {
+  RunSummary run;
+  run.losses = merger.losses();
+  run.merge = merger.stats();
+  run.accounting = builder.accounting();
+  run.tracker = builder.tracker().stats();
+  run.nr_late_pieces = builder.nr_late_pieces();
+  run.nr_seq_gaps = builder.nr_seq_gaps();
+  run.nr_unknown = builder.nr_unknown();
+  run.nr_missed_ticks = builder.nr_missed_ticks();
+  run.nr_unwatched = builder.nr_unwatched();
+  run.late_notes = builder.late_notes();
+  run.slot_ns = builder.slot_ns();
+  run.nr_cpus = builder.nr_cpus();
+  return run;
+}
+
 bool HasLosses(const RunSummary& run) {
-  return run.merge.nr_lost || run.merge.nr_dropped || run.merge.nr_malformed ||
-         run.losses.nr_output_errors || run.losses.nr_skipped_runs || run.losses.nr_untracked ||
-         run.accounting.lost_ns || run.nr_late_pieces || run.nr_unwritten_slots;
+  return run.merge.nr_lost || run.merge.nr_malformed || run.losses.nr_output_errors ||
+         run.losses.nr_skipped_runs || run.losses.nr_untracked || run.accounting.lost_ns ||
+         run.nr_late_pieces || run.nr_unwritten_slots || !run.input_cut.empty();
 }
 
 std::string IdentityText(const RunSummary& run) {
@@ -88,7 +105,6 @@ HeaderLines SummaryLines(const RunSummary& run) {
   number("rows", run.nr_rows);
   number("messages", run.merge.nr_messages);
   number("lost_records", run.merge.nr_lost);
-  number("dropped_messages", run.merge.nr_dropped);
   number("output_errors", run.losses.nr_output_errors);
   number("skipped_runs", run.losses.nr_skipped_runs);
   number("malformed_messages", run.merge.nr_malformed);
@@ -113,6 +129,9 @@ HeaderLines SummaryLines(const RunSummary& run) {
     lines.emplace_back(fmt::format("account {}", kAdditiveNames[i]),
                        fmt::format("received {} = written {} + late {} + before {} + after {}",
                                    a.received[i], a.written[i], a.late[i], a.before[i], a.after[i]));
+  for (const std::string& note : run.late_notes) lines.emplace_back("note", note);
+  for (const std::string& text : {run.input_error, run.input_cut})
+    if (!text.empty()) lines.emplace_back("note", text);
   lines.emplace_back("identity", IdentityText(run));
   return lines;
 }
@@ -140,17 +159,18 @@ std::string SummaryTable(const RunSummary& run) {
   }
   if (hidden) fmt::format_to(out, "{:>8} and {} more processes\n", "", hidden);
   const MergeStats& merge = run.merge;
-  fmt::format_to(out, "\nslots {}, rows {}, messages {} ({:.0f}/s), missed ticks {}\n",
-                 run.accounting.nr_slots, run.nr_rows, merge.nr_messages,
-                 run.elapsed_s > 0 ? static_cast<double>(merge.nr_messages) / run.elapsed_s : 0,
-                 run.nr_missed_ticks);
+  std::string rate;
+  if (run.elapsed_s > 0)
+    rate = fmt::format(" ({:.0f}/s)", static_cast<double>(merge.nr_messages) / run.elapsed_s);
+  fmt::format_to(out, "\nslots {}, rows {}, messages {}{}, missed ticks {}\n", run.accounting.nr_slots,
+                 run.nr_rows, merge.nr_messages, rate, run.nr_missed_ticks);
   fmt::format_to(out,
-                 "lost: records {}, dropped {}, output errors {}, skipped runs {}, missed switches {}, "
+                 "lost: records {}, output errors {}, skipped runs {}, missed switches {}, "
                  "malformed {}, unknown {}; "
                  "time {:.3f} ms of {:.0f} ms\n",
-                 merge.nr_lost, merge.nr_dropped, run.losses.nr_output_errors,
-                 run.losses.nr_skipped_runs, run.nr_unknown, merge.nr_malformed, merge.nr_unknown,
-                 static_cast<double>(run.accounting.lost_ns) / 1e6, whole_ns / 1e6);
+                 merge.nr_lost, run.losses.nr_output_errors, run.losses.nr_skipped_runs, run.nr_unknown,
+                 merge.nr_malformed, merge.nr_unknown, static_cast<double>(run.accounting.lost_ns) / 1e6,
+                 whole_ns / 1e6);
   fmt::format_to(out, "late: messages {}, pieces {}, state {}\n", merge.nr_late, run.nr_late_pieces,
                  run.tracker.nr_late);
   if (run.losses.nr_failed_allocs || run.losses.nr_untracked)
@@ -162,7 +182,8 @@ std::string SummaryTable(const RunSummary& run) {
         "note: the kernel kept {} switches from eBPF (some kernels shield a process); the time around "
         "them is in rows of kind lost\n",
         run.nr_unknown);
-  for (const std::string& note : run.source.notes) fmt::format_to(out, "note: {}\n", note);
+  if (!run.input_cut.empty()) fmt::format_to(out, "note: {}\n", run.input_cut);
+  for (const std::string& note : run.notes) fmt::format_to(out, "note: {}\n", note);
   fmt::format_to(out, "identity {}\n", IdentityText(run));
   return text;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "merge/merger.h"
-#include "ring/source.h"
+#include "ring/item.h"
 #include "sinks/csv_sink.h"
 #include "sinks/top_table.h"
 #include "slots/slot_builder.h"
@@ -15,7 +15,7 @@
 namespace slotscope {
 
 struct RunSummary {
-  SourceInfo source;
+  std::vector<std::string> notes;  // of the source
   SourceLosses losses;
   MergeStats merge;
   Accounting accounting;
@@ -29,9 +29,15 @@ struct RunSummary {
   uint64_t nr_unwritten_slots = 0;
   uint64_t slot_ns = 0;
   size_t nr_cpus = 0;
-  double elapsed_s = 0;
+  double elapsed_s = 0;                 // of the recording; 0: not known
+  std::vector<std::string> late_notes;  // of the last moments, behind the last slot
+  std::string input_error;              // of a replayed file: it is damaged, and where
+  std::string input_cut;                // it ends early
   std::vector<Total> totals;
 };
+
+// All but what the sinks know.
+RunSummary Summarize(const Merger& merger, const SlotBuilder& builder);
 
 // Was anything lost that should be in the file?
 bool HasLosses(const RunSummary& run);

@@ -1,81 +1,204 @@
 // SPDX-License-Identifier: MIT
 #include "merge/merger.h"
 
+#include <linux/perf_event.h>
+
 #include <algorithm>
-#include <functional>
+#include <cstring>
 
 namespace slotscope {
 namespace {
 
-// What must keep its place among the messages but is none; no message has this type.
-constexpr uint16_t kDumpEndType = 0xffff;
-// Consumed messages are cut off a stream's front when there are this many.
-constexpr size_t kCompactAt = 4096;
+// PERF_SAMPLE_RAW: behind the record's header a u32 size, then the message, padded to 8 bytes behind.
+constexpr size_t kRawSizeAt = sizeof(perf_event_header);
+constexpr size_t kMessageAt = kRawSizeAt + sizeof(uint32_t);
+// PERF_RECORD_LOST: a u64 id, then the number of records.
+constexpr size_t kNrLostAt = sizeof(perf_event_header) + sizeof(uint64_t);
 
-ss_any_message MakeDumpEnd(uint64_t begin_ns, uint64_t end_ns) {
-  ss_any_message message = {};
-  message.hdr.ts_ns = end_ns;
-  message.hdr.type = kDumpEndType;
-  message.tick.due_ns = begin_ns;
+ss_any_message MakeOffline(size_t cpu, uint64_t ts_ns) {
+  ss_any_message message;
+  message.cpu_state = {{ts_ns, SS_CPU_STATE, sizeof(ss_cpu_state), static_cast<uint32_t>(cpu)}, 0, 0};
   return message;
 }
 
-ss_any_message MakeOffline(size_t cpu, uint64_t ts_ns) {
-  ss_any_message message = {};
-  message.hdr = {ts_ns, SS_CPU_STATE, sizeof(ss_cpu_state), static_cast<uint32_t>(cpu)};
-  return message;
+template <typename T>
+T Load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+// Where it begins on its CPU.
+uint64_t StartOf(const ss_any_message& message) {
+  return message.hdr.type == SS_MEASURE ? message.measure.start_ns : message.hdr.ts_ns;
+}
+
+// One of no length follows the one that ends where it does.
+bool IsEarlier(const ss_any_message& a, const ss_any_message& b) {
+  return a.hdr.ts_ns != b.hdr.ts_ns ? a.hdr.ts_ns < b.hdr.ts_ns : StartOf(a) < StartOf(b);
 }
 
 }  // namespace
 
 Merger::Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink)
-    : nr_cpus_(nr_cpus), window_ns_(window_ns), sink_(sink), streams_(nr_cpus + 1) {
-  heap_.reserve(streams_.size());
+    : nr_cpus_(nr_cpus), window_ns_(window_ns), sink_(sink), streams_(nr_cpus + 1) {}
+
+bool Merger::OnItems(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (bytes.size() < sizeof(ItemHeader)) return false;
+    auto item = Load<ItemHeader>(bytes.data());
+    bytes = bytes.subspan(sizeof(item));
+    if (item.size > bytes.size() || item.size % kItemAlign || item.stream > nr_cpus_) return false;
+    if (!OnItem(item, bytes.first(item.size))) return false;
+    bytes = bytes.subspan(item.size);
+  }
+  return true;
 }
 
-void Merger::OnFrame(size_t stream_index, const FrameBuffer& frame) {
-  Stream& stream = streams_[stream_index];
-  uint64_t value = frame.header.value;
-  switch (frame.header.kind) {
-    case FrameKind::kMessage:
-      OnMessage(stream_index, frame);
+bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) {
+  if (item.kind != ItemKind::kRoundEnd) {
+    if (clock_ns_ && item.begin_ns > clock_ns_ && item.begin_ns - clock_ns_ > kMaxJumpNs) return false;
+    if (item.begin_ns > UINT64_MAX / 2) return false;  // sums of times must not wrap
+    clock_ns_ = std::max(clock_ns_, item.begin_ns);
+  }
+  switch (item.kind) {
+    case ItemKind::kRecords:
+    case ItemKind::kOnline:
+    case ItemKind::kOffline:
+    case ItemKind::kExpected:
+      return item.stream < nr_cpus_ && OnCpuItem(item, payload);
+    case ItemKind::kRoundEnd:
+      stats_.nr_rounds++;
+      Advance();
+      return true;
+    case ItemKind::kDumpBegin:
+      dump_begin_ns_ = item.begin_ns;
+      return true;
+    case ItemKind::kDump:
+      if (item.end_ns > UINT64_MAX / 2) return false;
+      OnDump(item, payload);
+      return true;
+    case ItemKind::kDumpEnd:
+      dumps_.push_back({dump_begin_ns_, item.begin_ns});
+      return true;
+    case ItemKind::kClock:
+      sink_->OnClock(item.begin_ns, static_cast<int64_t>(item.end_ns));
+      return true;
+    case ItemKind::kLosses:
+      if (payload.size() < sizeof(losses_)) return false;
+      losses_ = Load<SourceLosses>(payload.data());
+      return true;
+    case ItemKind::kNote: {
+      const auto* text = reinterpret_cast<const char*>(payload.data());
+      sink_->OnNote(item.begin_ns, {text, strnlen(text, payload.size())});
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Merger::OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload) {
+  Stream& stream = streams_[item.stream];
+  switch (item.kind) {
+    case ItemKind::kRecords:
+      if (item.end_ns < item.begin_ns || item.end_ns - item.begin_ns > kMaxJumpNs) return false;
+      OnRecords(item, payload);
+      if (!(item.flags & kItemMore) && item.begin_ns > kGraceNs)
+        stream.passed_ns = std::max(stream.passed_ns, item.begin_ns - kGraceNs);
       break;
-    case FrameKind::kRound:
-      if (value > kGraceNs) stream.passed_ns = std::max(stream.passed_ns, value - kGraceNs);
-      break;
-    case FrameKind::kLost:
-      stats_.nr_lost += value;
-      break;
-    case FrameKind::kDropped:
-      stats_.nr_dropped += value;
-      break;
-    case FrameKind::kMalformed:
-      stats_.nr_malformed += value;
-      break;
-    case FrameKind::kOnline:
+    case ItemKind::kOnline:
       stream.online = true;
       stream.stalled = false;
-      stream.passed_ns = std::max(stream.passed_ns, value);
+      stream.passed_ns = std::max(stream.passed_ns, item.begin_ns);
       break;
-    case FrameKind::kExpected:
-      sink_->OnExpected(static_cast<int>(stream_index));
-      break;
-    case FrameKind::kOffline:
+    case ItemKind::kOffline:
       stream.online = false;
-      Insert(&stream, MakeOffline(stream_index, std::max(value, watermark_ns_)));
+      Hold(&stream, MakeOffline(item.stream, std::max(item.begin_ns, watermark_ns_)));
       break;
-    case FrameKind::kDumpBegin:
-      dump_begin_ns_ = value;
-      break;
-    case FrameKind::kDumpEnd:
-      Insert(&stream, MakeDumpEnd(dump_begin_ns_, value));
-      break;
+    default:
+      sink_->OnExpected(static_cast<int>(item.stream));
+  }
+  return true;
+}
+
+// A message is written before its drain ends, and drained soon.
+inline bool Merger::IsPossible(const ItemHeader& item, uint64_t ts_ns) const {
+  return ts_ns <= item.end_ns + kGraceNs && ts_ns + kMaxJumpNs >= item.begin_ns;
+}
+
+inline void Merger::OnMeasure(const ItemHeader& item, const ss_measure& measure) {
+  if (!IsValidMeasure(measure) || !IsPossible(item, measure.hdr.ts_ns)) {
+    stats_.nr_malformed++;
+    return;
+  }
+  stats_.nr_messages++;
+  Stream& stream = streams_[item.stream];
+  const bool late = measure.hdr.ts_ns < watermark_ns_;
+  stats_.nr_late += late;
+  if (measure.start_ns == stream.continues_at_ns || late) {
+    stream.continues_at_ns = std::max<uint64_t>(stream.continues_at_ns, measure.hdr.ts_ns);
+    if (!late && !stream.held.empty()) stats_.nr_reordered++;  // it was overtaken by those
+    sink_->OnMeasure(measure);
+    if (!stream.held.empty()) HandOutHeld(&stream, 0);
+    return;
+  }
+  ss_any_message message;
+  message.measure = measure;
+  Hold(&stream, message);
+}
+
+inline void Merger::OnTick(const ItemHeader& item, const ss_tick& tick) {
+  if (!IsPossible(item, tick.hdr.ts_ns)) {
+    stats_.nr_malformed++;
+    return;
+  }
+  stats_.nr_messages++;
+  stats_.nr_late += tick.hdr.ts_ns < watermark_ns_;
+  sink_->OnTick(tick);
+}
+
+// `record` has room for a message's header.
+inline void Merger::OnRecord(const ItemHeader& item, std::span<const std::byte> record) {
+  const auto raw_size = Load<uint32_t>(record.data() + kRawSizeAt);
+  const std::byte* at = record.data() + kMessageAt;
+  const auto* hdr = reinterpret_cast<const ss_hdr*>(at);
+  // The raw size has the padding in it. A ring is written by its CPU only.
+  if (raw_size > record.size() - kMessageAt || hdr->size > raw_size ||
+      hdr->size + kItemAlign <= raw_size || hdr->cpu != item.stream) {
+    stats_.nr_malformed++;
+    return;
+  }
+  if (hdr->type == SS_MEASURE && hdr->size >= sizeof(ss_measure))
+    OnMeasure(item, *reinterpret_cast<const ss_measure*>(at));
+  else if (hdr->type == SS_TICK && hdr->size >= sizeof(ss_tick))
+    OnTick(item, *reinterpret_cast<const ss_tick*>(at));
+  else
+    OnOther(item, {at, hdr->size});
+}
+
+// What the kernel wrote into one ring, as it is.
+void Merger::OnRecords(const ItemHeader& item, std::span<const std::byte> records) {
+  while (!records.empty()) {
+    auto header = Load<perf_event_header>(records.data());
+    if (header.size < sizeof(header) || header.size % kItemAlign || header.size > records.size()) {
+      stats_.nr_malformed++;
+      return;
+    }
+    auto record = records.first(header.size);
+    records = records.subspan(header.size);
+    if (header.type == PERF_RECORD_SAMPLE && header.size >= kMessageAt + sizeof(ss_hdr)) {
+      OnRecord(item, record);
+    } else if (header.type == PERF_RECORD_LOST && header.size >= kNrLostAt + sizeof(uint64_t)) {
+      stats_.nr_lost += Load<uint64_t>(record.data() + kNrLostAt);
+    } else {
+      stats_.nr_malformed++;
+    }
   }
 }
 
-void Merger::OnMessage(size_t stream_index, const FrameBuffer& frame) {
+void Merger::OnOther(const ItemHeader& item, std::span<const std::byte> bytes) {
   ss_any_message message;
-  switch (DecodeMessage({frame.payload.data(), frame.header.size}, &message)) {
+  switch (DecodeMessage(bytes, &message)) {
     case Verdict::kUnknownType:
       stats_.nr_unknown++;
       return;
@@ -85,44 +208,66 @@ void Merger::OnMessage(size_t stream_index, const FrameBuffer& frame) {
     case Verdict::kValid:
       break;
   }
-  // A ring is written by its CPU only; the dump stream carries any CPU's number.
-  if (stream_index < nr_cpus_ && message.hdr.cpu != stream_index) {
+  if (!IsPossible(item, message.hdr.ts_ns)) {
     stats_.nr_malformed++;
     return;
   }
   stats_.nr_messages++;
-  Stream& stream = streams_[stream_index];
-  if (message.hdr.ts_ns < watermark_ns_) {
-    stats_.nr_late++;
-    HandOut(message, true);
+  const bool late = message.hdr.ts_ns < watermark_ns_;
+  stats_.nr_late += late;
+  if (message.hdr.type != SS_CPU_STATE) {
+    sink_->OnMessage(message, late);
     return;
   }
-  Insert(&stream, message);
-}
-
-void Merger::HandOut(const ss_any_message& message, bool late) {
-  if (message.hdr.type == kDumpEndType)
-    sink_->OnDumpEnd(message.tick.due_ns);
+  Stream& stream = streams_[item.stream];
+  if (late)
+    HandOut(&stream, message);
   else
-    sink_->OnMessage(message, late);
+    Hold(&stream, message);
 }
 
-void Merger::Insert(Stream* stream, const ss_any_message& message) {
-  auto& pending = stream->pending;
-  if (stream->first == pending.size() || stream->first >= kCompactAt) {
-    pending.erase(pending.begin(), pending.begin() + static_cast<ptrdiff_t>(stream->first));
-    stream->first = 0;
+// Messages of a state dump carry any CPU's number, and only state.
+void Merger::OnDump(const ItemHeader& item, std::span<const std::byte> messages) {
+  while (!messages.empty()) {
+    if (messages.size() < sizeof(ss_hdr)) {
+      stats_.nr_malformed++;
+      return;
+    }
+    auto hdr = Load<ss_hdr>(messages.data());
+    if (hdr.size < sizeof(hdr) || hdr.size > messages.size() || hdr.type == SS_MEASURE ||
+        hdr.type == SS_CPU_STATE || hdr.type == SS_TICK) {
+      stats_.nr_malformed++;
+      return;
+    }
+    OnOther(item, messages.first(hdr.size));
+    messages = messages.subspan(hdr.size);
   }
-  pending.push_back(message);
-  size_t at = pending.size() - 1;
-  if (at > stream->first && pending[at - 1].hdr.ts_ns > message.hdr.ts_ns) {
-    stats_.nr_reordered++;
-    do {
-      pending[at] = pending[at - 1];
-      at--;
-    } while (at > stream->first && pending[at - 1].hdr.ts_ns > message.hdr.ts_ns);
-    pending[at] = message;
-  }
+}
+
+void Merger::Hold(Stream* stream, const ss_any_message& message) {
+  auto& held = stream->held;
+  auto at = held.end();
+  while (at != held.begin() && IsEarlier(message, *std::prev(at))) --at;
+  stats_.nr_reordered += at != held.end();
+  held.insert(at, message);
+  HandOutHeld(stream, 0);
+}
+
+void Merger::HandOut(Stream* stream, const ss_any_message& message) {
+  stream->continues_at_ns = std::max<uint64_t>(stream->continues_at_ns, message.hdr.ts_ns);
+  if (message.hdr.type == SS_MEASURE)
+    sink_->OnMeasure(message.measure);
+  else
+    sink_->OnCpuState(message.cpu_state);
+}
+
+// What is before until_ns, and what then continues the CPU's time.
+void Merger::HandOutHeld(Stream* stream, uint64_t until_ns) {
+  auto at = stream->held.begin();
+  while (at != stream->held.end() &&
+         (at->hdr.ts_ns < until_ns || StartOf(*at) == stream->continues_at_ns))
+    HandOut(stream, *at++);
+  stream->held.erase(stream->held.begin(), at);
 }
 
 uint64_t Merger::ComputeWatermark() {
@@ -141,50 +286,27 @@ uint64_t Merger::ComputeWatermark() {
   return watermark_ns;
 }
 
-void Merger::HandOutUpTo(uint64_t limit_ns) {
-  heap_.clear();
-  auto later = std::greater<>();
-  for (size_t i = 0; i < streams_.size(); i++)
-    if (streams_[i].first < streams_[i].pending.size())
-      heap_.emplace_back(streams_[i].pending[streams_[i].first].hdr.ts_ns, i);
-  std::make_heap(heap_.begin(), heap_.end(), later);
-  while (!heap_.empty() && heap_.front().first <= limit_ns) {
-    std::pop_heap(heap_.begin(), heap_.end(), later);
-    Stream& stream = streams_[heap_.back().second];
-    HandOut(stream.pending[stream.first++], false);
-    if (stream.first < stream.pending.size()) {
-      heap_.back().first = stream.pending[stream.first].hdr.ts_ns;
-      std::push_heap(heap_.begin(), heap_.end(), later);
-    } else {
-      heap_.pop_back();
-    }
-  }
-}
-
 void Merger::Advance() {
   uint64_t watermark_ns = ComputeWatermark();
   if (watermark_ns <= watermark_ns_) return;
-  // In steps of a window, so that the slots that are open at a time stay few however late we are.
-  if (watermark_ns_ == 0) watermark_ns_ = watermark_ns - std::min(watermark_ns, window_ns_);
-  while (watermark_ns_ < watermark_ns) {
-    uint64_t step_ns = std::min(watermark_ns, watermark_ns_ + window_ns_);
-    HandOutUpTo(step_ns - 1);  // a message at the watermark may still get company
-    watermark_ns_ = step_ns;
-    sink_->OnWatermark(watermark_ns_);
-  }
+  watermark_ns_ = watermark_ns;
+  // A message at the watermark may still get company.
+  for (Stream& stream : streams_)
+    if (!stream.held.empty()) HandOutHeld(&stream, watermark_ns_);
+  auto untold = std::find_if(dumps_.begin(), dumps_.end(),
+                             [&](const Dump& dump) { return dump.end_ns >= watermark_ns_; });
+  for (auto dump = dumps_.begin(); dump != untold; ++dump)
+    sink_->OnDumpEnd(dump->begin_ns, dump->end_ns);
+  dumps_.erase(dumps_.begin(), untold);
+  sink_->OnWatermark(watermark_ns_);
 }
 
 void Merger::Flush() {
   Advance();
-  // What was written while the last drains ran. A timestamp further ahead is a broken one.
-  uint64_t newest_ns = 0;
-  for (const Stream& stream : streams_) newest_ns = std::max(newest_ns, stream.passed_ns);
-  HandOutUpTo(newest_ns + kGraceNs + window_ns_);
-  for (Stream& stream : streams_) {
-    stats_.nr_malformed += stream.pending.size() - stream.first;
-    stream.pending.clear();
-    stream.first = 0;
-  }
+  // What was written while the last drains ran.
+  for (Stream& stream : streams_) HandOutHeld(&stream, UINT64_MAX);
+  for (const Dump& dump : dumps_) sink_->OnDumpEnd(dump.begin_ns, dump.end_ns);
+  dumps_.clear();
 }
 
 }  // namespace slotscope

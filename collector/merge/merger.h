@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The merge: many streams in, one stream in the order of time out.
+// The merge: the drained bytes of many rings in; out comes everything in an order that cannot be told
+// from the order of time.
 //
 // The watermark is the smallest time that every online CPU has passed. A CPU has passed the clock as it
 // was read before its ring was last drained to the end, less a grace of 1 ms: a message takes its
@@ -9,49 +10,65 @@
 //            t1   t2        t3     clock before drain
 //   CPU 0  --m----m---------|m-----|            passed: clock - grace
 //   CPU 1  -----m-----------|-------------|     nothing new since t2, and passed all the same
-//                           ^ watermark = min over CPUs: everything before it may be handed out
+//                           ^ watermark = min over CPUs: nothing that is before it is still to come
 //
-// Inside one stream small inversions are normal (an interrupt between taking a timestamp and writing)
-// and are repaired here. A CPU that falls more than the window behind the newest one is stalled: it no
-// longer holds the watermark back, and what it sends later is late until it catches up.
+// What is ordered is what order can be seen in:
+//   - A measure that begins where the last one of its CPU ended is handed out at once: nothing can come
+//     between them, and sums do not care which CPU was first. Others wait in the CPU's `held`, in the
+//     order of time, until they continue it or the watermark has passed them: inside one ring small
+//     inversions are normal (an interrupt between taking a timestamp and writing).
+//   - State (births, names, RMIDs) is handed out at once; the tracker sorts it, and applies it to a slot
+//     when the slot retires, a window behind the watermark.
 //
-// No clock is read here: the same frames give the same output.
+// A CPU that falls more than the window behind the newest one is stalled: it no longer holds the
+// watermark back, and what it sends later is late until it catches up. No clock is read here.
 #pragma once
 
 #include <slotscope/events.h>
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "merge/message.h"
-#include "ring/frame.h"
-#include "ring/frame_queue.h"
+#include "ring/item.h"
 
 namespace slotscope {
 
 inline constexpr uint64_t kGraceNs = 1'000'000;
+// Between two drains, and from a message to its drain. What says otherwise is broken, and would make us
+// write slots without an end.
+inline constexpr uint64_t kMaxJumpNs = 86'400'000'000'000;
 
-// Gets what the merge hands out, in the order of time except what is late.
+// Gets what the merge hands out.
 struct MergeSink {
   virtual ~MergeSink() = default;
-  // `late`: the watermark had passed its timestamp before it arrived.
+  // Measures and states of one CPU come in the order of its time, except those that are late.
+  virtual void OnMeasure(const ss_measure& measure) = 0;
+  virtual void OnCpuState(const ss_cpu_state& state) = 0;
+  virtual void OnTick(const ss_tick& tick) = 0;
+  // Everything else, in any order. `late`: the watermark had passed its timestamp before it arrived.
   virtual void OnMessage(const ss_any_message& message, bool late) = 0;
-  // At once, out of order: measures of this CPU are to be expected from about now on.
+  // Measures of this CPU are to be expected from about now on.
   virtual void OnExpected(int cpu) = 0;
-  // In order: every process alive at begin_ns has been named since.
-  virtual void OnDumpEnd(uint64_t begin_ns) = 0;
+  // When the watermark has passed end_ns: every process alive at begin_ns has been named.
+  virtual void OnDumpEnd(uint64_t begin_ns, uint64_t end_ns) = 0;
+  // From from_ns on, CLOCK_REALTIME - CLOCK_MONOTONIC is another.
+  virtual void OnClock(uint64_t from_ns, int64_t unix_offset_ns) = 0;
+  virtual void OnNote(uint64_t from_ns, std::string_view text) = 0;
   virtual void OnWatermark(uint64_t ts_ns) = 0;
 };
 
 struct MergeStats {
   uint64_t nr_messages = 0;   // valid ones
   uint64_t nr_unknown = 0;    // of a type that we do not know
-  uint64_t nr_malformed = 0;  // too short, or with impossible values
+  uint64_t nr_malformed = 0;  // too short, with impossible values or at an impossible time
   uint64_t nr_lost = 0;       // records the kernel could not write
-  uint64_t nr_dropped = 0;    // messages we could not queue
   uint64_t nr_late = 0;       // valid, but behind the watermark
   uint64_t nr_reordered = 0;  // inversions repaired inside a stream
   uint64_t nr_stalls = 0;     // times a CPU was declared stalled
+  uint64_t nr_rounds = 0;
 };
 
 class Merger {
@@ -59,38 +76,56 @@ class Merger {
   // `nr_cpus` rings and one more stream for state dumps, which holds nothing back.
   Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink);
 
-  void OnFrame(size_t stream, const FrameBuffer& frame);
-  // Hands out everything up to the watermark.
-  void Advance();
-  // The end: everything that is left, in order.
+  // Whole items, of which `bytes` begins 4 bytes off an 8-byte border (as a Block does). At each round's
+  // end the watermark moves. False: an item cannot be (its size, its stream, a clock that is more than
+  // kMaxJumpNs ahead of the last one); nothing from it on was used.
+  bool OnItems(std::span<const std::byte> bytes);
+  // The end: hands out everything that is left.
   void Flush();
 
   const MergeStats& stats() const { return stats_; }
+  // As the last item about them had it.
+  const SourceLosses& losses() const { return losses_; }
   uint64_t watermark_ns() const { return watermark_ns_; }
 
  private:
   struct Stream {
-    std::vector<ss_any_message> pending;  // in order of ts_ns from `first` on
-    size_t first = 0;
+    std::vector<ss_any_message> held;  // measures and CPU states that wait, in order of ts_ns
+    uint64_t continues_at_ns = 0;      // where the last one handed out ended
     uint64_t passed_ns = 0;
     bool online = false;
     bool stalled = false;
   };
+  struct Dump {
+    uint64_t begin_ns;
+    uint64_t end_ns;
+  };
 
-  void OnMessage(size_t stream, const FrameBuffer& frame);
-  void Insert(Stream* stream, const ss_any_message& message);
-  void HandOut(const ss_any_message& message, bool late);
-  void HandOutUpTo(uint64_t limit_ns);
+  bool OnItem(const ItemHeader& item, std::span<const std::byte> payload);
+  bool OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload);
+  void OnRecords(const ItemHeader& item, std::span<const std::byte> records);
+  void OnDump(const ItemHeader& item, std::span<const std::byte> messages);
+  void OnRecord(const ItemHeader& item, std::span<const std::byte> message);
+  void OnMeasure(const ItemHeader& item, const ss_measure& measure);
+  void OnTick(const ItemHeader& item, const ss_tick& tick);
+  void OnOther(const ItemHeader& item, std::span<const std::byte> message);
+  bool IsPossible(const ItemHeader& item, uint64_t ts_ns) const;
+  void Hold(Stream* stream, const ss_any_message& message);
+  void HandOut(Stream* stream, const ss_any_message& message);
+  void HandOutHeld(Stream* stream, uint64_t until_ns);
   uint64_t ComputeWatermark();
+  void Advance();
 
   size_t nr_cpus_;
   uint64_t window_ns_;
   MergeSink* sink_;
   std::vector<Stream> streams_;
-  std::vector<std::pair<uint64_t, size_t>> heap_;  // (ts_ns of a stream's first message, stream)
+  std::vector<Dump> dumps_;  // ended, to be told
   uint64_t watermark_ns_ = 0;
+  uint64_t clock_ns_ = 0;  // the latest of all items
   uint64_t dump_begin_ns_ = 0;
   MergeStats stats_;
+  SourceLosses losses_;
 };
 
 }  // namespace slotscope

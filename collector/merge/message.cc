@@ -11,14 +11,6 @@ bool IsTerminated(const char (&comm)[SS_COMM_LEN]) {
   return std::memchr(comm, 0, sizeof(comm)) != nullptr;
 }
 
-bool IsValidMeasure(const ss_measure& measure) {
-  if (measure.start_ns > measure.hdr.ts_ns) return false;
-  if (measure.preemptions > measure.switches) return false;
-  for (const ss_counter& counter : measure.counters)
-    if (counter.running_ns > counter.enabled_ns) return false;
-  return true;
-}
-
 size_t SizeOfType(uint16_t type) {
   switch (type) {
     case SS_MEASURE:
@@ -56,7 +48,13 @@ Verdict DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message)
     case SS_MEASURE:
       return IsValidMeasure(message->measure) ? Verdict::kValid : Verdict::kMalformed;
     case SS_TASK_META:
-      return IsTerminated(message->task_meta.comm) ? Verdict::kValid : Verdict::kMalformed;
+      return IsTerminated(message->task_meta.comm) && message->task_meta.tgid >= 0 ? Verdict::kValid
+                                                                                   : Verdict::kMalformed;
+    case SS_RMID_ALLOC:
+    case SS_RMID_FREE:
+    case SS_RMID_ALLOC_FAILED:
+    case SS_RMID_EXISTING:
+      return message->rmid_event.tgid >= 0 ? Verdict::kValid : Verdict::kMalformed;
     default:
       return Verdict::kValid;
   }

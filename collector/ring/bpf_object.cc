@@ -74,6 +74,15 @@ uint64_t SumOutputErrors(int map_fd) {
   return sum;
 }
 
+std::vector<int> ProgramFds(const bpf_object* object) {
+  std::vector<int> fds;
+  bpf_program* program;
+  bpf_object__for_each_program(program, object) {
+    if (int fd = bpf_program__fd(program); fd >= 0) fds.push_back(fd);
+  }
+  return fds;
+}
+
 uint64_t SumSkippedRuns(const bpf_object* object, const bpf_program* except) {
   uint64_t sum = 0;
   bpf_program* program;

@@ -28,6 +28,9 @@ size_t PossibleCpus();
 // Sum over CPUs and types of ss_output_errors.
 uint64_t SumOutputErrors(int map_fd);
 
+// File descriptors of all loaded programs of the object, which it keeps.
+std::vector<int> ProgramFds(const bpf_object* object);
+
 // Runs that the kernel skipped because the program was already running on that CPU, over all programs
 // of the object but `except` (may be null).
 uint64_t SumSkippedRuns(const bpf_object* object, const bpf_program* except);

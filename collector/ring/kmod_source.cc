@@ -81,7 +81,7 @@ class KmodSource final : public Source {
   }
 
   // The module writes the dump into the rings, so somebody must drain them meanwhile.
-  Status Dump(const MessageFn&, const std::function<void()>& pump) override {
+  Status Dump(const MessagesFn&, const std::function<void()>& pump) override {
     auto writing = std::async(std::launch::async, WriteDump);
     while (writing.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) pump();
     return writing.get();
@@ -113,6 +113,10 @@ class KmodSource final : public Source {
     losses.nr_skipped_runs = SumSkippedRuns(skeleton_->obj, nullptr);
     return losses;
   }
+
+  std::vector<int> program_fds() const override { return ProgramFds(skeleton_->obj); }
+
+  void StopCounters() override { skeleton_->bss->ss_counters_off = 1; }
 
  private:
   void FillInfo(const ModuleInfo& module, int some_online_cpu) {

@@ -95,10 +95,14 @@ class NativeSource final : public Source {
     rings_ = std::make_unique<PerfRings>(bpf_map__fd(skeleton_->maps.ss_events), nr_cpus_);
     for (int cpu : online)
       if (Status status = OpenCpu(cpu); !status.ok()) return status;
-    return Attach();
+    if (Status status = Attach(); !status.ok()) return status;
+    // A tick that nobody listens to yet: which kind this kernel has belongs into info().
+    for (int cpu : info_.watched_cpus)
+      if (rings_->is_open(cpu)) return StartTick(cpu);
+    return {};
   }
 
-  Status Dump(const MessageFn& sink, const std::function<void()>& pump) override {
+  Status Dump(const MessagesFn& sink, const std::function<void()>& pump) override {
     Link link(bpf_program__attach_iter(skeleton_->progs.ss_walk, nullptr));
     if (!link)
       return {Exit::kKernel, fmt::format("cannot walk the processes (iter/task): {}", ErrnoText(errno))};
@@ -152,6 +156,10 @@ class NativeSource final : public Source {
     losses.nr_failed_allocs = skeleton_->bss->ss_nr_failed_none + skeleton_->bss->ss_nr_failed_limbo;
     return losses;
   }
+
+  std::vector<int> program_fds() const override { return ProgramFds(skeleton_->obj); }
+
+  void StopCounters() override { skeleton_->bss->ss_counters_off = 1; }
 
  private:
   // Every hook is a tp_btf program, so the kernel's BTF must know it.
@@ -260,7 +268,7 @@ class NativeSource final : public Source {
     return {};
   }
 
-  static Status ReadMessages(int fd, const MessageFn& sink, const std::function<void()>& pump) {
+  static Status ReadMessages(int fd, const MessagesFn& sink, const std::function<void()>& pump) {
     std::vector<std::byte> pending;
     std::byte chunk[4096];
     for (;;) {
@@ -274,11 +282,12 @@ class NativeSource final : public Source {
       while (pending.size() - at >= sizeof(ss_hdr)) {
         ss_hdr header;
         std::memcpy(&header, pending.data() + at, sizeof(header));
-        if (header.size < sizeof(header)) return {Exit::kKernel, "the list of processes is malformed"};
+        if (header.size < sizeof(header) || header.size % kItemAlign)
+          return {Exit::kKernel, "the list of processes is malformed"};
         if (pending.size() - at < header.size) break;
-        sink({pending.data() + at, header.size});
         at += header.size;
       }
+      if (at > 0) sink({pending.data(), at});
       pending.erase(pending.begin(), pending.begin() + static_cast<ptrdiff_t>(at));
       pump();
     }

@@ -6,6 +6,7 @@
 #include <linux/perf_event.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -20,31 +21,31 @@ constexpr size_t kRingBytes = 2u << 20;
 constexpr size_t kRingBytesLargeMachine = 1u << 20;
 constexpr size_t kLargeMachineCpus = 16;
 constexpr size_t kPageSize = 4096;
+constexpr size_t kRecordAlign = 8;
+constexpr size_t kMaxRecordBytes = UINT16_MAX;  // perf_event_header.size is 16 bits wide
 
-bpf_perf_event_ret OnRecord(void* ctx, int cpu, perf_event_header* header) {
-  auto* visitor = static_cast<RingVisitor*>(ctx);
-  const auto* bytes = reinterpret_cast<const std::byte*>(header);
-  if (header->type == PERF_RECORD_SAMPLE) {
-    // PERF_SAMPLE_RAW: u32 size, then the data, padded to 8 bytes behind.
-    uint32_t size = 0;
-    std::span<const std::byte> message;
-    if (header->size >= sizeof(*header) + sizeof(size)) {
-      std::memcpy(&size, bytes + sizeof(*header), sizeof(size));
-      if (size <= header->size - sizeof(*header) - sizeof(size))
-        message = {bytes + sizeof(*header) + sizeof(size), size};
-    }
-    visitor->OnMessage(cpu, message);
-  } else if (header->type == PERF_RECORD_LOST && header->size >= sizeof(*header) + 16) {
-    uint64_t nr_lost;  // after the u64 id: the number of records, not of bytes
-    std::memcpy(&nr_lost, bytes + sizeof(*header) + 8, sizeof(nr_lost));
-    visitor->OnLost(cpu, nr_lost);
-  }
-  return LIBBPF_PERF_EVENT_CONT;
+// perf_buffer__new_raw() wants callbacks for perf_buffer__poll() and _consume(), which we do not use.
+bpf_perf_event_ret NeverCalled(void*, int, perf_event_header*) { return LIBBPF_PERF_EVENT_ERROR; }
+
+void CopyOut(const std::byte* ring, uint64_t ring_size, uint64_t from, std::span<std::byte> to) {
+  uint64_t offset = from & (ring_size - 1);
+  size_t until_wrap = std::min<size_t>(to.size(), ring_size - offset);
+  std::memcpy(to.data(), ring + offset, until_wrap);
+  if (until_wrap < to.size()) std::memcpy(to.data() + until_wrap, ring, to.size() - until_wrap);
 }
 
-// libbpf gets one context pointer per buffer, at creation; the visitor changes per drain.
-bpf_perf_event_ret Forward(void* ctx, int cpu, perf_event_header* header) {
-  return OnRecord(*static_cast<RingVisitor**>(ctx), cpu, header);
+// How many bytes from `tail` on are whole records and fit into `room`.
+uint64_t WholeRecords(const std::byte* ring, uint64_t ring_size, uint64_t head, uint64_t tail,
+                      size_t room) {
+  uint64_t at = tail;
+  while (at < head) {
+    perf_event_header header;  // records are 8-byte aligned: it does not wrap
+    std::memcpy(&header, ring + (at & (ring_size - 1)), sizeof(header));
+    if (header.size < sizeof(header) || header.size % kRecordAlign || at + header.size - tail > room)
+      break;
+    at += header.size;
+  }
+  return at - tail;
 }
 
 }  // namespace
@@ -71,7 +72,7 @@ Status PerfRings::Open(int cpu) {
   attr.wakeup_watermark = static_cast<uint32_t>(pages_ * kPageSize / 2);
   int key = cpu;
   LIBBPF_OPTS(perf_buffer_raw_opts, opts, .cpu_cnt = 1, .cpus = &cpu, .map_keys = &key);
-  perf_buffer* buffer = perf_buffer__new_raw(map_fd_, pages_, &attr, Forward, &visitor_, &opts);
+  perf_buffer* buffer = perf_buffer__new_raw(map_fd_, pages_, &attr, NeverCalled, nullptr, &opts);
   if (!buffer)
     return {errno == EPERM || errno == EACCES ? Exit::kPrivilege : Exit::kKernel,
             fmt::format("cannot open the perf buffer of CPU {} ({} KiB): {}", cpu,
@@ -84,13 +85,37 @@ Status PerfRings::Open(int cpu) {
 
 void PerfRings::Close(int cpu) { buffers_[static_cast<size_t>(cpu)].reset(); }
 
-bool PerfRings::Drain(int cpu, RingVisitor* visitor) {
-  perf_buffer* buffer = buffers_[static_cast<size_t>(cpu)].get();
-  if (!buffer) return false;
-  visitor_ = visitor;
-  int err = perf_buffer__consume_buffer(buffer, 0);
-  visitor_ = nullptr;
-  return err == 0;
+Taken TakeRecords(const std::byte* ring, uint64_t size, uint64_t head, uint64_t* tail,
+                  std::span<std::byte> to) {
+  uint64_t available = head - *tail;
+  uint64_t take = available;
+  if (take > to.size()) {
+    take = WholeRecords(ring, size, head, *tail, to.size());
+    if (take == 0 && to.size() > kMaxRecordBytes) {
+      // No record is that long: the ring is broken. What it holds is given up, and the merge sees why.
+      CopyOut(ring, size, *tail, to.first(sizeof(perf_event_header)));
+      *tail = head;
+      return {sizeof(perf_event_header), false};
+    }
+  }
+  CopyOut(ring, size, *tail, to.first(take));
+  *tail += take;
+  return {take, take < available};
+}
+
+Taken PerfRings::Take(int cpu, std::span<std::byte> to) {
+  void* base;
+  size_t size;
+  if (perf_buffer__buffer(buffers_[static_cast<size_t>(cpu)].get(), 0, &base, &size)) return {};
+  auto* page = static_cast<perf_event_mmap_page*>(base);
+  const auto* ring = static_cast<const std::byte*>(base) + kPageSize;
+  // Pairs with the kernel's barrier before it moves data_head: the records up to it are complete.
+  uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+  uint64_t tail = page->data_tail;  // written by us alone
+  Taken taken = TakeRecords(ring, size, head, &tail, to);
+  // Pairs with the kernel's read of data_tail: what lies before it is ours no longer.
+  __atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
+  return taken;
 }
 
 void PerfRings::Wait(int timeout_ms) {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,11 +15,10 @@ struct perf_buffer;
 
 namespace slotscope {
 
-// Receives what one drain finds in one CPU's buffer.
-struct RingVisitor {
-  virtual ~RingVisitor() = default;
-  virtual void OnMessage(int cpu, std::span<const std::byte> bytes) = 0;
-  virtual void OnLost(int cpu, uint64_t nr_records) = 0;
+// What one look into a buffer brought.
+struct Taken {
+  size_t size = 0;    // bytes of whole perf records
+  bool more = false;  // there was no room for the rest
 };
 
 // One libbpf perf_buffer per CPU, so that each can be opened anew after hotplug. Never one wake-up per
@@ -39,8 +37,9 @@ class PerfRings {
   void Close(int cpu);
   bool is_open(int cpu) const { return buffers_[static_cast<size_t>(cpu)] != nullptr; }
 
-  // Hands out everything that was in the buffer when the call began. False: the ring is not readable.
-  bool Drain(int cpu, RingVisitor* visitor);
+  // Copies out the records that are there, as they are, and gives their room back to the kernel.
+  // REQUIRES: is_open(cpu).
+  Taken Take(int cpu, std::span<std::byte> to);
 
   // Until a buffer is half full or `timeout_ms` passed.
   void Wait(int timeout_ms);
@@ -53,7 +52,12 @@ class PerfRings {
   size_t pages_;
   UniqueFd epoll_;
   std::vector<std::unique_ptr<perf_buffer, Deleter>> buffers_;  // by CPU; null: not open
-  RingVisitor* visitor_ = nullptr;                              // during Drain()
 };
+
+// The ring as the kernel maps it, apart from PerfRings so that it can be tested without a kernel: `size`
+// bytes at `ring`, a power of two, filled from *tail to head (both count bytes and never wrap).
+// Copies whole records to `to` and advances *tail past them.
+Taken TakeRecords(const std::byte* ring, uint64_t size, uint64_t head, uint64_t* tail,
+                  std::span<std::byte> to);
 
 }  // namespace slotscope

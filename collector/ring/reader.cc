@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/cpu_list.h"
@@ -14,44 +16,26 @@
 namespace slotscope {
 namespace {
 
-// A round every 5 ms: short beside the window of 64 slots, and about 100 wake-ups a second and CPU
-// cheaper than following the events.
-constexpr int kRoundMs = 5;
 constexpr uint64_t kHotplugPeriodNs = 50'000'000;
 constexpr uint64_t kLossCheckPeriodNs = 1'000'000'000;
-// As many bytes as a ring holds: the merge thread may be away as long as the reader.
-constexpr size_t kQueueBytes = 2u << 20;
+// 320 ms of rounds and 16 MB, more on large machines; pages that are never filled cost nothing.
+constexpr size_t kBlocks = 64;
+constexpr size_t kBlocksLargeMachine = 256;
+constexpr size_t kLargeMachineCpus = 16;
+// A CLOCK_REALTIME that was set: less is the imprecision of reading two clocks.
+constexpr uint64_t kClockStepNs = 10'000;
+constexpr size_t kMinDrainBytes = 32u << 10;
 constexpr int kReaderNice = -10;  // a late reader loses data; it works for microseconds per round
 
 }  // namespace
 
-class Reader::Visitor final : public RingVisitor {
- public:
-  explicit Visitor(Reader* reader) : reader_(reader) {}
-
-  void OnMessage(int cpu, std::span<const std::byte> bytes) override {
-    auto stream = static_cast<size_t>(cpu);
-    ss_hdr header = {};
-    if (bytes.size() >= sizeof(header)) std::memcpy(&header, bytes.data(), sizeof(header));
-    // perf pads raw data to 8 bytes, so what it hands out may be longer than the message.
-    if (header.size < sizeof(header) || header.size > kMaxMessageSize || header.size > bytes.size() ||
-        bytes.size() >= header.size + 8u)
-      reader_->Push(stream, FrameKind::kMalformed, 1);
-    else if (!reader_->queue(stream).PushMessage(bytes.first(header.size)))
-      reader_->RequestDump();
-  }
-  void OnLost(int cpu, uint64_t nr_records) override {
-    reader_->Push(static_cast<size_t>(cpu), FrameKind::kLost, nr_records);
-    reader_->RequestDump();  // a birth may be among them
-  }
-
- private:
-  Reader* reader_;
-};
-
-Reader::Reader(Source* source, size_t nr_cpus) : source_(source), nr_cpus_(nr_cpus), online_(nr_cpus) {
-  for (size_t stream = 0; stream <= nr_cpus; stream++)
-    queues_.push_back(std::make_unique<FrameQueue>(kQueueBytes));
+Reader::Reader(Source* source, size_t nr_cpus, const ClockPair& clocks)
+    : source_(source),
+      nr_cpus_(nr_cpus),
+      blocks_(nr_cpus > kLargeMachineCpus ? kBlocksLargeMachine : kBlocks),
+      online_(nr_cpus),
+      unix_offset_ns_(clocks.unix_offset_ns),
+      unix_error_ns_(clocks.error_ns) {
   for (size_t cpu = 0; cpu < nr_cpus; cpu++)
     online_[cpu] = source->rings().is_open(static_cast<int>(cpu));
 }
@@ -74,46 +58,77 @@ void Reader::Stop() {
 }
 
 std::string Reader::TakeWarning() {
-  std::lock_guard lock(warning_mutex_);
+  std::lock_guard lock(text_mutex_);
   return std::exchange(warning_, {});
 }
 
 void Reader::Warn(std::string text) {
-  std::lock_guard lock(warning_mutex_);
+  std::lock_guard lock(text_mutex_);
   warning_ = std::move(text);
 }
 
-// A note that finds no room is tried again: losing one would hide a loss or stop the watermark. The
-// consumer is a thread that never waits for us.
-void Reader::Push(size_t stream, FrameKind kind, uint64_t value) {
-  while (!queues_[stream]->PushNote(kind, value))
+void Reader::HandOver() {
+  if (block_ && block_->size() > 0) blocks_.PutFilled(std::exchange(block_, nullptr));
+}
+
+// The consumers never wait for us, so a block comes back.
+void Reader::MakeRoom(size_t size) {
+  if (block_ && block_->room() < size) HandOver();
+  while (!block_ && !(block_ = blocks_.TakeEmpty()))
     std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
-void Reader::DrainAll() {
-  Visitor visitor(this);
-  for (size_t cpu = 0; cpu < nr_cpus_; cpu++) {
-    uint64_t before_ns = MonotonicNs();
-    if (source_->rings().Drain(static_cast<int>(cpu), &visitor)) Push(cpu, FrameKind::kRound, before_ns);
+void Reader::Put(ItemKind kind, size_t stream, uint64_t begin_ns, uint64_t end_ns,
+                 std::span<const std::byte> payload) {
+  MakeRoom(sizeof(ItemHeader) + payload.size());
+  block_->Append({kind, 0, static_cast<uint32_t>(stream), 0, 0, begin_ns, end_ns}, payload);
+}
+
+void Reader::DrainRing(size_t cpu) {
+  if (!source_->rings().is_open(static_cast<int>(cpu))) return;
+  for (bool more = true; more;) {
+    // Some room for records, or a block of its own: a ring that is never empty must not make small
+    // items.
+    MakeRoom(sizeof(ItemHeader) + kMinDrainBytes);
+    std::byte* at = block_->data() + block_->size();
+    ItemHeader header = {ItemKind::kRecords, 0, static_cast<uint32_t>(cpu), 0, 0, MonotonicNs(), 0};
+    Taken taken = source_->rings().Take(static_cast<int>(cpu),
+                                        {at + sizeof(header), block_->room() - sizeof(header)});
+    header.end_ns = MonotonicNs();
+    header.size = static_cast<uint32_t>(taken.size);
+    header.flags = taken.more ? kItemMore : 0;
+    std::memcpy(at, &header, sizeof(header));
+    block_->Resize(block_->size() + sizeof(header) + taken.size);
+    more = taken.more;
+    if (more) HandOver();
   }
 }
 
+void Reader::DrainAll() {
+  for (size_t cpu = 0; cpu < nr_cpus_; cpu++) DrainRing(cpu);
+  Put(ItemKind::kRoundEnd, 0, 0);
+  HandOver();
+}
+
 Status Reader::TakeDump() {
-  Push(nr_cpus_, FrameKind::kDumpBegin, MonotonicNs());
+  Put(ItemKind::kDumpBegin, nr_cpus_, MonotonicNs());
   Status status = source_->Dump(
-      [this](std::span<const std::byte> message) { queues_[nr_cpus_]->PushMessage(message); },
+      [this](std::span<const std::byte> messages) {
+        uint64_t now_ns = MonotonicNs();
+        Put(ItemKind::kDump, nr_cpus_, now_ns, now_ns, messages);
+      },
       [this] { DrainAll(); });
   if (!status.ok()) return status;
   DrainAll();
-  Push(nr_cpus_, FrameKind::kDumpEnd, MonotonicNs());
+  Put(ItemKind::kDumpEnd, nr_cpus_, MonotonicNs());
   return {};
 }
 
 void Reader::AnnounceOnline(size_t cpu, uint64_t now_ns) {
-  Push(cpu, FrameKind::kOnline, now_ns);
+  Put(ItemKind::kOnline, cpu, now_ns);
   const auto& watched = source_->info().watched_cpus;
   if (std::binary_search(watched.begin(), watched.end(), static_cast<int>(cpu)))
-    Push(cpu, FrameKind::kExpected, now_ns);
+    Put(ItemKind::kExpected, cpu, now_ns);
 }
 
 void Reader::FollowHotplug() {
@@ -131,22 +146,59 @@ void Reader::FollowHotplug() {
       AnnounceOnline(index, MonotonicNs());
       RequestDump();  // births between its first switch and its ring found no place to write to
     } else {
-      Visitor visitor(this);
-      source_->rings().Drain(cpu, &visitor);
+      DrainRing(index);
       source_->OfflineCpu(cpu);
       source_->rings().Close(cpu);
-      Push(index, FrameKind::kOffline, MonotonicNs());
+      Put(ItemKind::kOffline, index, MonotonicNs());
     }
     online_[index] = now_online;
+  }
+}
+
+void Reader::FollowClock() {
+  ClockPair now = ReadClocks();
+  auto moved_ns = static_cast<uint64_t>(std::abs(now.unix_offset_ns - unix_offset_ns_));
+  if (moved_ns <= kClockStepNs + now.error_ns + unix_error_ns_) return;
+  unix_offset_ns_ = now.unix_offset_ns;
+  unix_error_ns_ = now.error_ns;
+  Put(ItemKind::kClock, 0, now.monotonic_ns, static_cast<uint64_t>(now.unix_offset_ns));
+}
+
+void Reader::FollowLosses() {
+  SourceLosses losses = source_->losses();
+  if (losses == losses_) return;
+  if (losses.nr_output_errors != losses_.nr_output_errors ||
+      losses.nr_skipped_runs != losses_.nr_skipped_runs)
+    RequestDump();  // a birth may be among them
+  losses_ = losses;
+  Put(ItemKind::kLosses, 0, MonotonicNs(), 0, std::as_bytes(std::span(&losses_, 1)));
+}
+
+void Reader::AddNote(std::string text) {
+  std::lock_guard lock(text_mutex_);
+  notes_.push_back(std::move(text));
+}
+
+void Reader::PutNotes() {
+  std::vector<std::string> notes;
+  {
+    std::lock_guard lock(text_mutex_);
+    notes.swap(notes_);
+  }
+  for (std::string& text : notes) {
+    text.resize((text.size() + kItemAlign) / kItemAlign * kItemAlign);  // with a 0 behind it
+    Put(ItemKind::kNote, 0, MonotonicNs(), 0, std::as_bytes(std::span(text)));
   }
 }
 
 void Reader::Run() {
   setpriority(PRIO_PROCESS, 0,
               kReaderNice);  // this thread only; refused without privilege, and then so be it
-  uint64_t next_hotplug_ns = 0, next_loss_check_ns = 0, nr_losses = 0;
+  uint64_t next_hotplug_ns = 0, next_loss_check_ns = 0;
   while (!stop_requested_.load(std::memory_order_relaxed)) {
-    source_->rings().Wait(kRoundMs);
+    source_->rings().Wait(round_ms_.load(std::memory_order_relaxed));
+    FollowClock();
+    PutNotes();
     DrainAll();
     uint64_t now_ns = MonotonicNs();
     if (now_ns >= next_hotplug_ns) {
@@ -156,15 +208,14 @@ void Reader::Run() {
     }
     if (now_ns >= next_loss_check_ns) {
       next_loss_check_ns = now_ns + kLossCheckPeriodNs;
-      SourceLosses losses = source_->losses();
-      uint64_t nr_now = losses.nr_output_errors + losses.nr_skipped_runs;
-      if (nr_now != nr_losses) RequestDump();
-      nr_losses = nr_now;
+      FollowLosses();
     }
     if (dump_requested_.exchange(false, std::memory_order_relaxed))
       if (Status status = TakeDump(); !status.ok()) Warn(status.message());
   }
   source_->Stop();
+  FollowLosses();
+  PutNotes();
   DrainAll();
   // Everything queued before is visible to a consumer that sees the flag.
   finished_.store(true, std::memory_order_release);

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT
-// The reader thread: drains every ring into its frame queue, watches CPUs come and go, and fetches state
-// dumps. The only thread that touches the source while it records.
+// The reader thread: drains every ring into blocks, round by round, watches CPUs and the wall clock, and
+// fetches state dumps. The only thread that touches the source while it records.
+//
+// When all blocks are with the others it waits, and the rings fill: the kernel counts what it cannot
+// write (PERF_RECORD_LOST), so there is one place where messages can be lost.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
-#include "ring/frame_queue.h"
+#include "ring/block_queue.h"
 #include "ring/source.h"
 
 namespace slotscope {
@@ -20,17 +23,21 @@ namespace slotscope {
 class Reader {
  public:
   // Streams 0 .. nr_cpus-1 are the CPUs' rings, stream nr_cpus is the dumps'. `source` is started.
-  Reader(Source* source, size_t nr_cpus);
+  // `clocks`: what the output's header has.
+  Reader(Source* source, size_t nr_cpus, const ClockPair& clocks);
   ~Reader();
 
-  size_t nr_streams() const { return queues_.size(); }
-  // To be consumed by one thread.
-  FrameQueue& queue(size_t stream) { return *queues_[stream]; }
+  // What it fills. To be consumed by one thread, from before Start().
+  BlockQueue& blocks() { return blocks_; }
 
   // Takes the first state dump (measures begin with it) and starts the thread.
   Status Start();
   // Any thread: a dump is taken soon; several requests are one.
   void RequestDump() { dump_requested_.store(true, std::memory_order_relaxed); }
+  // Any thread: text that belongs beside the rows of about now.
+  void AddNote(std::string text);
+  // Any thread: drains less often, when the recording costs too much.
+  void SlowDown() { round_ms_.store(kSlowRoundMs, std::memory_order_relaxed); }
   // Detaches the source, drains the rest, announces the last rounds and joins.
   void Stop();
   // After Stop() and whatever was queued, there is no more.
@@ -39,26 +46,45 @@ class Reader {
   std::string TakeWarning();
 
  private:
-  class Visitor;
+  // A round every 10 ms: short beside the window of 64 slots, and cheaper than following the events. A
+  // ring holds 30 ms of the worst storm; one that is half full ends the wait.
+  static constexpr int kRoundMs = 10;
+  static constexpr int kSlowRoundMs = 40;
 
   void Run();
+  // An item of the current block, or of a new one.
+  void Put(ItemKind kind, size_t stream, uint64_t begin_ns, uint64_t end_ns = 0,
+           std::span<const std::byte> payload = {});
+  void MakeRoom(size_t size);
+  void HandOver();
+  void DrainRing(size_t cpu);
+  // Drains every ring: a round, which the merge gets at once.
   void DrainAll();
   void AnnounceOnline(size_t cpu, uint64_t now_ns);
   void FollowHotplug();
+  void FollowClock();
+  void FollowLosses();
+  void PutNotes();
   Status TakeDump();
-  void Push(size_t stream, FrameKind kind, uint64_t value);
   void Warn(std::string text);
 
   Source* source_;
   size_t nr_cpus_;
-  std::vector<std::unique_ptr<FrameQueue>> queues_;
-  std::vector<bool> online_;  // reader thread
+  BlockQueue blocks_;
+  // Of the reader thread, once it runs:
+  Block* block_ = nullptr;  // being filled
+  std::vector<bool> online_;
+  int64_t unix_offset_ns_;
+  uint64_t unix_error_ns_;
+  SourceLosses losses_;
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> dump_requested_{false};
   std::atomic<bool> finished_{false};
-  std::mutex warning_mutex_;
+  std::atomic<int> round_ms_{kRoundMs};
+  std::mutex text_mutex_;  // of the two below
   std::string warning_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace slotscope

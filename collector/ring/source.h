@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "ring/counters.h"
+#include "ring/item.h"
 #include "ring/perf_ring.h"
 
 namespace slotscope {
@@ -27,15 +28,8 @@ struct SourceInfo {
   std::vector<int> watched_cpus;   // present CPUs that the source will measure when they are online
 };
 
-// Losses that no ring record tells of, summed since Start().
-struct SourceLosses {
-  uint64_t nr_output_errors = 0;  // messages a program could not write into a ring
-  uint64_t nr_skipped_runs = 0;   // program runs the kernel skipped because it was already running
-  uint64_t nr_untracked = 0;      // processes that found no room in the process table
-  uint64_t nr_failed_allocs = 0;  // births without an RMID (not a loss: each has its rows)
-};
-
-using MessageFn = std::function<void(std::span<const std::byte>)>;
+// Gets whole messages, one behind the other, each a multiple of 8 bytes long; 4 KiB or so at a time.
+using MessagesFn = std::function<void(std::span<const std::byte>)>;
 
 // Used by one thread at a time.
 class Source {
@@ -50,7 +44,7 @@ class Source {
   // Every process that is alive now: its task_meta, and rmid_existing if it has an RMID. A source
   // either hands them to `sink` or writes them into the rings; both are complete after the drain that
   // follows. `pump` is called now and then so that the rings do not fill meanwhile.
-  virtual Status Dump(const MessageFn& sink, const std::function<void()>& pump) = 0;
+  virtual Status Dump(const MessagesFn& sink, const std::function<void()>& pump) = 0;
   // Opens the ring of a CPU that came online and, if it is watched, lets it be measured.
   virtual Status OnlineCpu(int cpu) = 0;
   virtual void OfflineCpu(int cpu) = 0;
@@ -59,6 +53,10 @@ class Source {
   // Detaches: no message is written after it. The rings can still be drained.
   virtual void Stop() = 0;
   virtual SourceLosses losses() const = 0;
+  // Any thread, from Start() on: the BPF programs, for their statistics.
+  virtual std::vector<int> program_fds() const = 0;
+  // Any thread, from Start() on: perf counters are not read any more.
+  virtual void StopCounters() = 0;
   virtual PerfRings& rings() = 0;
 };
 

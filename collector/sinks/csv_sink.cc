@@ -3,46 +3,104 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <string_view>
 
 #include "base/escape.h"
+#include "sinks/decimal.h"
 
 namespace slotscope {
 namespace {
 
 constexpr size_t kBufferBytes = 256u << 10;
 constexpr size_t kFooterBytes = 4096;  // kept free under max_size
+// All fields at their longest: two signed and thirteen unsigned numbers, a name of 16 escaped bytes,
+// words.
+constexpr size_t kMaxRowBytes = 512;
+constexpr size_t kPrefixBytes = 48;  // two numbers of 20 characters, a sign, two commas
+constexpr size_t kMaxCachedProcesses = 65536;
 constexpr std::string_view kColumns =
     "slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,rmid,kind,cpu_ns,wait_ns,switches,"
     "preemptions,"
     "cycles,instructions,llc_misses,mux_pct,mbm_total_bytes,mbm_local_bytes,llc_occupancy_bytes,rdt_"
     "status,"
     "gpu_mem_bytes,gpu_active_ns,gpu_launches,straggle,throughput_drop_pct\n";
+// mbm_total_bytes, mbm_local_bytes, llc_occupancy_bytes, rdt_status, then the GPU columns, straggle and
+// throughput_drop_pct: no source measures them yet.
+constexpr std::string_view kTailOfProcess = ",,,,unsupported,,,,,\n";
+constexpr std::string_view kTailOfOthers = ",,,,,,,,,\n";
 
 bool IsEmpty(const Row& row) {
-  for (uint64_t sum : row.sums)
-    if (sum != 0) return false;
-  return true;
+  uint64_t any = 0;
+  for (uint64_t sum : row.sums) any |= sum;
+  return any == 0;
+}
+
+bool HasIdentity(const Row& row) { return IsProcess(row.kind) || row.kind == RowKind::kIdle; }
+
+char* Append(char* out, std::string_view text) {
+  std::memcpy(out, text.data(), text.size());
+  return out + text.size();
+}
+
+// The same for a text in a buffer of at least N bytes: N bytes are copied, whatever its size, which is
+// faster than to ask. REQUIRES: room for N.
+template <size_t N>
+char* AppendPadded(char* out, const char* text, size_t size) {
+  std::memcpy(out, text, N);
+  return out + size;
+}
+
+// 100 x running / enabled with one decimal, halves rounded up. REQUIRES: enabled > 0.
+char* AppendPercent(char* out, uint64_t running, uint64_t enabled) {
+  if (running == enabled) return Append(out, "100.0");
+  auto tenths = static_cast<uint64_t>((static_cast<unsigned __int128>(running) * 2000 + enabled) /
+                                      (static_cast<unsigned __int128>(enabled) * 2));
+  out = AppendDecimal(out, tenths / 10);
+  *out++ = '.';
+  *out++ = static_cast<char>('0' + tenths % 10);
+  return out;
+}
+
+// From cpu_ns to mux_pct, a comma behind each but the last.
+char* AppendSums(char* out, const Row& row) {
+#pragma GCC unroll 8
+  for (size_t id = kCpuNs; id <= kLlcMisses; id++) {
+    if (!(row.unmeasured >> id & 1)) out = AppendDecimal(out, row.sums[id]);
+    *out++ = ',';
+  }
+  if (!(row.unmeasured >> kEnabledNs & 1) && row.sums[kEnabledNs] > 0)
+    out = AppendPercent(out, row.sums[kRunningNs], row.sums[kEnabledNs]);
+  return out;
 }
 
 }  // namespace
 
-CsvSink::CsvSink(PartFile* file, int64_t unix_offset_ns, uint64_t max_size)
-    : file_(file), unix_offset_ns_(unix_offset_ns), max_size_(max_size) {
-  buffer_.reserve(2 * kBufferBytes);
+CsvSink::CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size)
+    : file_(file), unix_offset_ns_(unix_offset_ns), max_size_(max_size), buffer_(2 * kBufferBytes) {}
+
+char* CsvSink::Reserve(size_t bytes) {
+  if (buffer_.size() - size_ < bytes) buffer_.resize(std::max(2 * buffer_.size(), size_ + bytes));
+  return buffer_.data() + size_;
+}
+
+void CsvSink::AppendText(std::string_view text) {
+  Append(Reserve(text.size()), text);
+  size_ += text.size();
 }
 
 void CsvSink::AppendComments(const HeaderLines& lines) {
   for (const auto& [key, value] : lines) {
     std::string_view text = value;
-    fmt::format_to(std::back_inserter(buffer_), "# {}: {}\n", key, text.substr(0, text.find('\n')));
+    AppendText(fmt::format("# {}: {}\n", key, text.substr(0, text.find('\n'))));
   }
 }
 
 void CsvSink::WriteHeader(const HeaderLines& lines) {
   AppendComments(lines);
-  buffer_ += kColumns;
+  AppendText(kColumns);
   Flush();
 }
 
@@ -51,54 +109,83 @@ void CsvSink::OnSlot(const Slot& slot) {
     nr_unwritten_slots_++;
     return;
   }
-  size_t before = buffer_.size();
-  uint64_t rows_before = nr_rows_;
-  for (const Row& row : slot.rows)
-    if (!IsEmpty(row)) AppendRow(slot, row);
-  if (max_size_ && file_->size() + buffer_.size() + kFooterBytes > max_size_) {
-    buffer_.resize(before);  // whole slots only
+  const size_t size_before = size_;
+  const uint64_t rows_before = nr_rows_;
+  if (slot.unix_offset_ns != unix_offset_ns_) {
+    unix_offset_ns_ = slot.unix_offset_ns;
+    AppendComments({{"unix_offset_ns", std::to_string(unix_offset_ns_)}});
+  }
+  for (const std::string& note : slot.notes) AppendComments({{"note", note}});
+  AppendRows(slot);
+  if (max_size_ && file_->size() + size_ + kFooterBytes > max_size_) {
+    size_ = size_before;  // whole slots only
     nr_rows_ = rows_before;
     full_ = true;
     nr_unwritten_slots_++;
   }
-  if (buffer_.size() >= kBufferBytes) Flush();
+  if (size_ >= kBufferBytes) Flush();
 }
 
-void CsvSink::AppendRow(const Slot& slot, const Row& row) {
-  auto out = std::back_inserter(buffer_);
-  bool process = IsProcess(row.kind) || row.kind == RowKind::kIdle;
-  auto put = [&](Additive id) {
-    if (row.unmeasured >> id & 1)
-      buffer_ += ',';
-    else
-      fmt::format_to(out, "{},", row.sums[id]);
-  };
+void CsvSink::AppendRows(const Slot& slot) {
+  char prefix[kPrefixBytes];
+  char* end = AppendDecimal(prefix, slot.start_ns);
+  *end++ = ',';
+  auto unix_ns = static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns;
+  if (unix_ns < 0) *end++ = '-';
+  end = AppendDecimal(end,
+                      unix_ns < 0 ? 0 - static_cast<uint64_t>(unix_ns) : static_cast<uint64_t>(unix_ns));
+  *end++ = ',';
+  const auto prefix_size = static_cast<size_t>(end - prefix);
 
-  fmt::format_to(out, "{},{},", slot.start_ns, static_cast<int64_t>(slot.start_ns) + unix_offset_ns_);
-  if (process) fmt::format_to(out, "{}", row.key.tgid);
-  buffer_ += ',';
-  if (process && row.tracked && row.kind != RowKind::kIdle)
-    fmt::format_to(out, "{}", row.key.start_time_ns);
-  buffer_ += ',';
-  if (row.named) buffer_ += EscapeName(CommText(row.comm));
-  buffer_ += ',';
-  if (process) fmt::format_to(out, "{}", row.rmid);
-  fmt::format_to(out, ",{},", kRowKindNames[static_cast<size_t>(row.kind)]);
-  for (Additive id : {kCpuNs, kWaitNs, kSwitches, kPreemptions, kCycles, kInstructions, kLlcMisses})
-    put(id);
-  if (!(row.unmeasured >> kEnabledNs & 1) && row.sums[kEnabledNs] > 0)
-    fmt::format_to(
-        out, "{:.1f}",
-        100.0 * static_cast<double>(row.sums[kRunningNs]) / static_cast<double>(row.sums[kEnabledNs]));
-  // mux_pct, mbm_total_bytes, mbm_local_bytes, llc_occupancy_bytes, rdt_status, then the GPU columns,
-  // straggle and throughput_drop_pct: no source measures them yet.
-  fmt::format_to(out, ",,,,{},,,,,\n", process ? "unsupported" : "");
-  nr_rows_++;
+  char* const begin = Reserve(slot.rows.size() * kMaxRowBytes);
+  char* out = begin;
+  for (const Row& row : slot.rows) {
+    if (IsEmpty(row)) continue;
+    out = AppendPadded<kPrefixBytes>(out, prefix, prefix_size);
+    const Identity* known = row.process < identities_.size() ? &identities_[row.process] : nullptr;
+    if (known && known->size && known->Is(row))
+      out = AppendPadded<sizeof(known->text)>(out, known->text.data(), known->size);
+    else
+      out = AppendIdentity(out, row);
+    out = AppendSums(out, row);
+    out = HasIdentity(row) ? Append(out, kTailOfProcess) : Append(out, kTailOfOthers);
+    nr_rows_++;
+  }
+  size_ += static_cast<size_t>(out - begin);
+}
+
+// From tgid to kind, and a comma.
+char* CsvSink::AppendIdentity(char* out, const Row& row) {
+  if (!HasIdentity(row)) {
+    out = Append(out, ",,,,");
+    out = Append(out, kRowKindNames[static_cast<size_t>(row.kind)]);
+    *out++ = ',';
+    return out;
+  }
+  char* const begin = out;
+  out = AppendDecimal(out, static_cast<uint64_t>(row.key.tgid));
+  *out++ = ',';
+  if (row.tracked && row.kind != RowKind::kIdle) out = AppendDecimal(out, row.key.start_time_ns);
+  *out++ = ',';
+  if (row.named) out = Append(out, EscapeName(CommText(row.comm)));
+  *out++ = ',';
+  out = AppendDecimal(out, row.rmid);
+  *out++ = ',';
+  out = Append(out, kRowKindNames[static_cast<size_t>(row.kind)]);
+  *out++ = ',';
+  auto size = static_cast<size_t>(out - begin);
+  if (row.process >= kMaxCachedProcesses || size > sizeof(Identity::text)) return out;
+  if (row.process >= identities_.size()) identities_.resize(row.process + 1);
+  Identity& identity = identities_[row.process];
+  identity = {row.key, row.comm, row.rmid, row.kind, row.named, row.tracked, static_cast<uint8_t>(size),
+              {}};
+  std::memcpy(identity.text.data(), begin, size);
+  return out;
 }
 
 void CsvSink::Flush() {
-  if (status_.ok() && !buffer_.empty()) status_ = file_->Write(buffer_);
-  buffer_.clear();
+  if (status_.ok() && size_ > 0) status_ = file_->Write({buffer_.data(), size_});
+  size_ = 0;
 }
 
 Status CsvSink::Finish(const HeaderLines& lines) {

@@ -2,12 +2,14 @@
 // slots.csv: the header, a line per row, and the counters at the end.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "sinks/part_file.h"
+#include "base/out_file.h"
 #include "slots/slot.h"
 
 namespace slotscope {
@@ -15,13 +17,14 @@ namespace slotscope {
 // Written as "# key: value" lines in front of the rows.
 using HeaderLines = std::vector<std::pair<std::string, std::string>>;
 
-class CsvSink final : public SlotSink {
+class CsvSink {
  public:
-  // `unix_offset_ns` is CLOCK_REALTIME - CLOCK_MONOTONIC at the start. max_size 0: no limit.
-  CsvSink(PartFile* file, int64_t unix_offset_ns, uint64_t max_size);
+  // `unix_offset_ns`, CLOCK_REALTIME - CLOCK_MONOTONIC at the start, is what the header says. max_size
+  // 0: no limit.
+  CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size);
 
   void WriteHeader(const HeaderLines& lines);
-  void OnSlot(const Slot& slot) override;
+  void OnSlot(const Slot& slot);
   // Everything so far goes to the file. Ends at a row end.
   void Flush();
   // The counters beside the data. Returns the first error of all writes.
@@ -34,13 +37,35 @@ class CsvSink final : public SlotSink {
   uint64_t nr_unwritten_slots() const { return nr_unwritten_slots_; }
 
  private:
-  void AppendComments(const HeaderLines& lines);
-  void AppendRow(const Slot& slot, const Row& row);
+  // A process's fields from tgid to kind as they were written last, under its tracker id.
+  struct Identity {
+    ProcessKey key;
+    Comm comm;
+    uint32_t rmid;
+    RowKind kind;
+    bool named;
+    bool tracked;
+    uint8_t size = 0;           // of text; 0: unused
+    std::array<char, 72> text;  // a longer one, with many escapes, is made anew each time
 
-  PartFile* file_;
+    bool Is(const Row& row) const {
+      return key == row.key && comm == row.comm && rmid == row.rmid && kind == row.kind &&
+             named == row.named && tracked == row.tracked;
+    }
+  };
+
+  char* Reserve(size_t bytes);
+  void AppendText(std::string_view text);
+  void AppendComments(const HeaderLines& lines);
+  void AppendRows(const Slot& slot);
+  char* AppendIdentity(char* out, const Row& row);
+
+  OutFile* file_;
   int64_t unix_offset_ns_;
   uint64_t max_size_;
-  std::string buffer_;
+  std::vector<char> buffer_;  // its first size_ bytes are to be written
+  size_t size_ = 0;
+  std::vector<Identity> identities_;
   Status status_;
   bool full_ = false;
   uint64_t nr_rows_ = 0;

@@ -29,9 +29,29 @@ bool MoreCpu(const Total& a, const Total& b) { return a.sums[kCpuNs] > b.sums[kC
 
 void TopTable::OnSlot(const Slot& slot) {
   for (const Row& row : slot.rows) {
-    AddRow(IsProcess(row.kind) ? &processes_[row.key] : &others_[row.kind], row);
+    if (!IsProcess(row.kind) || row.process >= kMaxProcesses) {
+      AddRow(IsProcess(row.kind) ? &processes_[row.key] : &others_[row.kind], row);
+      continue;
+    }
+    if (row.process >= recent_.size()) recent_.resize(row.process + 1);
+    Recent& recent = recent_[row.process];
+    if (recent.used && recent.total.key != row.key) Retire(&recent);
+    recent.used = true;
+    AddRow(&recent.total, row);
   }
   if (processes_.size() > kMaxProcesses) Shrink();
+}
+
+// Its id is another process's now, or the run is over.
+void TopTable::Retire(Recent* recent) {
+  if (!recent->used) return;
+  const Total& from = recent->total;
+  Total& to = processes_[from.key];
+  to.kind = from.kind;
+  to.key = from.key;
+  if (from.comm != Comm{}) to.comm = from.comm;
+  AddTotal(&to, from);
+  *recent = {};
 }
 
 void TopTable::Shrink() {
@@ -47,7 +67,8 @@ void TopTable::Shrink() {
   }
 }
 
-std::vector<Total> TopTable::Sorted() const {
+std::vector<Total> TopTable::Sorted() {
+  for (Recent& recent : recent_) Retire(&recent);
   std::vector<Total> totals;
   for (const auto& [key, total] : processes_) totals.push_back(total);
   for (const auto& [kind, total] : others_) totals.push_back(total);

@@ -21,16 +21,24 @@ struct Total {
 
 // Keeps a bounded number of processes: when there are too many, those with the least cpu_ns are added
 // to one total of kind other.
-class TopTable final : public SlotSink {
+class TopTable {
  public:
-  void OnSlot(const Slot& slot) override;
+  void OnSlot(const Slot& slot);
 
   // By cpu_ns, largest first; kinds idle, lost and offline included.
-  std::vector<Total> Sorted() const;
+  std::vector<Total> Sorted();
 
  private:
+  // A process's total as long as its tracker id is its own: most rows need no hashing.
+  struct Recent {
+    bool used = false;
+    Total total;
+  };
+
+  void Retire(Recent* recent);
   void Shrink();
 
+  std::vector<Recent> recent_;  // [Row::process]
   std::unordered_map<ProcessKey, Total, ProcessKeyHash> processes_;
   std::unordered_map<RowKind, Total> others_;  // what is no single process
 };

@@ -8,8 +8,7 @@
 namespace slotscope {
 namespace {
 
-constexpr size_t kQueuedSlots = 512;  // half a second
-constexpr auto kPause = std::chrono::milliseconds(2);
+constexpr size_t kQueuedSlots = 512;              // half a second
 constexpr uint64_t kFlushPeriodNs = 500'000'000;  // a killed run loses at most a second
 
 }  // namespace
@@ -28,17 +27,26 @@ void Writer::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-void Writer::OnSlot(const Slot& slot) {
+void Writer::OnSlot(Slot* slot) {
   Slot* copy;
-  while (!empty_.pop(copy)) std::this_thread::sleep_for(kPause);
-  copy->start_ns = slot.start_ns;
-  copy->rows.assign(slot.rows.begin(), slot.rows.end());
+  for (;;) {
+    uint32_t seen = empty_wakeup_.seen();
+    if (empty_.pop(copy)) break;
+    Wake();
+    empty_wakeup_.Wait(seen);
+  }
+  copy->start_ns = slot->start_ns;
+  copy->unix_offset_ns = slot->unix_offset_ns;
+  copy->rows.swap(slot->rows);
+  copy->notes.swap(slot->notes);
   finished_.push(copy);  // there is room: no more slots exist than it holds
+  nr_unannounced_++;
 }
 
 void Writer::Stop() {
   if (!thread_.joinable()) return;
   stop_requested_.store(true, std::memory_order_release);  // after the last push, for Run()'s last look
+  finished_wakeup_.Notify();
   thread_.join();
 }
 
@@ -50,11 +58,13 @@ void Writer::Take(Slot* slot) {
   nr_rows_.store(csv_->nr_rows(), std::memory_order_relaxed);
   if (csv_->is_full()) full_.store(true, std::memory_order_release);
   empty_.push(slot);
+  empty_wakeup_.Notify();
 }
 
 void Writer::Run() {
   uint64_t next_flush_ns = MonotonicNs() + kFlushPeriodNs;
   for (;;) {
+    uint32_t seen = finished_wakeup_.seen();
     bool stopping = stop_requested_.load(std::memory_order_acquire);
     Slot* slot;
     bool any = false;
@@ -68,7 +78,7 @@ void Writer::Run() {
     }
     if (!csv_->status().ok()) failed_.store(true, std::memory_order_release);
     if (!any && stopping) return;
-    if (!any) std::this_thread::sleep_for(kPause);
+    if (!any) finished_wakeup_.Wait(seen);
   }
 }
 

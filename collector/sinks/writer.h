@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/wakeup.h"
 #include "sinks/csv_sink.h"
 #include "sinks/top_table.h"
 #include "slots/fold.h"
@@ -26,7 +27,13 @@ class Writer final : public SlotSink {
 
   void Start();
   // Merge thread. Waits while the queue is full.
-  void OnSlot(const Slot& slot) override;
+  void OnSlot(Slot* slot) override;
+  // Merge thread, after some slots: one wake-up for all of them.
+  void Wake() {
+    if (nr_unannounced_ == 0) return;
+    nr_unannounced_ = 0;
+    finished_wakeup_.Notify();
+  }
   // After the last OnSlot(): everything is with the sinks when it returns.
   void Stop();
 
@@ -46,6 +53,8 @@ class Writer final : public SlotSink {
   std::vector<std::unique_ptr<Slot>> slots_;     // all there are; each is in one queue or in use
   boost::lockfree::spsc_queue<Slot*> empty_;     // produced by the writer, consumed by the merge thread
   boost::lockfree::spsc_queue<Slot*> finished_;  // produced by the merge thread, consumed by the writer
+  Wakeup finished_wakeup_, empty_wakeup_;
+  size_t nr_unannounced_ = 0;  // merge thread
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> failed_{false};

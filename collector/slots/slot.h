@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "track/tracker.h"
@@ -43,33 +44,38 @@ static_assert(kLlcMisses - kCycles == SS_LLC_MISSES - SS_CYCLES);
 using Sums = std::array<uint64_t, kNrAdditive>;
 
 inline void Add(Sums* to, const Sums& what) {
+#pragma GCC unroll 16
   for (size_t i = 0; i < kNrAdditive; i++) (*to)[i] += what[i];
 }
 
 // One process in one slot, or one of the kinds that are none. Sums are exact; a column is shown only if
 // its bit in `unmeasured` is clear.
 struct Row {
+  Sums sums = {};
+  uint32_t process = 0;     // tracker id: small; another process may have it in a later slot
+  uint32_t rmid = 0;        // 0: none in this slot
+  uint32_t unmeasured = 0;  // bit Additive: some piece of this row lacked it
   RowKind kind = RowKind::kUser;
   bool named = false;     // comm is known
   bool tracked = true;    // start_time_ns is known
   bool followed = false;  // see Tracker::Follow()
-  uint32_t process = 0;   // tracker id, while the slot is open
   ProcessKey key = {};
-  uint32_t rmid = 0;        // 0: none in this slot
-  uint32_t unmeasured = 0;  // bit Additive: some piece of this row lacked it
   Comm comm = {};
-  Sums sums = {};
 };
 
 struct Slot {
   uint64_t start_ns = 0;
+  // By (tgid, start_time_ns), idle first; behind the processes kinds lost, offline and other.
   std::vector<Row> rows;
+  int64_t unix_offset_ns = 0;      // CLOCK_REALTIME - CLOCK_MONOTONIC
+  std::vector<std::string> notes;  // what is to be said in front of its rows
 };
 
-// Gets each slot once, in order, finished: nothing in it changes any more.
+// Gets each slot once, in order, finished: nothing in it changes any more. It may take the slot's
+// vectors and leave others there, whose contents do not matter.
 struct SlotSink {
   virtual ~SlotSink() = default;
-  virtual void OnSlot(const Slot& slot) = 0;
+  virtual void OnSlot(Slot* slot) = 0;
 };
 
 }  // namespace slotscope

@@ -15,17 +15,22 @@
 //   measure      |   [start_ns ------- ts_ns)          .
 //                |gap|-- process piece --|-- piece --|  then the cursor is at ts_ns
 //                    slot border ^
+//
+// Most measures continue their CPU's cursor and end in the slot in which they start: these are added to
+// one row and nothing else is looked at.
 #pragma once
 
 #include <slotscope/events.h>
 
 #include <cstdint>
 #include <deque>
-#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "merge/merger.h"
 #include "slots/accounting.h"
+#include "slots/open_slots.h"
 #include "slots/slot.h"
 #include "track/tracker.h"
 
@@ -36,15 +41,21 @@ struct SlotBuilderOptions {
   uint64_t window_ns = 64'000'000;  // a slot retires when the watermark is this far past its end
   std::vector<int> present_cpus;    // all that count for the identity
   bool needs_dump = true;           // no slot before the first state dump is complete
+  int64_t unix_offset_ns = 0;       // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
 };
 
 class SlotBuilder final : public MergeSink {
  public:
   SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink);
 
+  void OnMeasure(const ss_measure& measure) override;
+  void OnTick(const ss_tick& tick) override;
+  void OnCpuState(const ss_cpu_state& state) override;
   void OnMessage(const ss_any_message& message, bool late) override;
   void OnExpected(int cpu) override;
-  void OnDumpEnd(uint64_t begin_ns) override;
+  void OnDumpEnd(uint64_t begin_ns, uint64_t end_ns) override;
+  void OnClock(uint64_t from_ns, int64_t unix_offset_ns) override;
+  void OnNote(uint64_t from_ns, std::string_view text) override;
   void OnWatermark(uint64_t ts_ns) override;
   // See Tracker::Follow().
   void Follow(int32_t tgid) { tracker_.Follow(tgid); }
@@ -53,6 +64,8 @@ class SlotBuilder final : public MergeSink {
 
   // Where the first slot starts; 0 until that is known.
   uint64_t first_ns() const { return first_ns_; }
+  uint64_t slot_ns() const { return options_.slot_ns; }
+  size_t nr_cpus() const { return options_.present_cpus.size(); }
   const Accounting& accounting() const { return accounting_; }
   const Tracker& tracker() const { return tracker_; }
   uint64_t nr_late_pieces() const { return nr_late_pieces_; }
@@ -61,60 +74,85 @@ class SlotBuilder final : public MergeSink {
   uint64_t nr_unknown() const { return nr_unknown_; }
   uint64_t nr_missed_ticks() const { return nr_missed_ticks_; }
   uint64_t nr_unwatched() const { return nr_unwatched_; }
+  // After Finish(): notes that came behind the last slot.
+  std::vector<std::string> late_notes() const {
+    std::vector<std::string> texts;
+    for (const Note& note : notes_) texts.push_back(note.text);
+    return texts;
+  }
 
  private:
   struct Cpu {
+    uint64_t cursor_ns = 0;  // valid with begun, as is begun_ns
+    // The slot that the cursor is in and its end, or 0: not known. Never one that has retired: then the
+    // cursor is at its end or behind.
+    uint64_t slot_end_ns = 0;
+    OpenSlot* slot = nullptr;
+    uint32_t next_seq = 0;
+    bool has_seq = false;
     bool present = false;
     bool expected = false;  // measures should come
     bool begun = false;
     bool online = false;
-    uint64_t begun_ns = 0;  // valid with begun, as is cursor_ns
-    uint64_t cursor_ns = 0;
-    std::optional<uint32_t> next_seq;
+    uint64_t begun_ns = 0;
   };
-  struct OpenSlot {
-    uint64_t start_ns = 0;
-    std::vector<Row> rows;
-    std::vector<uint32_t> row_of;  // [process id] -> index into rows, +1; 0: none
-    uint64_t lost_ns = 0;
-    uint64_t offline_ns = 0;
+  struct Clock {
+    uint64_t from_ns;
+    int64_t unix_offset_ns;
+  };
+  struct Note {
+    uint64_t from_ns;
+    std::string text;
+  };
+  // What a measure adds up to; bits of `unmeasured` say what it does not know.
+  struct Addends {
+    Sums sums;
+    uint32_t unmeasured;
   };
 
-  void OnMeasure(const ss_measure& measure);
-  void OnCpuState(const ss_cpu_state& state);
-  void OnState(const ss_any_message& message, uint64_t ts_ns);
+  static Addends AddendsOf(const ss_measure& measure);
+  void OnOtherMeasure(Cpu* cpu, const ss_measure& measure, const Addends& addends);
+  void OnUnknown(Cpu* cpu, uint64_t until_ns);
   static void Begin(Cpu* cpu, uint64_t ts_ns, bool online);
   bool IsReadyForFirst(uint64_t watermark_ns) const;
   void FixFirst();
   void AccountGap(Cpu* cpu, uint64_t until_ns);
-  bool AddPieces(const ss_measure& measure, uint64_t cursor_ns);
-  void AddCounts(const ss_measure& measure);
+  bool AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& addends);
+  void AddCounts(const ss_measure& measure, const Addends& addends);
   void AddToRow(OpenSlot* slot, uint32_t process, const ss_measure& measure, const Sums& sums,
                 uint32_t unmeasured);
+  uint32_t ProcessOf(const ss_measure& measure) {
+    return tracker_.Resolve({measure.tgid, measure.start_time_ns}, measure.rmid, measure.hdr.ts_ns);
+  }
+  OpenSlot* SlotOf(const Cpu& cpu, uint64_t ts_ns);
   void CountLate(const Sums& sums);
-  OpenSlot* SlotAt(uint64_t ts_ns);
-  OpenSlot NewSlot(uint64_t start_ns);
+  OpenSlot* SlotAt(uint64_t ts_ns) { return open_.At(ts_ns, first_fixed_ ? next_start_ns_ : 0); }
   void Retire();
-  void FillRow(Row* row) const;
-  // Takes the oldest open slot away unwritten; its rows are accounted for in *into.
+  void FillRows(const OpenSlot& slot);
+  void AddTimeRow(RowKind kind, uint64_t time_ns);
+  void TakeClockAndNotes(uint64_t end_ns);
+  // Takes the oldest open slot away; its rows are accounted for in *into.
   void DiscardFront(Sums* into);
-  uint64_t SlotStart(uint64_t ts_ns) const { return ts_ns - ts_ns % options_.slot_ns; }
+  void PopFront();
   uint64_t LastBorder() const;
 
   SlotBuilderOptions options_;
   SlotSink* sink_;
   Tracker tracker_;
   std::vector<Cpu> cpus_;
-  std::deque<OpenSlot> open_;    // consecutive slots
-  std::vector<OpenSlot> spare_;  // retired ones, to be used again
+  size_t nr_cpus_ = 0;  // of cpus_
+  OpenSlots open_;
   bool first_fixed_ = false;
   uint64_t first_ns_ = 0;       // with first_fixed_: where the first slot starts
   uint64_t next_start_ns_ = 0;  // with first_fixed_: of the slot that retires next
   bool dumped_ = false;
   uint64_t dumped_ns_ = 0;
-  uint64_t last_event_ns_ = 0;
+  std::deque<Clock> clocks_;  // changes to come
+  std::deque<Note> notes_;
   Accounting accounting_;
   Slot finished_;
+  std::vector<uint64_t> ranks_used_;  // a bit per rank, for FillRows()
+  std::vector<uint32_t> row_at_rank_;
   uint64_t nr_late_pieces_ = 0;
   uint64_t nr_seq_gaps_ = 0;
   uint64_t nr_unknown_ = 0;

@@ -2,6 +2,7 @@
 #include "track/tracker.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 namespace slotscope {
@@ -9,43 +10,66 @@ namespace {
 
 // RMIDs are small; anything above is a malformed message and must not make us allocate.
 constexpr uint32_t kMaxRmid = 65536;
+// The key of an id that is nobody's: no message has this tgid.
+constexpr ProcessKey kNobody = {INT32_MIN, UINT64_MAX};
 
 }  // namespace
 
-Tracker::Tracker(uint64_t keep_dead_ns) : keep_dead_ns_(keep_dead_ns) {}
+Tracker::Tracker(uint64_t keep_dead_ns)
+    : keep_dead_ns_(keep_dead_ns), hints_(kNrRmidHints + kNrTgidHints, kNoProcess) {}
 
 void Tracker::Alloc(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns) {
-  Enqueue({ts_ns, Kind::kAlloc, rmid, generation, owner, 0, {}});
+  arrived_.push_back({ts_ns, Kind::kAlloc, rmid, generation, owner, 0, {}});
 }
 
 void Tracker::Free(uint32_t rmid, uint32_t generation, uint64_t ts_ns) {
-  Enqueue({ts_ns, Kind::kFree, rmid, generation, {}, 0, {}});
+  arrived_.push_back({ts_ns, Kind::kFree, rmid, generation, {}, 0, {}});
 }
 
 void Tracker::Meta(const ss_task_meta& meta, uint64_t ts_ns) {
-  Enqueue({ts_ns, Kind::kMeta, 0, 0, {meta.tgid, meta.start_time_ns}, 0, meta});
+  arrived_.push_back({ts_ns, Kind::kMeta, 0, 0, {meta.tgid, meta.start_time_ns}, 0, meta});
 }
 
 void Tracker::Existing(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns) {
-  Enqueue({ts_ns, Kind::kExisting, rmid, generation, owner, 0, {}});
+  arrived_.push_back({ts_ns, Kind::kExisting, rmid, generation, owner, 0, {}});
 }
 
 void Tracker::DumpEnd(uint64_t begin_ns, uint64_t ts_ns) {
-  Enqueue({ts_ns, Kind::kDumpEnd, 0, 0, {}, begin_ns, {}});
+  arrived_.push_back({ts_ns, Kind::kDumpEnd, 0, 0, {}, begin_ns, {}});
 }
 
-void Tracker::Enqueue(const Change& change) {
-  auto at = queue_.end();
-  while (at != queue_.begin() && IsBefore(change.ts_ns, std::prev(at)->ts_ns)) --at;
-  queue_.insert(at, change);
+void Tracker::SortArrived() {
+  auto earlier = [](const Change& a, const Change& b) { return IsBefore(a.ts_ns, b.ts_ns); };
+  std::stable_sort(arrived_.begin(), arrived_.end(), earlier);
+  auto nr_sorted = static_cast<ptrdiff_t>(queue_.size());
+  queue_.insert(queue_.end(), arrived_.begin(), arrived_.end());
+  std::inplace_merge(queue_.begin(), queue_.begin() + nr_sorted, queue_.end(), earlier);
+  arrived_.clear();
 }
 
 void Tracker::Advance(uint64_t ts_ns) {
+  if (!arrived_.empty()) SortArrived();
   while (!queue_.empty() && !IsBefore(ts_ns, queue_.front().ts_ns)) {
     Apply(queue_.front());
     queue_.pop_front();
   }
-  ForgetDead(ts_ns);
+  if (!deaths_.empty()) ForgetDead(ts_ns);
+}
+
+const std::vector<uint32_t>& Tracker::Ranks() {
+  if (ranks_valid_) return ranks_;
+  std::erase_if(order_, [&](const Ranked& one) { return keys_[one.id] != one.key; });
+  std::sort(made_.begin(), made_.end());
+  auto nr_sorted = static_cast<ptrdiff_t>(order_.size());
+  for (const Ranked& one : made_)
+    if (keys_[one.id] == one.key) order_.push_back(one);
+  std::inplace_merge(order_.begin(), order_.begin() + nr_sorted, order_.end());
+  order_.erase(std::unique(order_.begin(), order_.end()), order_.end());
+  made_.clear();
+  ranks_.resize(processes_.size());
+  for (uint32_t rank = 0; rank < order_.size(); rank++) ranks_[order_[rank].id] = rank;
+  ranks_valid_ = true;
+  return ranks_;
 }
 
 void Tracker::Apply(const Change& change) {
@@ -78,7 +102,8 @@ void Tracker::ApplyAlloc(const Change& change) {
   bool newer = !lease->known || static_cast<int32_t>(change.generation - lease->generation) > 0;
   if (change.kind == Kind::kExisting && !newer) {
     // Not news, but its owner is alive.
-    if (lease->live && lease->generation == change.generation) Touch(lease->process, change.ts_ns);
+    if (lease->live && lease->generation == change.generation && keys_[lease->process] == lease->key)
+      Touch(lease->process, change.ts_ns);
     return;
   }
   if (!newer) {
@@ -86,10 +111,10 @@ void Tracker::ApplyAlloc(const Change& change) {
     return;
   }
   // The free of the previous owner was lost.
-  if (lease->live) MarkDead(lease->process, change.ts_ns, false);
+  if (lease->live && keys_[lease->process] == lease->key) MarkDead(lease->process, change.ts_ns, false);
   if (change.kind == Kind::kAlloc) stats_.nr_allocs++;
-  uint32_t id = Resolve(change.key, change.ts_ns);
-  *lease = {change.generation, id, true, true};
+  uint32_t id = Find(change.key, change.ts_ns);
+  *lease = {change.generation, id, change.key, true, true};
   processes_[id].rmid = change.rmid;
   processes_[id].generation = change.generation;
 }
@@ -102,7 +127,7 @@ void Tracker::ApplyFree(const Change& change) {
   }
   stats_.nr_frees++;
   lease->live = false;
-  MarkDead(lease->process, change.ts_ns, false);
+  if (keys_[lease->process] == lease->key) MarkDead(lease->process, change.ts_ns, false);
 }
 
 void Tracker::ApplyMeta(const Change& change) {
@@ -112,7 +137,7 @@ void Tracker::ApplyMeta(const Change& change) {
     if (known != by_key_.end()) MarkDead(known->second, change.ts_ns, false);
     return;
   }
-  uint32_t id = Resolve(change.key, change.ts_ns);
+  uint32_t id = Find(change.key, change.ts_ns);
   Process& process = processes_[id];
   process.named = true;
   process.kernel = meta.flags & SS_TASK_KTHREAD;
@@ -159,7 +184,7 @@ void Tracker::MarkDead(uint32_t id, uint64_t ts_ns, bool presumed) {
   process.presumed = presumed;
   process.dead_ns = ts_ns;
   deaths_.push_back({id, ts_ns});
-  if (Lease* lease = FindLease(process.rmid); lease && lease->live && lease->process == id)
+  if (Lease* lease = FindLease(process.rmid); lease && lease->live && lease->key == process.key)
     lease->live = false;
 }
 
@@ -169,9 +194,9 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
     deaths_.pop_front();
     Process& process = processes_[death.process];
     if (!process.dead || process.dead_ns != death.ts_ns) continue;  // it lived on, or is another by now
-    if (IsBefore(process.dead_ns,
-                 process.seen_ns)) {  // a last measure came: remember it as long after that
-      process.dead_ns = process.seen_ns;
+    // A last measure came, or an open slot names it still: remember it as long after that.
+    if (IsBefore(process.dead_ns, process.seen_ns) || process.nr_holds > 0) {
+      process.dead_ns = process.nr_holds > 0 ? ts_ns : process.seen_ns;
       deaths_.push_back({death.process, process.dead_ns});
       continue;
     }
@@ -179,25 +204,29 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
     if (auto followed = followed_tgids_.find(process.key.tgid);
         followed != followed_tgids_.end() && followed->second == death.process)
       followed_tgids_.erase(followed);
-    for (Lease& lease : leases_)
-      if (lease.known && !lease.live && lease.process == death.process) lease.process = kNoProcess;
     process = {};
+    keys_[death.process] = kNobody;
+    ranks_valid_ = false;
     free_ids_.push_back(death.process);
   }
 }
 
-uint32_t Tracker::Resolve(ProcessKey key, uint64_t ts_ns) {
+uint32_t Tracker::Find(ProcessKey key, uint64_t ts_ns) {
   auto [found, inserted] = by_key_.try_emplace(key, 0);
   if (inserted) {
     if (free_ids_.empty()) {
       found->second = static_cast<uint32_t>(processes_.size());
       processes_.emplace_back();
+      keys_.push_back(kNobody);
     } else {
       found->second = free_ids_.back();
       free_ids_.pop_back();
     }
     Process& process = processes_[found->second];
     process.key = key;
+    keys_[found->second] = key;
+    made_.push_back({key, found->second});
+    ranks_valid_ = false;
     if (auto followed = followed_tgids_.find(key.tgid);
         followed != followed_tgids_.end() && followed->second == kNoProcess) {
       followed->second = found->second;
@@ -212,7 +241,8 @@ uint32_t Tracker::Resolve(ProcessKey key, uint64_t ts_ns) {
 const Process* Tracker::Owner(uint32_t rmid, uint32_t generation) const {
   if (rmid >= leases_.size()) return nullptr;
   const Lease& lease = leases_[rmid];
-  if (!lease.known || lease.generation != generation || lease.process == kNoProcess) return nullptr;
+  if (!lease.known || lease.generation != generation || keys_[lease.process] != lease.key)
+    return nullptr;
   return &processes_[lease.process];
 }
 

@@ -8,6 +8,8 @@
 // A freed RMID's process keeps its metadata through the slot in which it died, and as long after as
 // measures of it may still turn up in open slots; then it is forgotten, so memory follows the
 // processes alive and not the run.
+//
+// Nothing is hashed per measure: where a process was found last is remembered by its RMID, and verified.
 #pragma once
 
 #include <slotscope/events.h>
@@ -25,7 +27,7 @@ namespace slotscope {
 struct ProcessKey {
   int32_t tgid;
   uint64_t start_time_ns;
-  bool operator==(const ProcessKey&) const = default;
+  auto operator<=>(const ProcessKey&) const = default;
 };
 
 struct ProcessKeyHash {
@@ -56,6 +58,7 @@ struct Process {
   bool followed = false;  // Follow()ed, or a descendant of one that is
   uint64_t seen_ns = 0;   // last message or measure about it
   uint64_t dead_ns = 0;   // when it died
+  uint32_t nr_holds = 0;  // open slots that name it
   Comm comm = {};
 };
 
@@ -85,10 +88,25 @@ class Tracker {
   // Applies what is queued up to and with ts_ns, in the order of time (of arrival where equal).
   void Advance(uint64_t ts_ns);
 
-  // The process of a measure; made, without a name, if it is not known. The id is small and is not
-  // given to another process while this one may still appear in a slot.
-  uint32_t Resolve(ProcessKey key, uint64_t ts_ns);
+  // The process of a measure; made, without a name, if it is not known. The id is small. `rmid` is a
+  // hint where to look; 0 if it has none.
+  uint32_t Resolve(ProcessKey key, uint32_t rmid, uint64_t ts_ns) {
+    uint32_t& hint = hints_[rmid && rmid < kNrRmidHints
+                                ? rmid
+                                : kNrRmidHints + static_cast<uint32_t>(key.tgid) % kNrTgidHints];
+    if (hint < keys_.size() && keys_[hint] == key) return hint;
+    return hint = Find(key, ts_ns);
+  }
+  // A measure of it was seen at ts_ns.
+  void Seen(uint32_t id, uint64_t ts_ns) { Touch(id, ts_ns); }
+  // While a process is held, its id is not given to another one. Each Hold() needs its Release().
+  void Hold(uint32_t id) { processes_[id].nr_holds++; }
+  void Release(uint32_t id) { processes_[id].nr_holds--; }
   const Process& process(uint32_t id) const { return processes_[id]; }
+  // [id] -> its place among all processes in order of (tgid, start_time_ns). Valid until one is made.
+  const std::vector<uint32_t>& Ranks();
+  // Ids and ranks are below this.
+  size_t nr_ids() const { return processes_.size(); }
   // The owner of (rmid, generation) now, also after its Free() while it is remembered; or nullptr.
   const Process* Owner(uint32_t rmid, uint32_t generation) const;
 
@@ -114,14 +132,21 @@ class Tracker {
     uint32_t process;
     uint64_t ts_ns;
   };
+  struct Ranked {
+    ProcessKey key;
+    uint32_t id;
+    auto operator<=>(const Ranked&) const = default;
+  };
   struct Lease {
     uint32_t generation = 0;
     uint32_t process = 0;
+    ProcessKey key = {};  // of its process, whose id may be another's by now
     bool live = false;
     bool known = false;
   };
 
-  void Enqueue(const Change& change);
+  uint32_t Find(ProcessKey key, uint64_t ts_ns);
+  void SortArrived();
   void Apply(const Change& change);
   void ApplyAlloc(const Change& change);
   void ApplyFree(const Change& change);
@@ -133,10 +158,19 @@ class Tracker {
   Lease* FindLease(uint32_t rmid);
 
   static constexpr uint32_t kNoProcess = UINT32_MAX;
+  static constexpr uint32_t kNrRmidHints = 1024;
+  static constexpr uint32_t kNrTgidHints = 1024;
   uint64_t keep_dead_ns_;
-  std::deque<Change> queue_;  // by ts_ns
+  std::deque<Change> queue_;     // in order of ts_ns, of arrival where equal
+  std::vector<Change> arrived_;  // since, to be sorted into it
   std::vector<Process> processes_;
+  std::vector<ProcessKey> keys_;  // [id], as in processes_: all that a measure needs
+  std::vector<uint32_t> hints_;   // -> id
   std::vector<uint32_t> free_ids_;
+  std::vector<Ranked> order_;  // all processes by key, as of the last Ranks()
+  std::vector<Ranked> made_;   // since
+  std::vector<uint32_t> ranks_;
+  bool ranks_valid_ = true;
   std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> by_key_;
   std::vector<Lease> leases_;                             // by rmid
   std::deque<Death> deaths_;                              // in order of dead_ns; may be outdated

@@ -17,16 +17,7 @@
 namespace slotscope {
 namespace {
 
-const char* SourceName() { return UsesModule() ? "kmod" : "bpf"; }
-
 bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
-
-// slotscope ARGS, through a shell so that a test can set the scene. $S is the program.
-int Shell(const std::string& script, std::string* output) {
-  setenv("S", SlotscopeBinary().c_str(), 1);
-  setenv("SRC", SourceName(), 1);
-  return RunProgram({"/bin/sh", "-c", script}, output);
-}
 
 struct BadCase {
   const char* name;
@@ -68,6 +59,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "no plain file"},
         BadCase{"OutputIsALink", "ln -s t l && $S record --source $SRC --duration 1 -o l", 6,
                 "no plain file"},
+        BadCase{"RawInMissingFolder", "$S record --source $SRC --duration 1 --raw missing/x.raw", 6,
+                "missing/x.raw.part"},
+        BadCase{"ReplayOfNothing", "$S replay no.raw", 9, "no.raw"},
+        BadCase{"ReplayOfAFolder", "mkdir d && $S replay d", 9, "d"},
+        BadCase{"ReplayOfText", "$S replay /etc/passwd", 9, "no raw file"},
+        BadCase{"ReplayOfAnEmptyFile", "$S replay /dev/null", 9, "no raw file"},
+        BadCase{"GenIntoMissingFolder", "$S gen missing/g.raw", 6, "missing/g.raw.part"},
         BadCase{"CommandNotFound", "$S record --source $SRC -- /no/such/program", 127,
                 "/no/such/program"},
         BadCase{"CommandNotExecutable", "$S record --source $SRC -- /etc/passwd", 126, "/etc/passwd"}),

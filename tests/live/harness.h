@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "merge/merger.h"
 #include "ring/reader.h"
 #include "ring/source.h"
 
@@ -24,10 +25,10 @@ bool UsesModule();
 std::unique_ptr<Source> MakeTestSource(uint32_t nr_rmids = 512);
 
 // All messages of a source, from Start() to Stop().
-class Recorder {
+class Recorder final : private MergeSink {
  public:
   explicit Recorder(uint32_t nr_rmids = 512);
-  ~Recorder();
+  ~Recorder() override;
 
   void Start();  // fails the test if the source does not start
   void Stop();
@@ -41,6 +42,15 @@ class Recorder {
 
  private:
   void Take();
+  void OnMeasure(const ss_measure& measure) override;
+  void OnTick(const ss_tick& tick) override;
+  void OnCpuState(const ss_cpu_state& state) override;
+  void OnMessage(const ss_any_message& message, bool) override { messages_.push_back(message); }
+  void OnExpected(int) override {}
+  void OnDumpEnd(uint64_t, uint64_t) override {}
+  void OnClock(uint64_t, int64_t) override {}
+  void OnNote(uint64_t, std::string_view) override {}
+  void OnWatermark(uint64_t) override {}
 
   std::unique_ptr<Source> source_;
   std::unique_ptr<Reader> reader_;
@@ -73,6 +83,9 @@ int RunWorkloadHere(int argc, char** argv);
 
 // Runs a program to its end; its stdout and stderr together in *output.
 int RunProgram(const std::vector<std::string>& argv, std::string* output);
+
+// The same for a shell script; $S is the program, $SRC the source under test.
+int Shell(const std::string& script, std::string* output);
 
 // slots.csv: rows as column name -> text.
 struct CsvFile {

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "base/part_file.h"
+
 namespace slotscope {
 namespace {
 
@@ -54,7 +56,11 @@ class CsvTest : public testing::Test {
   }
   // The one row of a slot with this row.
   std::string Write(const Row& row, int64_t unix_offset_ns = 0) {
-    auto lines = Write({{5 * kMs, {row}}}, unix_offset_ns);
+    Slot slot;
+    slot.start_ns = 5 * kMs;
+    slot.rows = {row};
+    slot.unix_offset_ns = unix_offset_ns;
+    auto lines = Write({slot}, unix_offset_ns);
     EXPECT_EQ(lines.size(), 2u);
     return lines.back();
   }
@@ -63,8 +69,11 @@ class CsvTest : public testing::Test {
   std::string dir_ = testing::TempDir() + "slotscope-csv-XXXXXX";
 };
 
+Slot SlotOf(uint64_t start_ns, std::vector<Row> rows) { return {start_ns, std::move(rows), 0, {}}; }
+
 Row UserRow(const char* comm = "bash") {
   Row row;
+  row.process = 5;
   row.named = true;
   row.key = {42, 777};
   row.rmid = 3;
@@ -185,7 +194,7 @@ TEST_F(CsvTest, RowsOfNothingButZerosAreLeftOut) {
   Row nothing = UserRow(), one_switch = UserRow();
   nothing.sums = one_switch.sums = {};
   one_switch.sums[kSwitches] = 1;
-  EXPECT_EQ(Write({{5 * kMs, {nothing, one_switch}}}).size(), 2u);
+  EXPECT_EQ(Write({SlotOf(5 * kMs, {nothing, one_switch})}).size(), 2u);
 }
 
 TEST_F(CsvTest, NamesAreEscapedSoThatALineIsARow) {
@@ -218,6 +227,54 @@ TEST_F(CsvTest, ANameOfSixteenBytesWithoutAnEndIsNotReadBeyondIt) {
   EXPECT_EQ(Split(Write(row))[4], std::string(SS_COMM_LEN, 'x'));
 }
 
+// What is cached of a process under its tracker id is written anew when any of it changes.
+TEST_F(CsvTest, AnIdThatIsAnotherProcessNowHasItsOwnIdentity) {
+  std::vector<Row> rows(1, UserRow());
+  auto add = [&](auto change) {
+    rows.push_back(rows.back());
+    change(&rows.back());
+    rows.push_back(rows.back());  // from the cache
+  };
+  add([](Row* row) { row->key.tgid = 43; });
+  add([](Row* row) { row->key.start_time_ns = 778; });
+  add([](Row* row) { row->comm = {'s', 'h'}; });
+  add([](Row* row) { row->rmid = 4; });
+  add([](Row* row) { row->kind = RowKind::kKernel; });
+  add([](Row* row) { row->tracked = false; });
+  add([](Row* row) { row->named = false; });
+  add([](Row* row) { row->comm.fill('\xff'); });
+  add([](Row* row) { row->named = true; });  // a name that is too long for the cache
+  std::vector<std::string> expected;
+  for (Row row : rows) {
+    row.process = static_cast<uint32_t>(expected.size()) + 10;  // one that was never used
+    expected.push_back(Write(row));
+  }
+  Slot slot = SlotOf(5 * kMs, rows);
+  auto lines = Write({slot});
+  ASSERT_EQ(lines.size(), expected.size() + 1);
+  for (size_t i = 0; i < expected.size(); i++) EXPECT_EQ(lines[i + 1], expected[i]) << i;
+}
+
+TEST_F(CsvTest, AStepOfTheWallClockIsALineAndCountsFromItsSlotOn) {
+  Slot before = SlotOf(5 * kMs, {UserRow()}), after = SlotOf(6 * kMs, {UserRow()});
+  before.unix_offset_ns = 100;
+  after.unix_offset_ns = -7;
+  auto lines = Write({before, after, after}, 100);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(Split(lines[1])[1], "5000100");
+  EXPECT_EQ(lines[2], "# unix_offset_ns: -7");
+  EXPECT_EQ(Split(lines[3])[1], "5999993");
+}
+
+TEST_F(CsvTest, NotesStandInFrontOfTheirSlotsRows) {
+  Slot slot = SlotOf(5 * kMs, {UserRow()});
+  slot.notes = {"one", "two\nlines"};
+  auto lines = Write({slot});
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[1], "# note: one");
+  EXPECT_EQ(lines[2], "# note: two");
+}
+
 TEST_F(CsvTest, MaxSizeStopsAtAWholeSlot) {
   constexpr uint64_t kMaxSize = 64 << 10;
   constexpr size_t kRowsPerSlot = 7;
@@ -227,7 +284,7 @@ TEST_F(CsvTest, MaxSizeStopsAtAWholeSlot) {
   csv.WriteHeader({});
   uint64_t nr_offered = 0;
   for (; nr_offered < 2000; nr_offered++) {
-    csv.OnSlot({nr_offered * kMs + kMs, std::vector<Row>(kRowsPerSlot, UserRow())});
+    csv.OnSlot(SlotOf(nr_offered * kMs + kMs, std::vector<Row>(kRowsPerSlot, UserRow())));
     if (nr_offered % 10 == 0) csv.Flush();
   }
   EXPECT_TRUE(csv.is_full());
@@ -250,7 +307,7 @@ TEST_F(CsvTest, WithoutMaxSizeItIsNeverFull) {
   ASSERT_TRUE(file.Open(path()).ok());
   CsvSink csv(&file, 0, 0);
   csv.WriteHeader({});
-  for (uint64_t i = 0; i < 1000; i++) csv.OnSlot({i * kMs, std::vector<Row>(10, UserRow())});
+  for (uint64_t i = 0; i < 1000; i++) csv.OnSlot(SlotOf(i * kMs, std::vector<Row>(10, UserRow())));
   ASSERT_TRUE(csv.Finish({}).ok());
   EXPECT_FALSE(csv.is_full());
   EXPECT_EQ(csv.nr_rows(), 10'000u);
@@ -263,7 +320,7 @@ TEST_F(CsvTest, FlushEndsAtARowEnd) {
   CsvSink csv(&file, 0, 0);
   csv.WriteHeader({});
   for (uint64_t i = 0; i < 20'000; i++) {
-    csv.OnSlot({i * kMs, {UserRow()}});
+    csv.OnSlot(SlotOf(i * kMs, {UserRow()}));
     if (i % 5000) continue;
     csv.Flush();
     std::ifstream part(file.part_path());
@@ -286,7 +343,7 @@ TEST_F(CsvTest, AFailedWriteIsReportedAndLeavesWholeRows) {
     if (!file.Open(path()).ok()) _exit(101);
     CsvSink csv(&file, 0, 0);
     csv.WriteHeader({});
-    for (uint64_t i = 0; i < 20'000; i++) csv.OnSlot({i * kMs, {UserRow()}});
+    for (uint64_t i = 0; i < 20'000; i++) csv.OnSlot(SlotOf(i * kMs, {UserRow()}));
     if (csv.status().ok()) _exit(102);
     if (csv.nr_unwritten_slots() == 0) _exit(103);
     Status status = csv.Finish({{"lost", "0"}});

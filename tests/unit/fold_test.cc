@@ -34,7 +34,9 @@ Slot MakeSlot() {
               MakeRow(RowKind::kUser, 5, "bash2", 400, true),
               MakeRow(RowKind::kLost, 0, "", 50),
               MakeRow(RowKind::kOffline, 0, "", 60),
-          }};
+          },
+          0,
+          {}};
 }
 
 Sums SumOf(const Slot& slot) {

@@ -34,6 +34,27 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"recrod"}, {"recrod"}},
       {{"--slot", "1"}, {"--slot"}},
       {{"rmids", "extra"}, {"extra"}},
+      {{"record", "--raw", "slots.csv"}, {"--raw", "--output", "slots.csv"}},
+      {{"record", "--raw", ""}, {"--raw"}},
+      {{"record", "--max-overhead", "0"}, {"--max-overhead", "0.1"}},
+      {{"record", "--max-overhead", "101"}, {"--max-overhead", "100"}},
+      {{"record", "--max-overhead", "nan"}, {"--max-overhead"}},
+      {{"record", "--max-overhead", "3%"}, {"--max-overhead", "3%"}},
+      {{"record", "--seed", "1"}, {"--seed"}},
+      {{"replay"}, {"replay", "one file"}},
+      {{"replay", ""}, {"replay", "one file"}},
+      {{"replay", "a", "b"}, {"one file", "2"}},
+      {{"replay", "a", "--slot", "0"}, {"--slot", "0"}},
+      {{"replay", "a", "--duration", "1"}, {"--duration"}},
+      {{"replay", "a", "--source", "bpf"}, {"--source"}},
+      {{"gen"}, {"gen", "one file"}},
+      {{"gen", "a", "--cpus", "0"}, {"--cpus", "1", "1024"}},
+      {{"gen", "a", "--cpus", "1025"}, {"--cpus", "1024"}},
+      {{"gen", "a", "--cpus", "-2"}, {"--cpus", "-2"}},
+      {{"gen", "a", "--missing-cpus", "2"}, {"--missing-cpus"}},
+      {{"gen", "a", "--late", "1000001"}, {"--late", "1000000"}},
+      {{"gen", "a", "--rmids", "513"}, {"--rmids", "512"}},
+      {{"gen", "a", "--output", "x"}, {"--output"}},
       {{"record", "--slot", "0"}, {"--slot", "0"}},
       {{"record", "--slot", "-1"}, {"--slot", "-1"}},
       {{"record", "--slot", "1001"}, {"--slot", "1001"}},
@@ -123,13 +144,13 @@ TEST(Options, DefaultsOfRecord) {
   const RecordOptions& record = options.record;
   EXPECT_EQ(record.source, SourceChoice::kAuto);
   EXPECT_EQ(record.duration_ns, 0u);
-  EXPECT_EQ(record.output, "slots.csv");
-  EXPECT_EQ(record.slot_ns, 1'000'000u);
-  EXPECT_EQ(record.window_ns, 64'000'000u);
+  EXPECT_EQ(record.output.path, "slots.csv");
+  EXPECT_EQ(record.output.slot_ns, 1'000'000u);
+  EXPECT_EQ(record.output.window_ns, 64'000'000u);
   EXPECT_EQ(record.nr_rmids, 512u);
-  EXPECT_EQ(record.max_size, 0u);
-  EXPECT_FALSE(record.strict);
-  EXPECT_TRUE(record.fold.IsNoop());
+  EXPECT_EQ(record.output.max_size, 0u);
+  EXPECT_FALSE(record.output.strict);
+  EXPECT_TRUE(record.output.fold.IsNoop());
   EXPECT_TRUE(record.command.empty());
   for (const CounterSpec& spec : record.counters) EXPECT_TRUE(spec.wanted);
 }
@@ -149,20 +170,52 @@ TEST(Options, GoodOnesParse) {
   const RecordOptions& record = options.record;
   EXPECT_EQ(record.source, SourceChoice::kBpf);
   EXPECT_EQ(record.duration_ns, 2'500'000'000u);
-  EXPECT_EQ(record.output, "out.csv");
-  EXPECT_EQ(record.slot_ns, 10'000'000u);
-  EXPECT_EQ(record.window_ns, 128'000'000u);
+  EXPECT_EQ(record.output.path, "out.csv");
+  EXPECT_EQ(record.output.slot_ns, 10'000'000u);
+  EXPECT_EQ(record.output.window_ns, 128'000'000u);
   EXPECT_EQ(record.nr_rmids, 2u);
-  EXPECT_EQ(record.fold.tgids, std::vector<int32_t>({1, 22}));
-  EXPECT_EQ(record.fold.comms, Words({"bash", "fifteen-bytes-x"}));
-  EXPECT_EQ(record.fold.top, 7u);
-  EXPECT_EQ(record.max_size, 2u << 20);
-  EXPECT_TRUE(record.strict);
-  EXPECT_FALSE(record.fold.followed_only);
+  EXPECT_EQ(record.output.fold.tgids, std::vector<int32_t>({1, 22}));
+  EXPECT_EQ(record.output.fold.comms, Words({"bash", "fifteen-bytes-x"}));
+  EXPECT_EQ(record.output.fold.top, 7u);
+  EXPECT_EQ(record.output.max_size, 2u << 20);
+  EXPECT_TRUE(record.output.strict);
+  EXPECT_FALSE(record.output.fold.followed_only);
   EXPECT_TRUE(record.counters[SS_CYCLES].wanted);
   EXPECT_EQ(record.counters[SS_CYCLES].event, "task-clock");
   EXPECT_FALSE(record.counters[SS_INSTRUCTIONS].wanted);
   EXPECT_EQ(record.counters[SS_LLC_MISSES].config, 0x412eu);
+}
+
+TEST(Options, ReplayTakesAFileAndTheOptionsOfTheOutput) {
+  Options options;
+  ASSERT_TRUE(Parse({"replay", "--slot", "100", "in.raw", "-o", "out.csv", "--top", "3", "--all",
+                     "--strict", "--max-size", "1M", "--window", "9"},
+                    &options)
+                  .ok());
+  EXPECT_EQ(options.verb, Options::Verb::kReplay);
+  EXPECT_EQ(options.replay.path, "in.raw");
+  EXPECT_EQ(options.replay.output.path, "out.csv");
+  EXPECT_EQ(options.replay.output.slot_ns, 100'000'000u);
+  EXPECT_EQ(options.replay.output.window_ns, 9'000'000u);
+  EXPECT_EQ(options.replay.output.max_size, 1u << 20);
+  EXPECT_EQ(options.replay.output.fold.top, 3u);
+  EXPECT_TRUE(options.replay.output.all);
+  EXPECT_TRUE(options.replay.output.strict);
+}
+
+TEST(Options, GenTakesAFileAndNumbers) {
+  Options options;
+  ASSERT_TRUE(
+      Parse({"gen", "x.raw", "--seed", "18446744073709551615", "--cpus", "256", "--late", "5", "--wrap"},
+            &options)
+          .ok());
+  EXPECT_EQ(options.verb, Options::Verb::kGenerate);
+  EXPECT_EQ(options.generate.path, "x.raw");
+  EXPECT_EQ(options.generate.generator.seed, UINT64_MAX);
+  EXPECT_EQ(options.generate.generator.nr_cpus, 256u);
+  EXPECT_EQ(options.generate.generator.late_ppm, 5u);
+  EXPECT_TRUE(options.generate.generator.wrap);
+  EXPECT_FALSE(options.generate.generator.no_counters);
 }
 
 TEST(Options, LimitsThemselvesAreGood) {
@@ -199,7 +252,7 @@ TEST(Options, SizesHaveUnits) {
   for (const auto& c : cases) {
     Options options;
     ASSERT_TRUE(Parse({"record", "--max-size", c.text}, &options).ok()) << c.text;
-    EXPECT_EQ(options.record.max_size, c.bytes) << c.text;
+    EXPECT_EQ(options.record.output.max_size, c.bytes) << c.text;
   }
 }
 
@@ -208,9 +261,8 @@ TEST(Options, WhatFollowsTheDashesBelongsToTheCommand) {
   ASSERT_TRUE(
       Parse({"record", "--slot", "2", "--", "make", "--slot", "0", "--", "--help", ""}, &options).ok());
   EXPECT_EQ(options.verb, Options::Verb::kRecord);
-  EXPECT_EQ(options.record.slot_ns, 2'000'000u);
+  EXPECT_EQ(options.record.output.slot_ns, 2'000'000u);
   EXPECT_EQ(options.record.command, Words({"make", "--slot", "0", "--", "--help", ""}));
-  EXPECT_TRUE(options.record.fold.followed_only) << "its rows, the rest folded";
 }
 
 TEST(Options, Verbs) {
@@ -226,6 +278,8 @@ TEST(Options, Verbs) {
       {{"record", "--help", "--", "make"}, Options::Verb::kShowHelp},
       {{"--version"}, Options::Verb::kShowVersion},
       {{"rmids"}, Options::Verb::kRmids},
+      {{"replay", "--help"}, Options::Verb::kShowHelp},
+      {{"gen", "-h"}, Options::Verb::kShowHelp},
       {{"record"}, Options::Verb::kRecord},
   };
   for (const auto& c : cases) {
@@ -239,8 +293,10 @@ TEST(Options, HelpNamesEveryOption) {
   Options options;
   ASSERT_TRUE(Parse({"--help"}, &options).ok());
   for (const char* name :
-       {"--source", "--duration", "--output", "--slot", "--window", "--events", "--rmids", "--pid",
-        "--comm", "--top", "--max-size", "--strict", "COMMAND", "rmids"})
+       {"--source", "--duration", "--output", "--slot",        "--window",   "--events",
+        "--rmids",  "--pid",      "--comm",   "--top",         "--max-size", "--strict",
+        "--all",    "--raw",      "COMMAND",  "rmids",         "replay",     "gen",
+        "--seed",   "--hotplugs", "--wrap",   "--max-overhead"})
     EXPECT_NE(options.help.find(name), std::string::npos) << name;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sinks/part_file.h"
+#include "base/part_file.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -21,7 +21,7 @@ constexpr uint64_t kWindowNs = 400;
 
 class Recorder final : public SlotSink {
  public:
-  void OnSlot(const Slot& slot) override { slots.push_back(slot); }
+  void OnSlot(Slot* slot) override { slots.push_back(*slot); }
   std::vector<Slot> slots;
 };
 
@@ -29,28 +29,33 @@ class Build {
  public:
   explicit Build(std::vector<int> cpus, bool needs_dump = false, uint64_t slot_ns = kSlotNs,
                  uint64_t window_ns = kWindowNs)
-      : builder({slot_ns, window_ns, cpus, needs_dump}, &sink) {
+      : builder({slot_ns, window_ns, cpus, needs_dump, 0}, &sink) {
     for (int cpu : cpus) builder.OnExpected(cpu);
   }
 
   template <typename Message>
-  void Send(Message message, uint16_t type, bool late = false) {
+  void SendState(Message message, uint16_t type, bool late = false) {
     message.hdr.type = type;
     message.hdr.size = sizeof(message);
     ss_any_message any = {};
     std::memcpy(static_cast<void*>(&any), &message, sizeof(message));
     builder.OnMessage(any, late);
   }
-  void Send(ss_measure measure, bool late = false) {
+  void SendAsItIs(ss_measure measure) {
+    measure.hdr.type = SS_MEASURE;
+    measure.hdr.size = sizeof(measure);
+    builder.OnMeasure(measure);
+  }
+  void Send(ss_measure measure) {
     measure.seq = seq_[measure.hdr.cpu]++;
-    Send(measure, SS_MEASURE, late);
+    SendAsItIs(measure);
   }
   void CpuState(uint32_t cpu, uint64_t ts_ns, bool online) {
     ss_cpu_state state = {};
     state.hdr.ts_ns = ts_ns;
     state.hdr.cpu = cpu;
     state.online = online;
-    Send(state, SS_CPU_STATE);
+    builder.OnCpuState(state);
   }
   void Meta(ProcessKey key, uint64_t ts_ns, const char* comm, bool late = false) {
     ss_task_meta meta = {};
@@ -58,7 +63,7 @@ class Build {
     meta.tgid = key.tgid;
     meta.start_time_ns = key.start_time_ns;
     strncpy(meta.comm, comm, sizeof(meta.comm) - 1);
-    Send(meta, SS_TASK_META, late);
+    SendState(meta, SS_TASK_META, late);
   }
   void Rmid(uint16_t type, uint32_t rmid, uint32_t generation, ProcessKey key, uint64_t ts_ns) {
     ss_rmid_event event = {};
@@ -67,7 +72,7 @@ class Build {
     event.generation = generation;
     event.tgid = key.tgid;
     event.start_time_ns = key.start_time_ns;
-    Send(event, type);
+    SendState(event, type);
   }
   void LoseSeq(uint32_t cpu) { seq_[cpu]++; }
 
@@ -254,10 +259,10 @@ TEST(SlotBuilder, SeqWrapsWithoutAGap) {
   Build build({0});
   ss_measure measure = Measure(0, 900, 1000, 7);
   measure.seq = UINT32_MAX;
-  build.Send(measure, SS_MEASURE);
+  build.SendAsItIs(measure);
   measure = Measure(0, 1000, 1100, 7);
   measure.seq = 0;
-  build.Send(measure, SS_MEASURE);
+  build.SendAsItIs(measure);
   EXPECT_EQ(build.builder.nr_seq_gaps(), 0u);
 }
 
@@ -282,13 +287,11 @@ TEST(SlotBuilder, TimeBetweenOffAndOnIsOffline) {
 
 TEST(SlotBuilder, ACpuThatIsNotExpectedIsOfflineUntilItSpeaks) {
   Build build({0});
-  SlotBuilder builder({kSlotNs, kWindowNs, {0, 1}, false}, &build.sink);
+  SlotBuilder builder({kSlotNs, kWindowNs, {0, 1}, false, 0}, &build.sink);
   builder.OnExpected(0);
   auto send = [&](ss_measure measure) {
     measure.hdr.type = SS_MEASURE;
-    ss_any_message any = {};
-    any.measure = measure;
-    builder.OnMessage(any, false);
+    builder.OnMeasure(measure);
   };
   send(Measure(0, 900, 1000, 7));
   send(Measure(0, 1000, 1100, 7));
@@ -328,7 +331,7 @@ TEST(SlotBuilder, PiecesOfARetiredSlotAreLateAndTheirTimeIsLost) {
   ss_measure measure = Measure(1, 1000, 1400, 8);
   measure.counters[0].delta = 400;
   measure.switches = 1;
-  build.Send(measure, true);
+  build.Send(measure);
   build.Send(Measure(1, 1400, 2000, 8));
   build.builder.Finish();
   EXPECT_EQ(build.builder.nr_late_pieces(), 1u);
@@ -348,7 +351,7 @@ TEST(SlotBuilder, WhatIsBehindTheCursorIsNotCountedTwice) {
     if (first_is_fixed) build.builder.OnWatermark(1000);
     build.Send(Measure(0, 1000, 1020, 7));
     build.Send(Measure(0, 1060, 1100, 7));  // 1020 to 1060 is lost
-    build.Send(Measure(0, 1020, 1060, 8), true);
+    build.Send(Measure(0, 1020, 1060, 8));
     build.Send(Measure(0, 1100, 1200, 7));
     build.builder.Finish();
     EXPECT_EQ(build.Lost(1000), 40u);
@@ -366,11 +369,11 @@ TEST(SlotBuilder, CountsOfNoLengthOfARetiredSlotAreLate) {
   ASSERT_EQ(build.Starts(), Starts({1000}));
   ss_measure measure = Measure(0, 1100, 1100, 8);
   measure.switches = 1;
-  build.Send(measure, true);
+  build.Send(measure);
   EXPECT_EQ(build.builder.accounting().late[kSwitches], 1u);
   measure = Measure(0, 1101, 1101, 8);
   measure.switches = 1;
-  build.Send(measure, true);
+  build.Send(measure);
   EXPECT_EQ(build.builder.accounting().late[kSwitches], 1u) << "its slot is open";
   build.builder.Finish();
   EXPECT_EQ(build.Process(1100, 8)->sums[kSwitches], 1u);
@@ -408,7 +411,7 @@ TEST(SlotBuilder, FirstSlotBeginsAfterTheDump) {
   }
   EXPECT_TRUE(build.sink.slots.empty()) << "nobody has been named";
   build.Meta({7, 1}, 3030, "named");
-  build.builder.OnDumpEnd(950);
+  build.builder.OnDumpEnd(950, 3030);
   build.Send(Measure(0, 3000, 4000, 7));
   build.builder.OnWatermark(4000);
   ASSERT_FALSE(build.sink.slots.empty());
@@ -657,8 +660,8 @@ TEST(SlotBuilder, SumsTheTicksThatWereMissed) {
   Build build({0});
   ss_tick tick = {};
   tick.missed = 3;
-  build.Send(tick, SS_TICK);
-  build.Send(tick, SS_TICK);
+  build.builder.OnTick(tick);
+  build.builder.OnTick(tick);
   EXPECT_EQ(build.builder.nr_missed_ticks(), 6u);
 }
 
@@ -670,7 +673,7 @@ bool HoldsWithLateMeasure(uint64_t start_ns, uint64_t end_ns, bool first_is_fixe
   Build build({0});
   build.Send(Measure(0, kNowNs - 100, kNowNs, 7));
   if (first_is_fixed) build.builder.OnWatermark(kNowNs);
-  build.Send(Measure(0, start_ns, end_ns, 8), true);
+  build.Send(Measure(0, start_ns, end_ns, 8));
   for (uint64_t at_ns = kNowNs; at_ns < kNowNs + 3000; at_ns += 100) {
     build.Send(Measure(0, at_ns, at_ns + 100, 7));
     build.builder.OnWatermark(at_ns + 100);
@@ -789,7 +792,7 @@ Sums Play(std::mt19937_64& random, const Plan& plan, const std::vector<Event>& e
     sent[kWaitNs] += measure.wait_ns;
     for (size_t i = 0; i < SS_NR_COUNTERS; i++)
       if (measure.counters[i].running_ns) sent[kCycles + i] += measure.counters[i].delta;
-    build->Send(measure, SS_MEASURE, measure.hdr.ts_ns < watermark_ns);
+    build->SendAsItIs(measure);
   };
   for (size_t i = 0; i < events.size(); i++) {
     if (plan.delay && !events[i].is_state && random() % 15 == 0)

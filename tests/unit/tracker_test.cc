@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,13 @@ ss_task_meta Meta(ProcessKey key, uint32_t flags, const char* comm, int32_t ppid
   meta.ppid = ppid;
   strncpy(meta.comm, comm, sizeof(meta.comm) - 1);
   return meta;
+}
+
+// A measure of it at ts_ns; the process.
+uint32_t See(Tracker* tracker, ProcessKey key, uint64_t ts_ns) {
+  uint32_t id = tracker->Resolve(key, 0, ts_ns);
+  tracker->Seen(id, ts_ns);
+  return id;
 }
 
 std::string NameOf(const Tracker& tracker, uint32_t id) { return tracker.process(id).comm.data(); }
@@ -166,7 +175,7 @@ TEST(Tracker, NameIsTheOneThatHeldAtTheTimeAdvancedTo) {
   tracker.Meta(Meta(key, SS_TASK_BIRTH, "bash"), 10);
   tracker.Meta(Meta(key, SS_TASK_EXEC, "make"), 20);
   tracker.Meta(Meta(key, SS_TASK_RENAME, "make-worker"), 30);
-  uint32_t id = tracker.Resolve(key, 5);
+  uint32_t id = See(&tracker, key, 5);
   const struct {
     uint64_t advance_ns;
     const char* name;
@@ -184,7 +193,7 @@ TEST(Tracker, KeepsWhatMetaSays) {
   meta.cgroup_id = 99;
   tracker.Meta(meta, 10);
   tracker.Advance(10);
-  const Process& process = tracker.process(tracker.Resolve({7, 1}, 10));
+  const Process& process = tracker.process(See(&tracker, {7, 1}, 10));
   EXPECT_TRUE(process.kernel);
   EXPECT_EQ(process.cgroup_id, 99u);
   EXPECT_EQ(process.ppid, 2);
@@ -193,9 +202,9 @@ TEST(Tracker, KeepsWhatMetaSays) {
 
 TEST(Tracker, ResolveMakesANamelessProcessOnce) {
   Tracker tracker(kKeepNs);
-  uint32_t id = tracker.Resolve({7, 1}, 10);
-  EXPECT_EQ(tracker.Resolve({7, 1}, 20), id);
-  EXPECT_NE(tracker.Resolve({8, 1}, 20), id);
+  uint32_t id = See(&tracker, {7, 1}, 10);
+  EXPECT_EQ(See(&tracker, {7, 1}, 20), id);
+  EXPECT_NE(See(&tracker, {8, 1}, 20), id);
   EXPECT_EQ(tracker.nr_processes(), 2u);
   EXPECT_FALSE(tracker.process(id).named);
 }
@@ -208,8 +217,8 @@ TEST(Tracker, RebornTgidIsAnotherProcess) {
   tracker.Alloc(4, 1, {7, 201}, 201);
   tracker.Meta(Meta({7, 201}, SS_TASK_BIRTH, "second"), 201);
   tracker.Advance(300);
-  uint32_t first = tracker.Resolve({7, 100}, 190);
-  uint32_t second = tracker.Resolve({7, 201}, 250);
+  uint32_t first = See(&tracker, {7, 100}, 190);
+  uint32_t second = See(&tracker, {7, 201}, 250);
   ASSERT_NE(first, second);
   EXPECT_EQ(NameOf(tracker, first), "first");
   EXPECT_EQ(NameOf(tracker, second), "second");
@@ -239,7 +248,7 @@ TEST(Tracker, ALastMeasureProlongsTheMemoryOfTheDead) {
   tracker.Meta(Meta({7, 1}, SS_TASK_BIRTH, "late"), 10);
   tracker.Free(3, 1, 20);
   tracker.Advance(30);
-  uint32_t id = tracker.Resolve({7, 1}, 500);
+  uint32_t id = See(&tracker, {7, 1}, 500);
   tracker.Advance(20 + kKeepNs);
   EXPECT_EQ(NameOf(tracker, id), "late");
   tracker.Advance(500 + kKeepNs);
@@ -251,7 +260,7 @@ TEST(Tracker, ProcessWithoutRmidEndsByItsExit) {
   tracker.Meta(Meta({7, 1}, SS_TASK_BIRTH, "poor"), 10);
   tracker.Meta(Meta({7, 1}, SS_TASK_EXIT, ""), 20);
   tracker.Advance(20);
-  const Process& process = tracker.process(tracker.Resolve({7, 1}, 15));
+  const Process& process = tracker.process(See(&tracker, {7, 1}, 15));
   EXPECT_TRUE(process.dead);
   EXPECT_STREQ(process.comm.data(), "poor") << "the exit brings no name";
   tracker.Advance(20 + kKeepNs);
@@ -270,11 +279,11 @@ TEST(Tracker, DumpEndForgetsWhomTheDumpDidNotName) {
   tracker.Alloc(3, 1, {7, 1}, 10);                         // gone, its free was lost
   tracker.Alloc(4, 1, {8, 1}, 10);                         // named by its RMID
   tracker.Meta(Meta({9, 1}, SS_TASK_BIRTH, "named"), 10);  // named by its metadata
-  tracker.Resolve({10, 1}, 10);                            // seen to run since
-  tracker.Resolve({11, 1}, 10);                            // gone, had no RMID
+  See(&tracker, {10, 1}, 10);                              // seen to run since
+  See(&tracker, {11, 1}, 10);                              // gone, had no RMID
   tracker.Existing(4, 1, {8, 1}, 110);
   tracker.Meta(Meta({9, 1}, SS_TASK_EXISTING, "named"), 110);
-  tracker.Resolve({10, 1}, 120);
+  See(&tracker, {10, 1}, 120);
   tracker.Alloc(5, 1, {12, 105}, 105);  // born meanwhile
   tracker.DumpEnd(100, 130);
   tracker.Advance(130);
@@ -307,7 +316,7 @@ TEST(Tracker, MemoryIsBackAtItsSizeAfterManyLives) {
     auto generation = 1 + static_cast<uint32_t>(i) / 500;
     tracker.Alloc(rmid, generation, key, now_ns);
     tracker.Meta(Meta(key, SS_TASK_BIRTH, "short"), now_ns);
-    largest_id = std::max(largest_id, tracker.Resolve(key, now_ns + 2));
+    largest_id = std::max(largest_id, See(&tracker, key, now_ns + 2));
     tracker.Free(rmid, generation, now_ns + 5);
     tracker.Advance(now_ns);
   }
@@ -321,14 +330,14 @@ TEST(Tracker, MemoryIsBackAtItsSizeAfterManyLives) {
 // die after it in memory.
 TEST(Tracker, OneThatWasTakenForDeadAndRunsOnKeepsNobodyElse) {
   Tracker tracker(kKeepNs);
-  tracker.Resolve({1, 1}, 10);
+  See(&tracker, {1, 1}, 10);
   tracker.DumpEnd(100, 120);
   tracker.Advance(120);
   ASSERT_EQ(tracker.stats().nr_forgotten, 1u);
   uint64_t now_ns = 200;
   for (int32_t i = 0; i < 10'000; i++, now_ns += 10) {
     ProcessKey key = {2 + i, now_ns};
-    tracker.Resolve({1, 1}, now_ns);
+    See(&tracker, {1, 1}, now_ns);
     tracker.Alloc(3, 1 + static_cast<uint32_t>(i), key, now_ns);
     tracker.Free(3, 1 + static_cast<uint32_t>(i), now_ns + 5);
     tracker.Advance(now_ns);
@@ -344,7 +353,7 @@ TEST(Tracker, OneThatWasTakenForDeadAndIsNamedAgainKeepsItsName) {
   tracker.DumpEnd(200, 220);
   tracker.Advance(230);
   tracker.Advance(230 + 2 * kKeepNs);
-  EXPECT_EQ(NameOf(tracker, tracker.Resolve({7, 1}, 230 + 2 * kKeepNs)), "alive");
+  EXPECT_EQ(NameOf(tracker, See(&tracker, {7, 1}, 230 + 2 * kKeepNs)), "alive");
 }
 
 // An exit for a process that has an RMID cannot be, but what comes out of a ring can say anything.
@@ -353,7 +362,7 @@ TEST(Tracker, AnRmidNeverNamesAProcessThatDidNotOwnIt) {
   tracker.Alloc(3, 1, {7, 1}, 10);
   tracker.Meta(Meta({7, 1}, SS_TASK_EXIT, ""), 20);
   tracker.Advance(20 + kKeepNs);
-  uint32_t id = tracker.Resolve({8, 5000}, 5000);  // may get the id that 7 had
+  uint32_t id = See(&tracker, {8, 5000}, 5000);  // may get the id that 7 had
   const Process* owner = tracker.Owner(3, 1);
   EXPECT_NE(owner ? owner->key.tgid : 0, 8);
   tracker.Free(3, 1, 5010);
@@ -375,7 +384,7 @@ TEST(Tracker, FollowsDescendantsOnly) {
     bool followed;
   } cases[] = {{{9, 1}, false}, {{10, 20}, true}, {{11, 30}, true}, {{12, 40}, true}, {{13, 50}, false}};
   for (const auto& c : cases)
-    EXPECT_EQ(tracker.process(tracker.Resolve(c.key, 60)).followed, c.followed) << c.key.tgid;
+    EXPECT_EQ(tracker.process(See(&tracker, c.key, 60)).followed, c.followed) << c.key.tgid;
 }
 
 TEST(Tracker, FollowsOnWhenTheParentIsGone) {
@@ -388,7 +397,7 @@ TEST(Tracker, FollowsOnWhenTheParentIsGone) {
   EXPECT_EQ(tracker.nr_processes(), 1u);
   tracker.Meta(Meta({12, 2000}, SS_TASK_BIRTH, "grandchild", 11), 2000);
   tracker.Advance(2000);
-  EXPECT_TRUE(tracker.process(tracker.Resolve({12, 2000}, 2000)).followed);
+  EXPECT_TRUE(tracker.process(See(&tracker, {12, 2000}, 2000)).followed);
 }
 
 TEST(Tracker, DoesNotFollowARebornTgid) {
@@ -400,15 +409,71 @@ TEST(Tracker, DoesNotFollowARebornTgid) {
   tracker.Meta(Meta({10, 3000}, SS_TASK_BIRTH, "stranger", 1), 3000);
   tracker.Meta(Meta({11, 3010}, SS_TASK_BIRTH, "its child", 10), 3010);
   tracker.Advance(3010);
-  EXPECT_FALSE(tracker.process(tracker.Resolve({10, 3000}, 3010)).followed);
-  EXPECT_FALSE(tracker.process(tracker.Resolve({11, 3010}, 3010)).followed);
+  EXPECT_FALSE(tracker.process(See(&tracker, {10, 3000}, 3010)).followed);
+  EXPECT_FALSE(tracker.process(See(&tracker, {11, 3010}, 3010)).followed);
 }
 
 TEST(Tracker, FollowsOneThatIsKnownAlready) {
   Tracker tracker(kKeepNs);
-  uint32_t id = tracker.Resolve({10, 1}, 10);
+  uint32_t id = See(&tracker, {10, 1}, 10);
   tracker.Follow(10);
   EXPECT_TRUE(tracker.process(id).followed);
+}
+
+TEST(Tracker, AHintIsVerified) {
+  Tracker tracker(kKeepNs);
+  // The same RMID, or tgids that share a hint, or none at all: everybody is found, and only as himself.
+  std::vector<ProcessKey> keys = {{7, 1}, {7, 2}, {7 + 1024, 1},
+                                  {8, 1}, {0, 0}, {INT32_MAX, UINT64_MAX}};
+  std::vector<uint32_t> ids;
+  for (const ProcessKey& key : keys) ids.push_back(tracker.Resolve(key, 3, 10));
+  for (uint32_t rmid : {0u, 3u, 4u, 1023u, 1024u, 65535u, UINT32_MAX})
+    for (size_t i = 0; i < keys.size(); i++) EXPECT_EQ(tracker.Resolve(keys[i], rmid, 20), ids[i]);
+  EXPECT_EQ(tracker.nr_processes(), keys.size());
+}
+
+TEST(Tracker, AHeldProcessKeepsItsIdHoweverLongItIsDead) {
+  Tracker tracker(kKeepNs);
+  tracker.Alloc(3, 1, {7, 1}, 10);
+  tracker.Meta(Meta({7, 1}, SS_TASK_BIRTH, "held"), 10);
+  tracker.Free(3, 1, 20);
+  tracker.Advance(30);
+  uint32_t id = tracker.Resolve({7, 1}, 3, 15);
+  tracker.Hold(id);
+  for (uint64_t now_ns = 1000; now_ns < 20 * kKeepNs; now_ns += 1000) {
+    tracker.Advance(now_ns);
+    EXPECT_NE(tracker.Resolve({8, now_ns}, 0, now_ns), id);
+  }
+  EXPECT_EQ(NameOf(tracker, id), "held");
+  tracker.Release(id);
+  tracker.Advance(22 * kKeepNs);
+  EXPECT_NE(NameOf(tracker, id), "held") << "it is forgotten in the end";
+}
+
+TEST(Tracker, RanksAreTheOrderOfTgidAndStart) {
+  Tracker tracker(kKeepNs);
+  std::map<ProcessKey, uint32_t> alive;
+  std::mt19937_64 random(7);
+  uint64_t now_ns = 10;
+  for (int step = 0; step < 300; step++, now_ns += 2 * kKeepNs) {
+    for (uint64_t births = random() % 5; births > 0; births--) {
+      ProcessKey key = {static_cast<int32_t>(random() % 50),
+                        static_cast<uint64_t>(100'000 - step) * 8 + births};
+      alive[key] = tracker.Resolve(key, 0, now_ns);
+    }
+    for (uint64_t deaths = random() % 5; deaths > 0 && !alive.empty(); deaths--) {
+      auto victim = std::next(alive.begin(), static_cast<ptrdiff_t>(random() % alive.size()));
+      tracker.Meta(Meta(victim->first, SS_TASK_EXIT, ""), now_ns);
+      alive.erase(victim);
+    }
+    tracker.Advance(now_ns);
+    if (random() % 2) continue;  // several changes between two looks
+    tracker.Advance(now_ns + kKeepNs);
+    const std::vector<uint32_t>& ranks = tracker.Ranks();
+    uint32_t rank = 0;
+    for (const auto& [key, id] : alive) ASSERT_EQ(ranks[id], rank++) << key.tgid;
+    ASSERT_EQ(rank, tracker.nr_processes());
+  }
 }
 
 TEST(IsBefore, IsRightAcrossTheWrap) {

@@ -124,7 +124,7 @@ module_life() {
 }
 
 record_in_background() { # record_in_background FILE: returns when it records; $collector is its pid
-	./slotscope record --source "$SLOTSCOPE_TEST_SOURCE" --output "$1" >out 2>err &
+	./slotscope record --source "$SLOTSCOPE_TEST_SOURCE" --max-overhead 100 --output "$1" --raw "$1.raw" >out 2>err &
 	collector=$!
 	until_true 200 grep -q recording err || fail "the collector does not record"
 }
@@ -137,7 +137,13 @@ stop_recording() {
 	}
 }
 
-holds_identity() { grep -q '^# identity: holds' "$1" || fail "$1: $(grep '^# identity' "$1")"; }
+# Holds in the file, and a replay of its raw file gives the same one.
+holds_identity() {
+	grep -q '^# identity: holds' "$1" || fail "$1: $(grep '^# identity' "$1")"
+	expect 0 ./slotscope replay --output replayed.csv "$1.raw"
+	cmp "$1" replayed.csv || fail "a replay of $1.raw gives another file"
+	rm -f "$1.raw"
+}
 
 rows_of_kind() { awk -F, -v kind="$2" '!/^#/ && $7 == kind' "$1" | wc -l; }
 
@@ -155,6 +161,25 @@ hotplug() {
 	slots=$(sed -n 's/^# slots: //p' hotplug.csv)
 	[ "$offline" -gt 500 ] || fail "only $offline slots with an offline CPU"
 	[ "$offline" -lt $((slots - 500)) ] || fail "$offline of $slots slots with an offline CPU: it was not measured again"
+}
+
+# The wall clock is set, forth and back: Unix times follow, and nothing else changes.
+clock_step() {
+	record_in_background step.csv
+	for seconds in 3600 -1800; do
+		sleep 1
+		now=$(date +%s)
+		date -s "@$((now + seconds))" >/dev/null || fail "the clock cannot be set"
+	done
+	sleep 1
+	stop_recording
+	holds_identity step.csv
+	steps=$(grep -c '^# unix_offset_ns: ' step.csv)
+	[ "$steps" = 3 ] || fail "$steps lines with the clock's offset, not that of the start and one per step"
+	# From the first row to the last the wall clock gained 1800 s more than the other one.
+	awk -F, '!/^#/ && $1 + 0 > 0 { if (!n++) first = $2 - $1; last = $2 - $1 }
+		END { gained = (last - first) / 1e9; exit gained < 1799 || gained > 1801 }' step.csv ||
+		fail "Unix times do not follow the clock"
 }
 
 unwatched_cpu() {
@@ -175,6 +200,7 @@ if [ "$1" = kmod ]; then
 	unwatched_cpu
 	load_module
 	hotplug
+	clock_step
 	if [ "${QUICK:-}" ]; then
 		live_tests --gtest_filter='Lifetime*:Storms*512Rmids:Accuracy*'
 	else
@@ -192,6 +218,7 @@ if [ "$1" = kmod ]; then
 	[ "${QUICK:-}" ] || dmesg | grep -q 'births found no free RMID' || fail "the kernel log does not say that RMIDs were short"
 else
 	hotplug
+	clock_step
 	live_tests
 fi
 if [ $failures = 0 ]; then echo PASS; else exit 1; fi

@@ -2,10 +2,14 @@
 // A file that appears under its name only when it is complete.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "base/out_file.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 
@@ -14,23 +18,25 @@ namespace slotscope {
 // Written as PATH.part, mode 0640, and renamed to PATH by Commit(). No link is followed. While it is
 // being written it is locked, so a second writer is told (Exit::kBusy); a .part that a killed run left
 // is moved out of the way, never overwritten.
-class PartFile {
+class PartFile final : public OutFile {
  public:
   PartFile() = default;
-  ~PartFile();  // removes an uncommitted file that was never written to, keeps one with data
+  ~PartFile() override;  // removes an uncommitted file that was never written to, keeps one with data
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
 
   Status Open(const std::string& path);
-  // All of `data`, or an error; after an error nothing more is written.
-  Status Write(std::string_view data);
+  using OutFile::Write;
+  // All of the pieces, one behind the other, or nothing and an error; after an error nothing more is
+  // written.
+  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override;
   // Gives it its name. Needs no earlier error.
   Status Commit();
 
   // Removes it: there is nothing worth keeping.
   void Discard();
 
-  uint64_t size() const { return size_; }
+  uint64_t size() const override { return size_; }
   const std::string& part_path() const { return part_path_; }
   // Where a leftover of a killed run was moved to; empty if there was none.
   const std::string& leftover_path() const { return leftover_path_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "sinks/part_file.h"
+#include "base/part_file.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -71,21 +71,24 @@ Status PartFile::Open(const std::string& path) {
   return {Exit::kOutput, fmt::format("cannot create {}: {}", part_path_, ErrnoText(errno))};
 }
 
-Status PartFile::Write(std::string_view data) {
+Status PartFile::Write(std::initializer_list<std::span<const std::byte>> pieces) {
   if (!error_.ok()) return error_;
-  const uint64_t row_end = size_;
-  while (!data.empty()) {
-    ssize_t written = write(fd_.get(), data.data(), data.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      int err = errno;
-      if (ftruncate(fd_.get(), static_cast<off_t>(row_end)) == 0) size_ = row_end;  // no half row
-      error_ = {Exit::kOutput, fmt::format("cannot write {}: {}; what was written before is kept there",
-                                           part_path_, ErrnoText(err))};
-      return error_;
+  const uint64_t begin = size_;
+  for (std::span<const std::byte> piece : pieces) {
+    while (!piece.empty()) {
+      ssize_t written = write(fd_.get(), piece.data(), piece.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) {
+        int err = errno;
+        if (ftruncate(fd_.get(), static_cast<off_t>(begin)) == 0) size_ = begin;  // no half row
+        error_ = {Exit::kOutput,
+                  fmt::format("cannot write {}: {}; what was written before is kept there", part_path_,
+                              ErrnoText(err))};
+        return error_;
+      }
+      size_ += static_cast<uint64_t>(written);
+      piece = piece.subspan(static_cast<size_t>(written));
     }
-    size_ += static_cast<uint64_t>(written);
-    data.remove_prefix(static_cast<size_t>(written));
   }
   return {};
 }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "cli/output.h"
+
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "base/escape.h"
+#include "base/say.h"
+#include "base/version.h"
+#include "ring/counters.h"
+
+namespace slotscope {
+namespace {
+
+HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
+  HeaderLines lines = {
+      {"slotscope", kVersion},
+      {"host", facts.host},
+      {"boot_id", facts.boot_id},
+      {"kernel", facts.kernel},
+      {"source", fmt::format("{} ({})", facts.source, facts.source_reason)},
+      {"backend", fmt::format("{} ({})", facts.backend, facts.backend_reason)},
+      {"tick", facts.tick},
+      {"slot_ns", std::to_string(options.slot_ns)},
+      {"nr_cpus", std::to_string(facts.present_cpus.size())},
+      {"clock", "slot_start_ns and start_time_ns are CLOCK_MONOTONIC"},
+      {"unix_offset_ns", std::to_string(facts.unix_offset_ns)},
+  };
+  std::string missing =
+      "mbm_total_bytes mbm_local_bytes llc_occupancy_bytes gpu_mem_bytes gpu_active_ns gpu_launches "
+      "straggle throughput_drop_pct";
+  for (size_t i = 0; i < kCounterNames.size(); i++) {
+    if (!facts.events[i].empty())
+      lines.emplace_back(fmt::format("event {}", kCounterNames[i]), facts.events[i]);
+    else
+      missing = fmt::format("{} {}", kCounterNames[i], missing);
+  }
+  lines.emplace_back("not_measured", missing);
+  for (const std::string& note : facts.notes) lines.emplace_back("note", note);
+  return lines;
+}
+
+}  // namespace
+
+Status Output::Open() {
+  if (Status status = file_.Open(options_.path); !status.ok()) return status;
+  if (!file_.leftover_path().empty())
+    Say(stderr, "slotscope: an unfinished recording left its data; it is now {}\n",
+        EscapeName(file_.leftover_path()));
+  return {};
+}
+
+Writer* Output::MakeWriter(const Facts& facts) {
+  csv_ = std::make_unique<CsvSink>(&file_, facts.unix_offset_ns, options_.max_size);
+  FoldOptions fold = options_.fold;
+  fold.followed_only = facts.command_tgid != 0 && !options_.all;
+  writer_ = std::make_unique<Writer>(fold, csv_.get(), &table_);
+  return writer_.get();
+}
+
+void Output::Begin(const Facts& facts) {
+  csv_->WriteHeader(MakeHeader(options_, facts));
+  writer_->Start();
+}
+
+Status Output::Finish(RunSummary* run) {
+  run->nr_rows = csv_->nr_rows();
+  run->nr_unwritten_slots = csv_->nr_unwritten_slots();
+  run->totals = table_.Sorted();
+  if (Status status = csv_->Finish(SummaryLines(*run)); !status.ok()) return status;
+  if (Status status = file_.Commit(); !status.ok()) return status;
+  Say(stdout, "{}", SummaryTable(*run));
+  if (csv_->is_full())
+    Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
+        run->nr_unwritten_slots);
+  Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.path),
+      static_cast<double>(file_.size()) / 1e6);
+  if (!run->accounting.Holds())
+    return {Exit::kIdentity,
+            "the accounting identity is broken: please report this with the last lines of the file"};
+  if (options_.strict && HasLosses(*run))
+    return {Exit::kDataLost, "data was lost (--strict); the counters are above"};
+  return {};
+}
+
+}  // namespace slotscope

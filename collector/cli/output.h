@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// What a run leaves behind, live or replayed: slots.csv and the summary.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/part_file.h"
+#include "base/status.h"
+#include "cli/options.h"
+#include "cli/summary.h"
+#include "raw/facts.h"
+#include "sinks/csv_sink.h"
+#include "sinks/top_table.h"
+#include "sinks/writer.h"
+
+namespace slotscope {
+
+class Output {
+ public:
+  explicit Output(const OutputOptions& options) : options_(options) {}
+
+  // Takes the file name; says so if an unfinished file had to be moved away.
+  Status Open();
+  // The writer for the pipeline, not started.
+  Writer* MakeWriter(const Facts& facts);
+  // The file's header; the writer starts.
+  void Begin(const Facts& facts);
+  // There is nothing worth keeping.
+  void Discard() { file_.Discard(); }
+  // After the writer's Stop(): the last lines, the summary on stdout. Exit::kIdentity if the accounting
+  // is broken, Exit::kDataLost if --strict says so.
+  Status Finish(RunSummary* run);
+
+ private:
+  const OutputOptions& options_;
+  PartFile file_;
+  TopTable table_;
+  std::unique_ptr<CsvSink> csv_;
+  std::unique_ptr<Writer> writer_;
+};
+
+}  // namespace slotscope

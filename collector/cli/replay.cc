@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "cli/replay.h"
+
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "base/escape.h"
+#include "base/say.h"
+#include "cli/output.h"
+#include "cli/pipeline.h"
+#include "raw/raw_file.h"
+
+namespace slotscope {
+namespace {
+
+int Fail(const Status& status) {
+  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
+  return static_cast<int>(status.code());
+}
+
+// Everything but the clock and the source is as in a recording.
+Status RunReplay(const ReplayOptions& options) {
+  RawFileReader reader;
+  if (Status status = reader.Open(options.path); !status.ok()) return status;
+  const Facts& facts = reader.facts();
+  Output output(options.output);
+  if (Status status = output.Open(); !status.ok()) return status;
+  Writer* writer = output.MakeWriter(facts);
+  output.Begin(facts);
+
+  SlotBuilder builder(BuilderOptions(facts, options.output.slot_ns, options.output.window_ns), writer);
+  if (facts.command_tgid) builder.Follow(facts.command_tgid);
+  Merger merger(facts.nr_streams, options.output.window_ns, &builder);
+  auto block = std::make_unique<Block>();
+  bool well_formed = true;
+  while (well_formed && !writer->failed() && reader.Next(block.get()))
+    well_formed = merger.OnItems(block->bytes());
+  merger.Flush();
+  builder.Finish();
+  writer->Stop();
+
+  RunSummary run = Summarize(merger, builder);
+  run.notes = facts.notes;
+  if (!well_formed)
+    run.input_error = fmt::format("{} holds an item that cannot be, before byte {}; the rows end there",
+                                  EscapeName(options.path), reader.nr_good_bytes());
+  else if (!reader.status().ok())
+    run.input_error = EscapeName(reader.status().message());
+  else if (!reader.ended())
+    run.input_cut = fmt::format("{} ends early, at byte {}: its recorder was killed",
+                                EscapeName(options.path), reader.nr_good_bytes());
+  Status status = output.Finish(&run);
+  if (!run.input_error.empty()) return {Exit::kBadInput, run.input_error};
+  return status;
+}
+
+Status RunGenerate(const GenerateOptions& options) {
+  Generator generator(options.generator);
+  RawFileWriter file;
+  if (Status status = file.Open(options.path); !status.ok()) return status;
+  if (Status status = file.WriteFacts(generator.facts()); !status.ok()) return status;
+  auto block = std::make_unique<Block>();
+  while (generator.Next(block.get()))
+    if (Status status = file.WriteItems(block->bytes()); !status.ok()) return status;
+  if (Status status = file.Finish(); !status.ok()) return status;
+  Say(stdout, "wrote {} ({:.1f} MB, {} messages)\n", EscapeName(options.path),
+      static_cast<double>(file.size()) / 1e6, generator.nr_messages());
+  return {};
+}
+
+}  // namespace
+
+int Replay(const ReplayOptions& options) { return Fail(RunReplay(options)); }
+
+int Generate(const GenerateOptions& options) { return Fail(RunGenerate(options)); }
+
+}  // namespace slotscope

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "raw/facts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace slotscope {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxStreams = 8192;  // CPUs; Linux on x86 has at most as many
+
+// The library converts numbers as C does; here one that does not fit is an error.
+template <typename T>
+T Number(const json& value) {
+  if (!value.is_number_integer())
+    throw json::type_error::create(302, "a number must be an integer", &value);
+  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<uint64_t>())
+                                               : std::in_range<T>(value.get<int64_t>());
+  if (!fits) throw json::out_of_range::create(406, "a number is out of range: " + value.dump(), &value);
+  return value.get<T>();
+}
+
+}  // namespace
+
+std::string FactsToJson(const Facts& facts) {
+  json object = {
+      {"host", facts.host},
+      {"boot_id", facts.boot_id},
+      {"kernel", facts.kernel},
+      {"source", facts.source},
+      {"source_reason", facts.source_reason},
+      {"backend", facts.backend},
+      {"backend_reason", facts.backend_reason},
+      {"tick", facts.tick},
+      {"events", facts.events},
+      {"notes", facts.notes},
+      {"present_cpus", facts.present_cpus},
+      {"nr_streams", facts.nr_streams},
+      {"unix_offset_ns", facts.unix_offset_ns},
+      {"command_tgid", facts.command_tgid},
+  };
+  // A name that is no UTF-8 must not end the recording.
+  return object.dump(1, ' ', false, json::error_handler_t::replace);
+}
+
+Status ParseFacts(std::string_view text, Facts* facts) {
+  *facts = {};
+  try {
+    json object = json::parse(text);
+    object.at("host").get_to(facts->host);
+    object.at("boot_id").get_to(facts->boot_id);
+    object.at("kernel").get_to(facts->kernel);
+    object.at("source").get_to(facts->source);
+    object.at("source_reason").get_to(facts->source_reason);
+    object.at("backend").get_to(facts->backend);
+    object.at("backend_reason").get_to(facts->backend_reason);
+    object.at("tick").get_to(facts->tick);
+    object.at("events").get_to(facts->events);
+    object.at("notes").get_to(facts->notes);
+    if (!object.at("present_cpus").is_array())
+      throw json::type_error::create(302, "present_cpus must be an array", &object);
+    for (const json& cpu : object.at("present_cpus")) facts->present_cpus.push_back(Number<int>(cpu));
+    facts->nr_streams = Number<size_t>(object.at("nr_streams"));
+    facts->unix_offset_ns = Number<int64_t>(object.at("unix_offset_ns"));
+    facts->command_tgid = Number<int32_t>(object.at("command_tgid"));
+  } catch (const json::exception& error) {
+    return {Exit::kBadInput, fmt::format("what it says of its run cannot be read: {}", error.what())};
+  }
+  if (facts->nr_streams == 0 || facts->nr_streams > kMaxStreams)
+    return {Exit::kBadInput,
+            fmt::format("it has {} streams; 1 to {} can be", facts->nr_streams, kMaxStreams)};
+  bool sorted = std::adjacent_find(facts->present_cpus.begin(), facts->present_cpus.end(),
+                                   std::greater_equal<>()) == facts->present_cpus.end();
+  if (facts->present_cpus.empty() || !sorted || facts->present_cpus.front() < 0 ||
+      static_cast<size_t>(facts->present_cpus.back()) >= facts->nr_streams)
+    return {Exit::kBadInput, "its list of present CPUs is impossible"};
+  return {};
+}
+
+}  // namespace slotscope

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// What is known of a run when it begins: everything that the rows and the header of the output need and
+// the messages do not tell. Goes into a raw file, so that a replay reads nothing of its own machine.
+#pragma once
+
+#include <slotscope/events.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace slotscope {
+
+struct Facts {
+  std::string host;
+  std::string boot_id;
+  std::string kernel;
+  std::string source;  // "kmod", "bpf" or "gen"
+  std::string source_reason;
+  std::string backend;
+  std::string backend_reason;
+  std::string tick;
+  std::array<std::string, SS_NR_COUNTERS> events;  // what each counter counts; empty: not counted
+  std::vector<std::string> notes;                  // a sentence each
+  std::vector<int> present_cpus;
+  size_t nr_streams = 0;       // rings there may be; one more stream carries state dumps
+  int64_t unix_offset_ns = 0;  // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
+  int32_t command_tgid = 0;    // the command that was recorded, 0: none
+
+  bool operator==(const Facts&) const = default;
+};
+
+std::string FactsToJson(const Facts& facts);
+// Exit::kBadInput with what is wrong. Members that we do not know are ignored.
+Status ParseFacts(std::string_view json, Facts* facts);
+
+}  // namespace slotscope

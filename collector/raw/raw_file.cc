@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+#include "raw/raw_file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <slotscope/events.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/errno_text.h"
+
+namespace slotscope {
+namespace {
+
+constexpr size_t kMaxFactsBytes = 1u << 20;
+
+uint64_t HashOf(const RawChunkHeader& header, std::span<const std::byte> bytes) {
+  uint64_t seed = XXH3_64bits(&header, offsetof(RawChunkHeader, hash));
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
+}  // namespace
+
+Status RawFileWriter::Open(const std::string& path) { return file_.Open(path); }
+
+Status RawFileWriter::WriteChunk(RawChunk type, std::span<const std::byte> bytes) {
+  RawChunkHeader header = {type, static_cast<uint32_t>(bytes.size()), nr_chunks_++, 0};
+  header.hash = HashOf(header, bytes);
+  return file_.Write({std::as_bytes(std::span(&header, 1)), bytes});
+}
+
+Status RawFileWriter::WriteFacts(const Facts& facts) {
+  RawFileHeader header = {{}, kRawVersion, SS_ABI_VERSION};
+  std::memcpy(header.magic, kRawMagic, sizeof(kRawMagic));
+  if (Status status = file_.Write({std::as_bytes(std::span(&header, 1))}); !status.ok()) return status;
+  const std::string json = FactsToJson(facts);
+  return WriteChunk(RawChunk::kFacts, std::as_bytes(std::span(json)));
+}
+
+Status RawFileWriter::WriteItems(std::span<const std::byte> items) {
+  return WriteChunk(RawChunk::kItems, items);
+}
+
+Status RawFileWriter::Finish() {
+  if (Status status = WriteChunk(RawChunk::kEnd, {}); !status.ok()) return status;
+  return file_.Commit();
+}
+
+Status RawFileReader::Open(const std::string& path) {
+  path_ = path;
+  fd_.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd_.valid()) return {Exit::kBadInput, fmt::format("cannot open {}: {}", path, ErrnoText(errno))};
+  posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  RawFileHeader header = {};
+  if (Read(&header, sizeof(header)) != Got::kChunk ||
+      std::memcmp(header.magic, kRawMagic, sizeof(kRawMagic)) != 0)
+    return {Exit::kBadInput,
+            fmt::format("{} is no raw file: give one that slotscope record --raw has made", path)};
+  if (header.version != kRawVersion || header.abi_version != SS_ABI_VERSION)
+    return {
+        Exit::kBadInput,
+        fmt::format("{} has version {} and messages of version {}; this slotscope reads {} and {}: use "
+                    "the slotscope that recorded it",
+                    path, header.version, header.abi_version, kRawVersion, SS_ABI_VERSION)};
+  good_bytes_ = sizeof(header);
+  std::vector<std::byte> json(kMaxFactsBytes);
+  RawChunkHeader chunk;
+  if (!ReadChunk(&chunk, json))
+    return status_.ok()
+               ? Status(Exit::kBadInput, fmt::format("{} ends before it says what it is of", path))
+               : status_;
+  if (Status status = ParseFacts({reinterpret_cast<const char*>(json.data()), chunk.size}, &facts_);
+      !status.ok())
+    return {status.code(), fmt::format("{}: {}", path, status.message())};
+  return {};
+}
+
+RawFileReader::Got RawFileReader::Read(void* to, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    ssize_t got = read(fd_.get(), static_cast<char*>(to) + done, size - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      status_ = {Exit::kBadInput, fmt::format("cannot read {}: {}", path_, ErrnoText(errno))};
+      return Got::kPart;
+    }
+    if (got == 0) return done == 0 ? Got::kNothing : Got::kPart;
+    done += static_cast<size_t>(got);
+  }
+  return Got::kChunk;
+}
+
+bool RawFileReader::Fail(const std::string& what) {
+  status_ = {Exit::kBadInput, fmt::format("{}: chunk {} at byte {} {}; what is before it was kept",
+                                          path_, nr_chunks_, good_bytes_, what)};
+  return false;
+}
+
+// A file that ends within a chunk was being written: no error.
+bool RawFileReader::ReadChunk(RawChunkHeader* header, std::span<std::byte> room) {
+  if (Read(header, sizeof(*header)) != Got::kChunk) return false;
+  if (header->type != RawChunk::kFacts && header->type != RawChunk::kItems &&
+      header->type != RawChunk::kEnd)
+    return Fail(fmt::format("has the unknown type {}", static_cast<uint32_t>(header->type)));
+  if (header->number != nr_chunks_) return Fail(fmt::format("calls itself {}", header->number));
+  if (header->size > room.size())
+    return Fail(fmt::format("says that it is {} bytes long", header->size));
+  auto bytes = room.first(header->size);
+  if (header->size > 0 && Read(bytes.data(), bytes.size()) != Got::kChunk) return false;
+  if (HashOf(*header, bytes) != header->hash) return Fail("is damaged (its hash is another)");
+  if ((header->type == RawChunk::kFacts) != (nr_chunks_ == 0))
+    return Fail(nr_chunks_ == 0 ? "is none of facts" : "is a second one of facts");
+  nr_chunks_++;
+  good_bytes_ += sizeof(*header) + header->size;
+  return true;
+}
+
+bool RawFileReader::Next(Block* block) {
+  if (ended_ || !status_.ok()) return false;
+  RawChunkHeader header;
+  if (!ReadChunk(&header, {block->data(), Block::kCapacity})) return false;
+  ended_ = header.type == RawChunk::kEnd;
+  block->Resize(header.size);
+  return !ended_;
+}
+
+}  // namespace slotscope

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// What the reader hands to the merge, and what a raw file holds: a sequence of items, each a header and
+// `size` bytes. A drain round is the items up to and with a kRoundEnd. The merge sees nothing else, so
+// the same items give the same rows.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace slotscope {
+
+// A stream is a CPU's ring; the stream behind the last CPU carries state dumps.
+enum class ItemKind : uint16_t {
+  kRecords = 1,    // a drained ring: perf records as the kernel wrote them; clock read before and after
+  kRoundEnd = 2,   // every ring has been drained once
+  kOnline = 3,     // from begin_ns on this CPU may write into its new ring
+  kOffline = 4,    // the CPU went away, noticed at begin_ns
+  kExpected = 5,   // measures of this CPU are to be expected from about begin_ns on
+  kDumpBegin = 6,  // a state dump begins at begin_ns
+  kDump = 7,       // messages of it, one behind the other, that did not come through a ring
+  kDumpEnd = 8,    // it ended at begin_ns: every process alive at its begin has been named
+  kClock = 9,      // CLOCK_REALTIME - CLOCK_MONOTONIC is end_ns (as int64_t) from begin_ns on
+  kLosses = 10,    // a SourceLosses, as of begin_ns
+  kNote = 11,      // text that belongs beside the rows from begin_ns on
+};
+
+struct ItemHeader {
+  ItemKind kind;
+  uint16_t flags;   // kItem*
+  uint32_t stream;  // 0 where it means nothing
+  uint32_t size;    // of the payload, a multiple of 8
+  uint32_t zero;
+  uint64_t begin_ns;
+  uint64_t end_ns;
+};
+static_assert(sizeof(ItemHeader) == 32);
+
+// The ring held more; begin_ns says nothing yet.
+inline constexpr uint16_t kItemMore = 1;
+
+inline constexpr size_t kItemAlign = 8;
+
+// A buffer of whole items. A message in a perf record lies 12 bytes behind its start: data() is 4 bytes
+// off an 8-byte border, so that messages are aligned and can be read where they are.
+class Block {
+ public:
+  static constexpr size_t kCapacity = 256u << 10;
+
+  std::byte* data() { return storage_.data() + 4; }
+  std::span<const std::byte> bytes() const { return {storage_.data() + 4, size_}; }
+  size_t size() const { return size_; }
+  size_t room() const { return kCapacity - size_; }
+  void Clear() { size_ = 0; }
+  // REQUIRES: size <= kCapacity.
+  void Resize(size_t size) { size_ = size; }
+
+  // REQUIRES: room for a header and `payload`, whose size is a multiple of 8.
+  void Append(ItemHeader header, std::span<const std::byte> payload = {}) {
+    header.size = static_cast<uint32_t>(payload.size());
+    std::memcpy(data() + size_, &header, sizeof(header));
+    if (!payload.empty()) std::memcpy(data() + size_ + sizeof(header), payload.data(), payload.size());
+    size_ += sizeof(header) + payload.size();
+  }
+
+ private:
+  size_t size_ = 0;
+  alignas(kItemAlign) std::array<std::byte, 4 + kCapacity + 4> storage_;
+};
+
+// Losses that no ring record tells of, summed since the source started.
+struct SourceLosses {
+  uint64_t nr_output_errors = 0;  // messages a program could not write into a ring
+  uint64_t nr_skipped_runs = 0;   // program runs the kernel skipped because it was already running
+  uint64_t nr_untracked = 0;      // processes that found no room in the process table
+  uint64_t nr_failed_allocs = 0;  // births without an RMID (not a loss: each has its rows)
+  bool operator==(const SourceLosses&) const = default;
+};
+static_assert(sizeof(SourceLosses) % kItemAlign == 0);
+
+}  // namespace slotscope

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+#include "raw/facts.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace slotscope {
+namespace {
+
+using nlohmann::json;
+
+Facts SomeFacts() {
+  Facts facts;
+  facts.host = "machine.example";
+  facts.boot_id = "0a1b";
+  facts.kernel = "6.1.0-18-amd64 #1 SMP";
+  facts.source = "kmod";
+  facts.source_reason = "the module is loaded";
+  facts.backend = "resctrl";
+  facts.backend_reason = "because \"this\" works\n";
+  facts.tick = "hrtimer";
+  facts.events = {"cycles", "msr/tsc/", ""};
+  facts.notes = {"One.", "", "Tw\xc3\xb6."};
+  facts.present_cpus = {0, 1, 5, 63};
+  facts.nr_streams = 64;
+  facts.unix_offset_ns = 1'700'000'000'123'456'789;
+  facts.command_tgid = 4711;
+  return facts;
+}
+
+json SomeJson() { return json::parse(FactsToJson(SomeFacts())); }
+
+// Some facts, but with `value` as their `name`.
+void ExpectRefused(const std::string& name, const json& value) {
+  json object = SomeJson();
+  object[name] = value;
+  Facts facts;
+  Status status = ParseFacts(object.dump(), &facts);
+  EXPECT_EQ(status.code(), Exit::kBadInput) << name << ": " << value.dump() << " was taken";
+  EXPECT_EQ(status.ok(), status.message().empty());
+}
+
+TEST(Facts, ComeBackAsTheyWere) {
+  const struct {
+    const char* what;
+    std::function<void(Facts*)> change;
+  } cases[] = {
+      {"as they are", [](Facts*) {}},
+      {"no texts",
+       [](Facts* facts) {
+         facts->host = facts->boot_id = facts->kernel = facts->source = facts->tick = "";
+         facts->events = {};
+         facts->notes = {};
+       }},
+      {"no command", [](Facts* facts) { facts->command_tgid = 0; }},
+      {"the earliest offset", [](Facts* facts) { facts->unix_offset_ns = INT64_MIN; }},
+      {"the latest offset", [](Facts* facts) { facts->unix_offset_ns = INT64_MAX; }},
+      {"the largest tgid", [](Facts* facts) { facts->command_tgid = INT32_MAX; }},
+      {"one CPU",
+       [](Facts* facts) {
+         facts->present_cpus = {0};
+         facts->nr_streams = 1;
+       }},
+      {"as many streams as can be",
+       [](Facts* facts) {
+         facts->nr_streams = 8192;
+         facts->present_cpus = {0, 8191};
+       }},
+      {"all of ASCII",
+       [](Facts* facts) {
+         for (int c = 0; c < 128; c++) facts->host += static_cast<char>(c);
+       }},
+      {"many notes", [](Facts* facts) { facts->notes.assign(1000, "A sentence."); }},
+  };
+  for (const auto& c : cases) {
+    Facts facts = SomeFacts(), parsed;
+    c.change(&facts);
+    Status status = ParseFacts(FactsToJson(facts), &parsed);
+    EXPECT_TRUE(status.ok()) << c.what << ": " << status.message();
+    EXPECT_EQ(parsed, facts) << c.what;
+  }
+}
+
+TEST(Facts, LeaveNothingOfTheOnesBefore) {
+  Facts facts = SomeFacts();
+  facts.notes.clear();
+  facts.present_cpus = {0};
+  Facts parsed = SomeFacts();
+  ASSERT_TRUE(ParseFacts(FactsToJson(facts), &parsed).ok());
+  EXPECT_EQ(parsed, facts);
+}
+
+TEST(Facts, EachMemberMustBeThereAndItsNameIsSaid) {
+  const json all = SomeJson();
+  ASSERT_EQ(all.size(), 14u) << "a member was added: is it tested?";
+  for (const auto& [name, value] : all.items()) {
+    json object = all;
+    object.erase(name);
+    Facts facts;
+    Status status = ParseFacts(object.dump(), &facts);
+    EXPECT_EQ(status.code(), Exit::kBadInput) << name;
+    EXPECT_NE(status.message().find(name), std::string::npos) << status.message();
+  }
+}
+
+TEST(Facts, EachMemberMustHaveItsType) {
+  const json all = SomeJson();
+  const json values[] = {nullptr, "text", 1, json::array({1}), json::array({"text"}), json::object()};
+  for (const auto& [name, value] : all.items())
+    for (const json& wrong : values) {
+      const bool same_type = wrong.is_array()    ? value.is_array() && wrong[0].type() == value[0].type()
+                             : wrong.is_number() ? value.is_number()
+                                                 : wrong.type() == value.type();
+      // An array of one is a list of CPUs or of notes, but too short for the events.
+      if (same_type || (wrong.is_array() && name == "present_cpus" && wrong[0].is_number())) continue;
+      ExpectRefused(name, wrong);
+    }
+}
+
+// Else it would be another number without a word.
+TEST(Facts, ANumberThatDoesNotFitIsRefused) {
+  const struct {
+    const char* name;
+    json value;
+  } cases[] = {
+      {"command_tgid", uint64_t{1} << 32},
+      {"command_tgid", (uint64_t{1} << 32) + 1},
+      {"command_tgid", 1.5},
+      {"command_tgid", true},
+      {"nr_streams", -1},
+      {"nr_streams", 64.5},
+      {"unix_offset_ns", 0.5},
+      {"unix_offset_ns", UINT64_MAX},
+      {"present_cpus", json::array({uint64_t{1} << 32})},
+      {"present_cpus", json::array({0, 1.5})},
+      {"present_cpus", json::array({true})},
+  };
+  for (const auto& c : cases) ExpectRefused(c.name, c.value);
+}
+
+TEST(Facts, TooFewEventsAreRefused) {
+  for (size_t nr : {0u, 1u, 2u}) ExpectRefused("events", std::vector<std::string>(nr, "cycles"));
+}
+
+TEST(Facts, StreamsAndCpusHaveLimits) {
+  const struct {
+    const char* what;
+    uint64_t nr_streams;
+    std::vector<int> present_cpus;
+    bool ok;
+  } cases[] = {
+      {"one", 1, {0}, true},
+      {"a hole", 8, {0, 7}, true},
+      {"not the first", 8, {3}, true},
+      {"the largest", 8192, {8191}, true},
+      {"no stream", 0, {0}, false},
+      {"one too many", 8193, {0}, false},
+      {"very many", UINT64_MAX, {0}, false},
+      {"no CPU", 8, {}, false},
+      {"a CPU without a stream", 8, {0, 8}, false},
+      {"a negative CPU", 8, {-1, 0}, false},
+      {"not in order", 8, {1, 0}, false},
+      {"not in order further on", 8, {0, 1, 3, 2}, false},
+      {"a CPU twice", 8, {0, 1, 1}, false},
+  };
+  for (const auto& c : cases) {
+    json object = SomeJson();
+    object["nr_streams"] = c.nr_streams;
+    object["present_cpus"] = c.present_cpus;
+    Facts facts;
+    Status status = ParseFacts(object.dump(), &facts);
+    EXPECT_EQ(status.code(), c.ok ? Exit::kOk : Exit::kBadInput) << c.what << ": " << status.message();
+  }
+}
+
+TEST(Facts, MembersOfNewerWritersAreIgnored) {
+  json object = SomeJson();
+  object["colour"] = "green";
+  object["more"] = {{"host", "another"}, {"list", {1, 2, 3}}};
+  Facts facts;
+  ASSERT_TRUE(ParseFacts(object.dump(), &facts).ok());
+  EXPECT_EQ(facts, SomeFacts());
+}
+
+// The name of a host may be anything; the recording must not end for it, and the file must be readable.
+TEST(Facts, WhatIsNoUtf8IsReplaced) {
+  Facts facts = SomeFacts(), parsed;
+  facts.host =
+      "a\xff\xfe"
+      "b";
+  facts.notes = {"\xc3"};
+  facts.events[0] = "\x80";
+  Status status = ParseFacts(FactsToJson(facts), &parsed);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(parsed.host,
+            "a\xef\xbf\xbd\xef\xbf\xbd"
+            "b");
+  EXPECT_EQ(parsed.notes, std::vector<std::string>({"\xef\xbf\xbd"}));
+  EXPECT_EQ(parsed.events[0], "\xef\xbf\xbd");
+  EXPECT_EQ(parsed.kernel, facts.kernel);
+}
+
+TEST(Facts, WhatIsNoJsonIsRefused) {
+  const std::string good = FactsToJson(SomeFacts());
+  std::string bad_utf8 = good;
+  bad_utf8[bad_utf8.find("machine")] = '\xff';
+  std::string deep(100'000, '[');
+  for (const std::string& text :
+       {std::string(), std::string(" "), std::string("null"), std::string("[]"), std::string("{}"),
+        std::string("7"), std::string(8, '\0'), good + "x", good + good, bad_utf8, deep}) {
+    Facts facts;
+    EXPECT_EQ(ParseFacts(text, &facts).code(), Exit::kBadInput) << text.substr(0, 40);
+  }
+  for (size_t size = 0; size < good.size(); size++) {
+    Facts facts;
+    ASSERT_EQ(ParseFacts(std::string_view(good).substr(0, size), &facts).code(), Exit::kBadInput)
+        << size;
+  }
+}
+
+}  // namespace
+}  // namespace slotscope

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// The engine against the oracle, on thousands of machines that do not exist: the same CSV byte for byte,
+// and the same accounting to the unit.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/out_file.h"
+#include "gen/generator.h"
+#include "merge/merger.h"
+#include "oracle.h"
+#include "sinks/csv_sink.h"
+#include "slots/slot_builder.h"
+
+namespace slotscope {
+namespace {
+
+struct TextFile final : OutFile {
+  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override {
+    for (auto piece : pieces) text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return {};
+  }
+  uint64_t size() const override { return text.size(); }
+  std::string text;
+};
+
+struct ToCsv final : SlotSink {
+  explicit ToCsv(CsvSink* sink) : csv(sink) {}
+  void OnSlot(Slot* slot) override { csv->OnSlot(*slot); }
+  CsvSink* csv;
+};
+
+struct Case {
+  GeneratorOptions machine;
+  uint64_t slot_ns = 1'000'000;
+  uint64_t window_ns = 64'000'000;
+};
+
+// Something of everything, in every mixture; every fourth machine has nothing wrong with it.
+Case RandomCase(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto below = [&](uint64_t limit) { return random() % limit; };
+  auto sometimes = [&](uint64_t limit) { return random() % 3 ? 0 : random() % limit; };
+  Case c;
+  GeneratorOptions& machine = c.machine;
+  machine.seed = random();
+  machine.nr_cpus = 1 + below(8);
+  machine.duration_ms = 20 + below(200);
+  machine.nr_processes = 1 + below(60);
+  machine.nr_kthreads = below(4);
+  machine.nr_rmids = 2 + below(80);
+  machine.switches_per_s = 1 + below(4000);
+  machine.births_per_s = below(2000);
+  machine.tick_jitter_ns = below(900'000);
+  machine.wrap = below(2);
+  machine.no_counters = below(5) == 0;
+  c.slot_ns = (1 + (below(2) ? 0 : below(20))) * 1'000'000;
+  c.window_ns = (2 + below(70)) * 1'000'000;
+  if (seed % 4 == 0) return c;
+  machine.nr_missing_cpus = sometimes(machine.nr_cpus);
+  machine.lost_ppm = sometimes(50'000);
+  machine.inverted_ppm = sometimes(200'000);
+  machine.late_ppm = sometimes(30'000);
+  machine.malformed_ppm = sometimes(20'000);
+  machine.unknown_ppm = sometimes(20'000);
+  machine.stalls_per_s = sometimes(20);
+  machine.cpu_stalls_per_s = sometimes(30);
+  machine.hotplugs_per_s = sometimes(60);
+  machine.clock_steps_per_s = sometimes(60);
+  return c;
+}
+
+struct Engine {
+  Engine(const Case& c, const Facts& facts)
+      : csv(&file, facts.unix_offset_ns, 0),
+        sink(&csv),
+        builder({c.slot_ns, c.window_ns, facts.present_cpus, true, facts.unix_offset_ns}, &sink),
+        merger(facts.nr_streams, c.window_ns, &builder) {}
+
+  TextFile file;
+  CsvSink csv;
+  ToCsv sink;
+  SlotBuilder builder;
+  Merger merger;
+};
+
+// The first line that differs, of both.
+std::string Difference(const std::string& a, const std::string& b) {
+  size_t at =
+      static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  size_t line = a.rfind('\n', at ? at - 1 : 0) + 1;
+  return "engine: " + a.substr(line, a.find('\n', line) - line) +
+         "\noracle: " + b.substr(line, b.find('\n', line) - line);
+}
+
+struct Seen {
+  uint64_t nr_rows = 0, nr_late = 0, nr_lost = 0, lost_ns = 0, offline_ns = 0, nr_malformed = 0,
+           nr_unknown = 0, nr_reordered = 0, nr_stalls = 0, nr_late_state = 0, nr_steps = 0,
+           nr_missed = 0, nr_late_pieces = 0, nr_unassigned = 0;
+};
+
+void Compare(const Case& c, Seen* seen) {
+  Generator generator(c.machine);
+  const Facts& facts = generator.facts();
+  Engine engine(c, facts);
+  oracle::Oracle oracle(
+      {facts.present_cpus, facts.nr_streams, c.slot_ns, c.window_ns, facts.unix_offset_ns});
+  auto block = std::make_unique<Block>();
+  while (generator.Next(block.get())) {
+    ASSERT_TRUE(engine.merger.OnItems(block->bytes()));
+    oracle.Feed(block->bytes());
+  }
+  engine.merger.Flush();
+  engine.builder.Finish();
+  engine.csv.Flush();
+  oracle.Finish();
+
+  ASSERT_EQ(engine.file.text == oracle.csv, true) << Difference(engine.file.text, oracle.csv);
+  const Accounting& accounting = engine.builder.accounting();
+  ASSERT_TRUE(accounting.Holds());
+  ASSERT_EQ(accounting.received, oracle.received);
+  ASSERT_EQ(accounting.written, oracle.written);
+  ASSERT_EQ(accounting.late, oracle.late);
+  ASSERT_EQ(accounting.before, oracle.before);
+  ASSERT_EQ(accounting.after, oracle.after);
+  ASSERT_EQ(accounting.nr_slots, oracle.nr_slots);
+  ASSERT_EQ(accounting.lost_ns, oracle.lost_ns);
+  ASSERT_EQ(accounting.offline_ns, oracle.offline_ns);
+  ASSERT_EQ(engine.csv.nr_rows(), oracle.nr_rows);
+  const MergeStats& stats = engine.merger.stats();
+  ASSERT_EQ(stats.nr_messages, oracle.nr_messages);
+  ASSERT_EQ(stats.nr_malformed, oracle.nr_malformed);
+  ASSERT_EQ(stats.nr_unknown, oracle.nr_unknown);
+  ASSERT_EQ(stats.nr_lost, oracle.nr_lost);
+  ASSERT_EQ(stats.nr_late, oracle.nr_late);
+  ASSERT_EQ(engine.builder.nr_unknown(), oracle.nr_missed);
+
+  seen->nr_rows += oracle.nr_rows;
+  seen->nr_late += oracle.nr_late;
+  seen->nr_lost += oracle.nr_lost;
+  seen->lost_ns += oracle.lost_ns;
+  seen->offline_ns += oracle.offline_ns;
+  seen->nr_malformed += oracle.nr_malformed;
+  seen->nr_unknown += oracle.nr_unknown;
+  seen->nr_missed += oracle.nr_missed;
+  seen->nr_reordered += stats.nr_reordered;
+  seen->nr_stalls += stats.nr_stalls;
+  seen->nr_late_state += engine.builder.tracker().stats().nr_late;
+  seen->nr_late_pieces += engine.builder.nr_late_pieces();
+  auto count = [&](const char* what) {
+    uint64_t nr = 0;
+    for (size_t at = oracle.csv.find(what); at != std::string::npos; at = oracle.csv.find(what, at + 1))
+      nr++;
+    return nr;
+  };
+  seen->nr_steps += count("# unix_offset_ns");
+  seen->nr_unassigned += count(",unassigned,");
+}
+
+// SLOTSCOPE_ORACLE_CASES=100000 looks further.
+uint64_t NrCases() {
+  const char* text = std::getenv("SLOTSCOPE_ORACLE_CASES");
+  return text ? std::strtoull(text, nullptr, 10) : 2000;
+}
+
+TEST(Oracle, SaysTheSameOfThousandsOfMachines) {
+  Seen seen;
+  for (uint64_t seed = 1; seed <= NrCases(); seed++) {
+    SCOPED_TRACE(seed);
+    ASSERT_NO_FATAL_FAILURE(Compare(RandomCase(seed), &seen));
+  }
+  if (NrCases() < 2000) return;
+  // Every case that the machines are made for has happened, and often.
+  EXPECT_GT(seen.nr_rows, 500'000u);
+  EXPECT_GT(seen.nr_late, 10'000u);
+  EXPECT_GT(seen.nr_late_pieces, 1'000u);
+  EXPECT_GT(seen.nr_late_state, 1'000u);
+  EXPECT_GT(seen.nr_lost, 1'000u);
+  EXPECT_GT(seen.lost_ns, 1'000'000'000u);
+  EXPECT_GT(seen.offline_ns, 1'000'000'000u);
+  EXPECT_GT(seen.nr_malformed, 1'000u);
+  EXPECT_GT(seen.nr_unknown, 500u);
+  EXPECT_GT(seen.nr_missed, 1'000u);
+  EXPECT_GT(seen.nr_reordered, 10'000u);
+  EXPECT_GT(seen.nr_stalls, 100u);
+  EXPECT_GT(seen.nr_steps, 100u);
+  EXPECT_GT(seen.nr_unassigned, 10'000u);
+}
+
+}  // namespace
+}  // namespace slotscope
