@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// The message decoder and all behind it, up to CSV: whatever bytes the rings hold, nothing breaks and
+// the accounting holds. The first byte chooses slot length and window, the second how the rest is read.
+#include <fmt/core.h>
+#include <linux/perf_event.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "base/out_file.h"
+#include "merge/merger.h"
+#include "sinks/csv_sink.h"
+#include "slots/slot_builder.h"
+
+namespace slotscope {
+namespace {
+
+constexpr size_t kCpus = 3;
+
+struct NullFile final : OutFile {
+  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override {
+    for (auto piece : pieces) nr_bytes += piece.size();
+    return {};
+  }
+  uint64_t size() const override { return nr_bytes; }
+  uint64_t nr_bytes = 0;
+};
+
+struct ToCsv final : SlotSink {
+  explicit ToCsv(CsvSink* sink) : csv(sink) {}
+  void OnSlot(Slot* slot) override { csv->OnSlot(*slot); }
+  CsvSink* csv;
+};
+
+class Engine {
+ public:
+  Engine(uint64_t slot_ns, uint64_t window_ns)
+      : builder_({slot_ns, window_ns, {0, 1, 2}, false, 0}, &sink_),
+        merger_(kCpus, window_ns, &builder_) {}
+
+  bool Feed(std::vector<std::byte>* items) { return merger_.OnItems(std::span(*items).subspan(4)); }
+  void Finish() {
+    merger_.Flush();
+    builder_.Finish();
+    if (builder_.accounting().Holds()) return;
+    fmt::print(stderr, "the accounting identity is broken\n");
+    std::abort();
+  }
+
+ private:
+  NullFile file_;
+  CsvSink csv_{&file_, 0, 0};
+  ToCsv sink_{&csv_};
+  SlotBuilder builder_;
+  Merger merger_;
+};
+
+void Append(std::vector<std::byte>* to, const void* from, size_t size) {
+  const auto* bytes = static_cast<const std::byte*>(from);
+  to->insert(to->end(), bytes, bytes + size);
+}
+
+void AppendItem(std::vector<std::byte>* items, ItemKind kind, uint32_t stream, uint64_t now_ns,
+                const std::vector<std::byte>& payload = {}) {
+  ItemHeader header = {kind, 0, stream, static_cast<uint32_t>(payload.size()), 0, now_ns, now_ns};
+  Append(items, &header, sizeof(header));
+  Append(items, payload.data(), payload.size());
+}
+
+// The bytes are items.
+void AsItems(Engine* engine, std::span<const uint8_t> data) {
+  std::vector<std::byte> items(4);
+  Append(&items, data.data(), data.size() & ~size_t{7});
+  engine->Feed(&items);
+}
+
+// Each 16 bytes are a measure of a plausible machine, so that the fuzzer gets far soon.
+void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
+  std::vector<std::byte> items(4);
+  uint64_t now_ns = 1'000'000'000, end_ns[kCpus] = {now_ns, now_ns, now_ns};
+  for (uint32_t cpu = 0; cpu < kCpus; cpu++) {
+    AppendItem(&items, ItemKind::kOnline, cpu, now_ns);
+    AppendItem(&items, ItemKind::kExpected, cpu, now_ns);
+  }
+  std::vector<std::byte> rings[kCpus];
+  for (; data.size() >= 16; data = data.subspan(16)) {
+    uint16_t word[8];
+    std::memcpy(word, data.data(), sizeof(word));
+    const uint32_t cpu = word[0] % kCpus;
+    struct {
+      perf_event_header header;
+      uint32_t size;
+      ss_measure measure;
+      uint32_t padding;
+    } __attribute__((packed)) record = {};
+    record.header = {PERF_RECORD_SAMPLE, 0, sizeof(record)};
+    record.size = sizeof(ss_measure) + 4;
+    ss_measure measure = {};
+    measure.start_ns =
+        end_ns[cpu] + (word[1] % 8 ? 0 : word[2] * 100) - (word[1] % 64 == 9 ? word[2] * 500 : 0);
+    measure.hdr = {measure.start_ns + word[3] * (word[1] % 16 == 1 ? 1000u : 10u), SS_MEASURE,
+                   sizeof(ss_measure), cpu};
+    measure.tgid = word[4] % 8;
+    measure.rmid = word[4] >> 12;
+    measure.flags = word[5] & 63u;
+    if (word[5] & 0xf000) measure.flags &= ~SS_MEASURE_UNKNOWN;
+    measure.switches = word[6];
+    measure.counters[word[7] % 3] = {word[7], word[6], word[6]};
+    end_ns[cpu] = measure.hdr.ts_ns;
+    std::memcpy(static_cast<void*>(&record.measure), &measure, sizeof(measure));
+    Append(&rings[cpu], &record, sizeof(record));
+    if (word[1] % 4) continue;
+    now_ns = std::max(now_ns, *std::max_element(end_ns, end_ns + kCpus)) + word[2] * 10u;
+    for (uint32_t drained = 0; drained < kCpus; drained++) {
+      if (word[1] % 32 == 4 && drained == word[1] / 32 % kCpus) continue;  // stalled
+      AppendItem(&items, ItemKind::kRecords, drained, now_ns, rings[drained]);
+      rings[drained].clear();
+    }
+    if (word[1] % 128 == 8)
+      AppendItem(&items, word[2] % 2 ? ItemKind::kOffline : ItemKind::kOnline, cpu, now_ns);
+    AppendItem(&items, ItemKind::kRoundEnd, 0, 0);
+  }
+  if (!engine->Feed(&items)) std::abort();  // they are well-formed
+}
+
+}  // namespace
+}  // namespace slotscope
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace slotscope;
+  if (size < 2) return 0;
+  const bool as_items = data[1] % 2;
+  // A day is allowed between two drains: coarse slots, or there are too many for a fuzzer's patience.
+  const uint64_t slot_ns = (1 + data[0] % 4) * (as_items ? 1'000'000'000ull : 1'000'000ull);
+  Engine engine(slot_ns, slot_ns * (2 + data[0] / 4));
+  if (as_items)
+    AsItems(&engine, {data + 2, size - 2});
+  else
+    AsMeasures(&engine, {data + 2, size - 2});
+  engine.Finish();
+  return 0;
+}

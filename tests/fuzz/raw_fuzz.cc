@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// The reader of raw files and of the facts in them.
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "base/unique_fd.h"
+#include "raw/raw_file.h"
+
+namespace slotscope {
+namespace {
+
+void ReadFile(const uint8_t* data, size_t size) {
+  UniqueFd fd(memfd_create("raw", MFD_CLOEXEC));
+  if (write(fd.get(), data, size) != static_cast<ssize_t>(size)) std::abort();
+  RawFileReader reader;
+  if (!reader.Open(fmt::format("/proc/self/fd/{}", fd.get())).ok()) return;
+  auto block = std::make_unique<Block>();
+  uint64_t nr_bytes = 0;
+  while (reader.Next(block.get())) nr_bytes += block->size();
+  if (nr_bytes > size || reader.nr_good_bytes() > size) std::abort();
+}
+
+// What is understood can be written and is understood again.
+void ReadFacts(std::string_view text) {
+  Facts facts, again;
+  if (!ParseFacts(text, &facts).ok()) return;
+  if (!ParseFacts(FactsToJson(facts), &again).ok() || !(again == facts)) std::abort();
+}
+
+}  // namespace
+}  // namespace slotscope
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 1) return 0;
+  if (data[0] == '{')
+    slotscope::ReadFacts({reinterpret_cast<const char*>(data), size});
+  else
+    slotscope::ReadFile(data, size);
+  return 0;
+}
