@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""live.py BUILD_FOLDER [ROUNDS]: what it costs a machine to be watched. Needs root.
+
+Two processes hand a byte to and fro on one CPU; the time per switch without a recorder and with one, alternated,
+gives pairs, and the median of their differences is what one switch costs. Then the CPU time of the recorder on
+an idle and on a busy machine, and whether anything is lost at 100 000 switches per second and CPU."""
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+build = sys.argv[1]
+rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
+SECONDS = 1.0
+work = tempfile.mkdtemp(dir=build)
+slotscope = [f"{build}/slotscope", "record", "--output", f"{work}/slots.csv", "--max-overhead", "100"]
+RECORDERS = {
+    "slotscope, bpf": slotscope + ["--source", "bpf"],
+    "slotscope, kmod": slotscope + ["--source", "kmod"],
+    "perf record -e sched:sched_switch": ["perf", "record", "-q", "-a", "-e", "sched:sched_switch", "-o", f"{work}/p"],
+    "perf sched record": ["perf", "sched", "record", "-q", "-o", f"{work}/s"],
+    "bpftrace count": ["bpftrace", "-q", "-e", "tracepoint:sched:sched_switch { @ = count(); }"],
+}
+
+
+def usable(name, command):
+    if not shutil.which(command[0]):
+        return f"{command[0]} is not installed"
+    if "kmod" in name and not os.path.exists("/proc/slotscope/info"):
+        return "the kernel module is not loaded"
+    return None
+
+
+class Recorder:
+    """Runs while the with block does; after it, cpu_s is its CPU time."""
+
+    def __init__(self, command):
+        self.command = command
+
+    def __enter__(self):
+        self.log = open(f"{work}/log", "wb")
+        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log)
+        time.sleep(1.5)  # it attaches; nothing is timed yet
+        if self.process.poll() is not None:
+            sys.exit(f"live.py: {' '.join(self.command)} ended: {open(f'{work}/log').read()}")
+        self.before = self.cpu_time()
+        return self
+
+    def cpu_time(self):
+        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def __exit__(self, *_):
+        self.cpu_s = self.cpu_time() - self.before
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+        self.log.close()
+
+
+def pingpong(cpu=1, seconds=SECONDS, per_second=0):
+    command = [f"{build}/pingpong", str(cpu), str(seconds)] + ([str(per_second)] if per_second else [])
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def ns_per_switch(process):
+    ns, switches = process.communicate()[0].split()
+    return int(ns) / int(switches)
+
+
+def cost_per_switch():
+    print(f"\nA switch, watched ({rounds} pairs of {SECONDS:g} s, medians)")
+    print(f"{'recorder':<36} {'alone ns':>9} {'watched ns':>11} {'added ns':>9} {'spread':>15} {'ratio':>6}")
+    for name, command in RECORDERS.items():
+        if reason := usable(name, command):
+            print(f"{name:<36} SKIP: {reason}")
+            continue
+        pairs = []
+        for _ in range(rounds):
+            alone = ns_per_switch(pingpong())
+            with Recorder(command):
+                watched = ns_per_switch(pingpong())
+            pairs.append((alone, watched))
+        added = sorted(watched - alone for alone, watched in pairs)
+        print(f"{name:<36} {statistics.median(p[0] for p in pairs):>9.0f} {statistics.median(p[1] for p in pairs):>11.0f} "
+              f"{statistics.median(added):>9.0f} {f'{added[0]:.0f}..{added[-1]:.0f}':>15} "
+              f"{statistics.median(p[1] / p[0] for p in pairs):>6.2f}")
+
+
+def counters(path):
+    result = {}
+    for line in open(path):
+        if line.startswith("# "):
+            key, _, value = line[2:].partition(": ")
+            result[key] = value.strip()
+    return result
+
+
+def recorder_cost(seconds=5):
+    print(f"\nThe recorder's own CPU time, % of one CPU, over {seconds} s; messages that were lost")
+    print(f"{'machine':<44} {'recorder':<16} {'CPU %':>6} {'messages/s':>11} {'lost':>6} {'lost ns':>9}")
+    nr_cpus = os.cpu_count()
+    loads = {"idle": 0, f"{20_000} switches/s on each of {nr_cpus} CPUs": 20_000,
+             f"{100_000} switches/s on each of {nr_cpus} CPUs": 100_000}
+    for name, command in RECORDERS.items():
+        if "slotscope" not in name or usable(name, command):
+            continue
+        for load, per_second in loads.items():
+            with Recorder(command) as recorder:
+                running = [pingpong(cpu, seconds, per_second) for cpu in range(nr_cpus) if per_second]
+                for process in running:
+                    process.wait()
+                if not running:
+                    time.sleep(seconds)
+            counts = counters(f"{work}/slots.csv")
+            print(f"{load:<44} {name:<16} {recorder.cpu_s / seconds * 100:>6.1f} "
+                  f"{int(counts['messages']) / (int(counts['slots']) / 1000):>11.0f} {counts['lost_records']:>6} "
+                  f"{counts['lost_ns']:>9}")
+
+
+try:
+    cost_per_switch()
+    recorder_cost()
+finally:
+    shutil.rmtree(work)
