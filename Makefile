@@ -139,8 +139,8 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 ## ---- check
 
 test: deps-test ## everything below that this machine can run; what it cannot is SKIPped, with the reason
-	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests
-	$(Q)tests/run.sh check unit live vm
+	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(FUZZERS)
+	$(Q)tests/run.sh check unit fuzz live vm
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(B)/slotscope

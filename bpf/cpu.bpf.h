@@ -7,6 +7,7 @@
 #ifndef SLOTSCOPE_CPU_BPF_H
 #define SLOTSCOPE_CPU_BPF_H
 
+#include "batch.bpf.h"
 #include "counters.bpf.h"
 #include "process.bpf.h"
 
@@ -202,7 +203,7 @@ static __always_inline void ss_cpu_measure(void *ctx, struct ss_cpu *cpu, __s32 
 	cpu->wait_ns = 0;
 	cpu->switches = 0;
 	cpu->preemptions = 0;
-	ss_output(ctx, &msg.hdr, sizeof(msg));
+	ss_send_measure(ctx, &msg);
 }
 
 /* The first event on this CPU: measures start here, with `running`. */
@@ -212,7 +213,10 @@ static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 ep
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct ss_cpu_state msg = {};
 	struct ss_measure baseline = {};
+	struct ss_batch *batch = ss_this_batch();
 
+	if (batch)
+		batch->used = 0; /* of a time before this CPU's buffer */
 	cpu->epoch = epoch;
 	cpu->last_ns = now_ns;
 	cpu->wait_ns = 0;

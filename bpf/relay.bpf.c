@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The relay: each tracepoint of the module carries a pointer to one finished message. Copy it, add the
- * perf counters to a measure, send it. Raw tracepoints need no BTF of the module, and their reference
- * keeps it loaded.
+ * perf counters to a measure, send it; measures in a batch while there are many. Raw tracepoints need no
+ * BTF of the module, and their reference keeps it loaded.
  */
+#include "batch.bpf.h"
 #include "counters.bpf.h"
 #include "output.bpf.h"
 
@@ -14,8 +15,17 @@ static __always_inline void ss_relay(struct bpf_raw_tracepoint_args *ctx, struct
 		ss_count_output_error(type);
 		return;
 	}
-	if (type == SS_MEASURE)
+	if (type == SS_MEASURE) {
 		ss_read_counters((struct ss_measure *)msg);
+		ss_send_measure(ctx, (struct ss_measure *)msg);
+		return;
+	}
+	if (type == SS_CPU_STATE) { /* it may go away: what it has done comes first */
+		struct ss_batch *batch = ss_this_batch();
+
+		if (batch)
+			ss_batch_flush(ctx, batch);
+	}
 	ss_output(ctx, msg, size);
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
-# line: "N passed, N failed, N skipped". Groups: check unit live vm. A group that cannot run here is
+# line: "N passed, N failed, N skipped". Groups: check unit fuzz san live vm. A group that cannot run here is
 # skipped, with the reason. Exit code 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -78,6 +78,11 @@ for group in "$@"; do
 	unit)
 		step "unit and property tests" build/unit_tests --gtest_brief=1
 		step "golden files" tests/golden/run.sh
+		;;
+	fuzz) step "fuzzers, ${FUZZ_SECONDS:-10} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-10}" ;;
+	san)
+		step "unit tests, ASan and UBSan" build/asan/unit_tests --gtest_brief=1
+		step "unit tests, TSan" env SLOTSCOPE_ORACLE_CASES=300 build/tsan/unit_tests --gtest_brief=1
 		;;
 	live) live ;;
 	vm) vm ;;

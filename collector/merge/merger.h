@@ -3,9 +3,10 @@
 // from the order of time.
 //
 // The watermark is the smallest time that every online CPU has passed. A CPU has passed the clock as it
-// was read before its ring was last drained to the end, less a grace of 1 ms: a message takes its
-// timestamp some time before it is in the ring. (Its last message's timestamp is not used: it would gain
-// a fraction of a round, and let a broken one run ahead.)
+// was read before its ring was last drained to the end, less a grace of 3 ms: a message takes its
+// timestamp some time before it is in the ring, a batch of them up to a slot (see slotscope/batch.h).
+// (Its last message's timestamp is not used: it would gain a fraction of a round, and let a broken one
+// run ahead.)
 //
 //            t1   t2        t3     clock before drain
 //   CPU 0  --m----m---------|m-----|            passed: clock - grace
@@ -36,7 +37,7 @@
 
 namespace slotscope {
 
-inline constexpr uint64_t kGraceNs = 1'000'000;
+inline constexpr uint64_t kGraceNs = 3'000'000;
 // Between two drains, and from a message to its drain. What says otherwise is broken, and would make us
 // write slots without an end.
 inline constexpr uint64_t kMaxJumpNs = 86'400'000'000'000;

@@ -25,7 +25,7 @@ namespace slotscope::oracle {
 using Key = std::pair<int32_t, uint64_t>;  // tgid, start_time_ns
 // cpu, wait, switches, preemptions, cycles, instructions, llc_misses, enabled, running
 using Values = std::array<uint64_t, 9>;
-constexpr uint64_t kGraceNs = 1'000'000;
+constexpr uint64_t kGraceNs = 3'000'000;
 
 inline void AddTo(Values* to, const Values& what) {
   for (size_t i = 0; i < what.size(); i++) (*to)[i] += what[i];

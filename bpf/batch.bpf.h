@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The way of a measure into the buffer: alone, or in a batch (see slotscope/batch.h) while this CPU
+ * switches often. Measures of one CPU never interrupt each other.
+ */
+#ifndef SLOTSCOPE_BATCH_BPF_H
+#define SLOTSCOPE_BATCH_BPF_H
+
+#include "output.bpf.h"
+
+#include <slotscope/batch.h>
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ss_batch);
+} ss_batches SEC(".maps");
+
+static __always_inline struct ss_batch *ss_this_batch(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&ss_batches, &key);
+}
+
+struct ss_flush {
+	void *ctx;
+	struct ss_batch *batch;
+	__u64 at_ns;
+};
+
+static long ss_batch_flush_row(__u32 i, struct ss_flush *flush)
+{
+	struct ss_batch *batch = flush->batch;
+	__u32 row = i & SS_BATCH_MASK;
+
+	if (ss_batch_take(batch, row, i / SS_BATCH_ROWS, &flush->at_ns)) {
+		SS_BATCH_OPAQUE(row);
+		ss_output(flush->ctx, &batch->rows[row & SS_BATCH_MASK].hdr, sizeof(struct ss_measure));
+	}
+	return 0;
+}
+
+/* At most SS_BATCH_ROWS messages. By bpf_loop(), since the verifier tries a loop of ours to the end. */
+static __always_inline void ss_batch_flush(void *ctx, struct ss_batch *batch)
+{
+	struct ss_flush flush = {ctx, batch, batch->from_ns};
+
+	bpf_loop(2 * SS_BATCH_ROWS, ss_batch_flush_row, &flush, 0);
+}
+
+static __always_inline void ss_send_measure(void *ctx, struct ss_measure *measure)
+{
+	struct ss_batch *batch = ss_this_batch();
+	int verdict;
+
+	if (!batch)
+		return;
+	verdict = ss_batch_add(batch, measure, 0);
+	if (verdict == SS_BATCH_KEPT)
+		return;
+	if (verdict != SS_BATCH_SEND)
+		ss_batch_flush(ctx, batch);
+	if (verdict == SS_BATCH_FLUSH && ss_batch_add(batch, measure, 1) == SS_BATCH_KEPT)
+		return;
+	ss_batch_number(batch, measure);
+	ss_output(ctx, &measure->hdr, sizeof(*measure));
+}
+
+#endif /* SLOTSCOPE_BATCH_BPF_H */

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A batch: what many short measures of one CPU say, said by few.
+ *
+ * Within one slot only sums count: rows do not tell when in the slot a process ran. So while a CPU
+ * switches often, measures that lie in one slot are added up by process, and each sum is sent as a
+ * measure of its own. The sums get intervals one behind the other, in place of the many that they
+ * are made of; together they cover the same nanoseconds, so all rules for measures hold for them:
+ *
+ *   measures   |A|B|A|C|B|A|          sent   |  A  | B |C|
+ *              from      to                  from       to
+ *
+ * What does not lie in the batch's slot, leaves a gap, or is of an unknown process ends the batch:
+ * it is flushed, and that measure is sent as it is. A sum's next_tgid is who ran after its last
+ * preemption.
+ *
+ * Batching begins by itself when a slot had many measures, and ends when it does not pay. One
+ * implementation for eBPF and the host's tests: no calls, bounded loops, masked indices.
+ */
+#ifndef SLOTSCOPE_BATCH_H
+#define SLOTSCOPE_BATCH_H
+
+#include <slotscope/events.h>
+
+#define SS_BATCH_INLINE static inline __attribute__((always_inline))
+
+/* Keeps the compiler from dropping the mask behind it, which the verifier wants to see. */
+#define SS_BATCH_OPAQUE(x) __asm__ volatile("" : "+r"(x))
+
+#define SS_BATCH_ROWS 32u /* power of two; bounds the work of a flush */
+#define SS_BATCH_MASK (SS_BATCH_ROWS - 1)
+#define SS_BATCH_MANY 32u /* measures in a slot from which on batching is tried */
+#define SS_BATCH_PATIENCE 100u /* slots: with few measures, until it ends; or until it is tried again */
+
+struct ss_batch {
+	__u64 from_ns; /* with used: the rows' measures cover [from_ns, to_ns) */
+	__u64 to_ns;
+	__u64 slot_end_ns; /* of the slot that they lie in */
+	__u64 counted_end_ns; /* of the slot that nr_in and nr_out are about */
+	__u32 used; /* a bit per row */
+	__u32 on;
+	__u32 nr_in; /* measures in this slot */
+	__u32 nr_out; /* and what was sent for them */
+	__u32 patience; /* on: slots with few measures so far; off: slots until it may be tried again */
+	__u32 in_seq; /* expected of the next measure */
+	__u32 out_seq; /* of the next one that is sent */
+	__u32 zero;
+	struct ss_measure rows[SS_BATCH_ROWS]; /* hdr.ts_ns: their time so far */
+};
+
+enum ss_batch_verdict {
+	SS_BATCH_KEPT, /* nothing is to be done */
+	SS_BATCH_SEND, /* send this measure */
+	SS_BATCH_FLUSH, /* flush, and add it again */
+	SS_BATCH_FLUSH_AND_SEND, /* flush, then send it */
+};
+
+/*
+ * At the first measure that ends in another slot: did it pay, would it? Slots with few measures say
+ * nothing about it, but after many of them there is nothing to batch.
+ */
+SS_BATCH_INLINE void ss_batch_new_slot(struct ss_batch *batch, __u64 ts_ns)
+{
+	if (!batch->on) {
+		if (batch->patience)
+			batch->patience--;
+		else if (batch->nr_in >= SS_BATCH_MANY)
+			batch->on = 1;
+	} else if (batch->nr_in < SS_BATCH_MANY) {
+		if (++batch->patience >= SS_BATCH_PATIENCE) {
+			batch->on = 0;
+			batch->patience = 0;
+		}
+	} else if (batch->nr_out > batch->nr_in / 2) {
+		batch->on = 0;
+		batch->patience = SS_BATCH_PATIENCE;
+	} else {
+		batch->patience = 0;
+	}
+	batch->nr_in = 0;
+	batch->nr_out = 0;
+	batch->counted_end_ns = ts_ns - ts_ns % SS_TICK_PERIOD_NS + SS_TICK_PERIOD_NS;
+}
+
+/* Does it continue the batch, or may it begin one? */
+SS_BATCH_INLINE int ss_batch_fits(struct ss_batch *batch, const struct ss_measure *measure)
+{
+	__u64 start_ns = measure->start_ns, end_ns = measure->hdr.ts_ns, slot_ns;
+
+	if (measure->flags & SS_MEASURE_UNKNOWN)
+		return 0;
+	if (batch->used)
+		return start_ns == batch->to_ns && end_ns <= batch->slot_end_ns;
+	slot_ns = start_ns - start_ns % SS_TICK_PERIOD_NS;
+	/* One of no length at the border belongs to the slot before. */
+	if (end_ns > slot_ns + SS_TICK_PERIOD_NS || end_ns == slot_ns)
+		return 0;
+	batch->from_ns = start_ns;
+	batch->to_ns = start_ns;
+	batch->slot_end_ns = slot_ns + SS_TICK_PERIOD_NS;
+	return 1;
+}
+
+/* Which of its counters were measured: a sum must not hide that one was not. */
+SS_BATCH_INLINE __u32 ss_batch_measured(const struct ss_measure *measure)
+{
+	return (measure->counters[SS_CYCLES].running_ns != 0) |
+	       (measure->counters[SS_INSTRUCTIONS].running_ns != 0) << 1 |
+	       (measure->counters[SS_LLC_MISSES].running_ns != 0) << 2;
+}
+
+SS_BATCH_INLINE int ss_batch_is_same(const struct ss_measure *row, const struct ss_measure *measure)
+{
+	return row->tgid == measure->tgid && row->start_time_ns == measure->start_time_ns &&
+	       row->rmid == measure->rmid && row->generation == measure->generation &&
+	       row->flags == (measure->flags & ~SS_MEASURE_TICK) &&
+	       ss_batch_measured(row) == ss_batch_measured(measure);
+}
+
+SS_BATCH_INLINE void ss_batch_add_counter(struct ss_counter *sum, const struct ss_counter *counter)
+{
+	sum->delta += counter->delta;
+	sum->enabled_ns += counter->enabled_ns;
+	sum->running_ns += counter->running_ns;
+}
+
+SS_BATCH_INLINE void ss_batch_add_to_row(struct ss_measure *row, const struct ss_measure *measure)
+{
+	row->hdr.ts_ns += measure->hdr.ts_ns - measure->start_ns;
+	row->wait_ns += measure->wait_ns;
+	row->switches += measure->switches;
+	row->preemptions += measure->preemptions;
+	if (measure->preemptions)
+		row->next_tgid = measure->next_tgid;
+	ss_batch_add_counter(&row->counters[SS_CYCLES], &measure->counters[SS_CYCLES]);
+	ss_batch_add_counter(&row->counters[SS_INSTRUCTIONS], &measure->counters[SS_INSTRUCTIONS]);
+	ss_batch_add_counter(&row->counters[SS_LLC_MISSES], &measure->counters[SS_LLC_MISSES]);
+}
+
+/* One of the two places that a process may have: taken, or 0 if another one has it. */
+SS_BATCH_INLINE int ss_batch_try_row(struct ss_batch *batch, __u32 index,
+				     const struct ss_measure *measure)
+{
+	struct ss_measure *row;
+
+	SS_BATCH_OPAQUE(index);
+	index &= SS_BATCH_MASK;
+	row = &batch->rows[index];
+	if (!(batch->used & (1u << index))) {
+		*row = *measure;
+		row->hdr.ts_ns = measure->hdr.ts_ns - measure->start_ns;
+		row->flags &= ~SS_MEASURE_TICK;
+		batch->used |= 1u << index;
+	} else if (ss_batch_is_same(row, measure)) {
+		ss_batch_add_to_row(row, measure);
+	} else {
+		return 0;
+	}
+	batch->to_ns = measure->hdr.ts_ns;
+	return 1;
+}
+
+/* The measures of a CPU, in their order. `again`: after the flush that it asked for. */
+SS_BATCH_INLINE int ss_batch_add(struct ss_batch *batch, struct ss_measure *measure, int again)
+{
+	__u32 place;
+
+	if (!again) {
+		if (measure->hdr.ts_ns > batch->counted_end_ns)
+			ss_batch_new_slot(batch, measure->hdr.ts_ns);
+		batch->nr_in++;
+		/* A measure that never came leaves its gap in what is sent. */
+		batch->out_seq += measure->seq - batch->in_seq;
+		batch->in_seq = measure->seq + 1;
+	}
+	if ((!batch->on && !batch->used) || !ss_batch_fits(batch, measure))
+		return batch->used ? SS_BATCH_FLUSH_AND_SEND : SS_BATCH_SEND;
+	place = (__u32)measure->tgid * 2654435761u >> 27;
+	if (ss_batch_try_row(batch, place, measure) || ss_batch_try_row(batch, place ^ 1, measure))
+		return SS_BATCH_KEPT;
+	return SS_BATCH_FLUSH;
+}
+
+/* Numbers a measure that is about to be sent. */
+SS_BATCH_INLINE void ss_batch_number(struct ss_batch *batch, struct ss_measure *measure)
+{
+	measure->seq = batch->out_seq++;
+	batch->nr_out++;
+}
+
+/*
+ * A flush calls this for each row in turn, `pass` 0 and then 1, with *at_ns set to from_ns before: 1 if
+ * the row is complete now and is to be sent. Those of no length come last, when the slot has
+ * begun for sure. ss_batch_flushed() ends it.
+ */
+SS_BATCH_INLINE int ss_batch_take(struct ss_batch *batch, __u32 index, int pass, __u64 *at_ns)
+{
+	struct ss_measure *row;
+
+	SS_BATCH_OPAQUE(index);
+	index &= SS_BATCH_MASK;
+	row = &batch->rows[index];
+	if (!(batch->used & (1u << index)) || (row->hdr.ts_ns == 0) != pass)
+		return 0;
+	row->start_ns = *at_ns;
+	*at_ns += row->hdr.ts_ns;
+	row->hdr.ts_ns = *at_ns;
+	batch->used &= ~(1u << index);
+	ss_batch_number(batch, row);
+	return 1;
+}
+
+#endif /* SLOTSCOPE_BATCH_H */

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+// The batch: whatever is sent for measures gives the same rows as the measures themselves.
+#include <gtest/gtest.h>
+#include <linux/perf_event.h>
+#include <slotscope/batch.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/out_file.h"
+#include "gen/generator.h"
+#include "items.h"
+#include "merge/merger.h"
+#include "sinks/csv_sink.h"
+#include "slots/slot_builder.h"
+
+namespace slotscope {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+
+// As ss_send_measure() of bpf/batch.bpf.h.
+class Batcher {
+ public:
+  void Send(ss_measure measure) {
+    nr_in++;
+    int verdict = ss_batch_add(&batch_, &measure, 0);
+    if (verdict == SS_BATCH_KEPT) return;
+    if (verdict != SS_BATCH_SEND) Flush();
+    if (verdict == SS_BATCH_FLUSH && ss_batch_add(&batch_, &measure, 1) == SS_BATCH_KEPT) return;
+    ss_batch_number(&batch_, &measure);
+    sent.push_back(measure);
+  }
+  void Flush() {
+    __u64 at_ns = batch_.from_ns;
+    for (uint32_t i = 0; i < 2 * SS_BATCH_ROWS; i++)
+      if (ss_batch_take(&batch_, i & SS_BATCH_MASK, i / SS_BATCH_ROWS, &at_ns))
+        sent.push_back(batch_.rows[i & SS_BATCH_MASK]);
+    EXPECT_EQ(batch_.used, 0u);
+  }
+  bool on() const { return batch_.on; }
+
+  std::vector<ss_measure> sent;
+  uint64_t nr_in = 0;
+
+ private:
+  ss_batch batch_ = {};
+};
+
+struct TextFile final : OutFile {
+  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override {
+    for (auto piece : pieces) text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return {};
+  }
+  uint64_t size() const override { return text.size(); }
+  std::string text;
+};
+
+struct ToCsv final : SlotSink {
+  explicit ToCsv(CsvSink* sink) : csv(sink) {}
+  void OnSlot(Slot* slot) override { csv->OnSlot(*slot); }
+  CsvSink* csv;
+};
+
+struct Engine {
+  explicit Engine(const Facts& facts)
+      : csv(&file, facts.unix_offset_ns, 0),
+        sink(&csv),
+        builder({kMs, 64 * kMs, facts.present_cpus, true, facts.unix_offset_ns}, &sink),
+        merger(facts.nr_streams, 64 * kMs, &builder) {}
+
+  std::string Finish() {
+    merger.Flush();
+    builder.Finish();
+    csv.Flush();
+    EXPECT_TRUE(builder.accounting().Holds());
+    EXPECT_EQ(merger.stats().nr_late, 0u);
+    EXPECT_EQ(merger.stats().nr_malformed, 0u);
+    return file.text;
+  }
+
+  TextFile file;
+  CsvSink csv;
+  ToCsv sink;
+  SlotBuilder builder;
+  Merger merger;
+};
+
+// The records of one drain, its measures through the CPU's batch.
+std::vector<std::byte> ThroughBatch(Batcher* batcher, std::span<const std::byte> records) {
+  Records out;
+  for (size_t at = 0; at < records.size();) {
+    perf_event_header header;
+    std::memcpy(&header, records.data() + at, sizeof(header));
+    auto record = records.subspan(at, header.size);
+    at += header.size;
+    ss_measure measure;
+    std::memcpy(&measure.hdr, record.data() + 12, sizeof(measure.hdr));
+    if (header.type != PERF_RECORD_SAMPLE || measure.hdr.type != SS_MEASURE) {
+      out.Bytes(record);
+      continue;
+    }
+    std::memcpy(&measure, record.data() + 12, sizeof(measure));
+    batcher->Send(measure);
+    for (const ss_measure& sent : batcher->sent) out.Message(sent);
+    batcher->sent.clear();
+  }
+  return {out.bytes().begin(), out.bytes().end()};
+}
+
+struct Compared {
+  std::string plain, batched;
+  uint64_t nr_seq_gaps_plain, nr_seq_gaps_batched;
+  double sent_per_measure;
+};
+
+Compared Compare(const GeneratorOptions& options) {
+  Generator generator(options);
+  Engine plain(generator.facts()), batched(generator.facts());
+  std::map<uint32_t, Batcher> batchers;
+  auto block = std::make_unique<Block>();
+  while (generator.Next(block.get())) {
+    EXPECT_TRUE(plain.merger.OnItems(block->bytes()));
+    Items items;
+    for (auto bytes = block->bytes(); !bytes.empty();) {
+      ItemHeader item;
+      std::memcpy(&item, bytes.data(), sizeof(item));
+      auto payload = bytes.subspan(sizeof(item), item.size);
+      if (item.kind == ItemKind::kRecords)
+        items.Add(item.kind, item.stream, item.begin_ns, item.end_ns,
+                  ThroughBatch(&batchers[item.stream], payload), item.flags);
+      else
+        items.Add(item.kind, item.stream, item.begin_ns, item.end_ns, payload, item.flags);
+      bytes = bytes.subspan(sizeof(item) + item.size);
+    }
+    EXPECT_TRUE(batched.merger.OnItems(items.bytes()));
+  }
+  Compared result;
+  result.plain = plain.Finish();
+  result.batched = batched.Finish();
+  result.nr_seq_gaps_plain = plain.builder.nr_seq_gaps();
+  result.nr_seq_gaps_batched = batched.builder.nr_seq_gaps();
+  uint64_t nr_in = 0;
+  for (const auto& [cpu, batcher] : batchers) nr_in += batcher.nr_in;
+  result.sent_per_measure = static_cast<double>(batched.merger.stats().nr_messages) /
+                            static_cast<double>(plain.merger.stats().nr_messages);
+  EXPECT_GT(nr_in, 0u);
+  return result;
+}
+
+// The batched run lacks the end of its last slot, as a recording does; all before it is the same.
+void ExpectSameRows(const Compared& compared) {
+  ASSERT_GT(compared.batched.size(), 1000u);
+  ASSERT_TRUE(compared.plain.starts_with(compared.batched));
+  EXPECT_GT(compared.batched.size(), compared.plain.size() * 95 / 100);
+}
+
+TEST(Batch, GivesTheSameRowsForEveryMachine) {
+  double best = 1;
+  for (uint64_t seed = 1; seed <= 120; seed++) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    GeneratorOptions options;
+    options.seed = seed;
+    options.nr_cpus = 1 + random() % 4;
+    options.duration_ms = 120;
+    options.nr_processes = 1 + random() % 40;
+    options.switches_per_s = 1000 + random() % 300'000;
+    options.births_per_s = random() % 2000;
+    options.nr_rmids = 2 + random() % 60;
+    options.tick_jitter_ns = random() % 900'000;
+    options.unknown_ppm = random() % 2 ? 0 : 1000;
+    options.wrap = random() % 2;
+    options.no_counters = random() % 4 == 0;
+    Compared compared = Compare(options);
+    ASSERT_NO_FATAL_FAILURE(ExpectSameRows(compared));
+    EXPECT_EQ(compared.nr_seq_gaps_batched, 0u);
+    best = std::min(best, compared.sent_per_measure);
+  }
+  EXPECT_LT(best, 0.2) << "no machine of all profited";
+}
+
+// What got lost on the way to the batch is a gap, in time and in numbers, as it was without it.
+TEST(Batch, WhatIsMissingIsMissingAfterIt) {
+  GeneratorOptions options;
+  options.duration_ms = 200;
+  options.nr_processes = 4;
+  options.switches_per_s = 100'000;
+  options.lost_ppm = 500;
+  Compared compared = Compare(options);
+  ASSERT_NO_FATAL_FAILURE(ExpectSameRows(compared));
+  EXPECT_GT(compared.nr_seq_gaps_plain, 5u);
+  EXPECT_GT(compared.nr_seq_gaps_batched, 5u);
+}
+
+TEST(Batch, ASumKeepsWhoRanAfterTheLastPreemption) {
+  Batcher batcher;
+  uint64_t at_ns = 0;
+  auto run = [&](int32_t tgid, int32_t next, uint32_t preemptions) {
+    ss_measure measure = MakeMeasure(0, at_ns, at_ns + 1000);
+    measure.tgid = tgid;
+    measure.next_tgid = next;
+    measure.switches = 1;
+    measure.preemptions = preemptions;
+    at_ns += 1000;
+    batcher.Send(measure);
+  };
+  while (!batcher.on()) run(1, 2, 0);
+  while (at_ns % kMs) run(1, 2, 0);
+  batcher.Flush();
+  batcher.sent.clear();
+  run(1, 8, 1);
+  run(8, 1, 0);
+  run(1, 9, 1);
+  run(9, 1, 0);
+  run(1, 8, 0);
+  batcher.Flush();
+  ASSERT_EQ(batcher.sent.size(), 3u);
+  for (const ss_measure& sum : batcher.sent)
+    if (sum.tgid == 1) {
+      EXPECT_EQ(sum.next_tgid, 9);
+      EXPECT_EQ(sum.preemptions, 2u);
+      EXPECT_EQ(sum.switches, 3u);
+      EXPECT_EQ(sum.hdr.ts_ns - sum.start_ns, 3000u);
+    }
+}
+
+TEST(Batch, BeginsByItselfAndEndsWhenItDoesNotPay) {
+  Batcher batcher;
+  uint64_t at_ns = 0;
+  auto run_slot = [&](int nr_measures, int nr_processes) {
+    const uint64_t length_ns = kMs / static_cast<uint64_t>(nr_measures);
+    for (int i = 0; i < nr_measures; i++) {
+      const uint64_t end_ns = i + 1 == nr_measures ? at_ns - at_ns % kMs + kMs : at_ns + length_ns;
+      ss_measure measure = MakeMeasure(0, at_ns, end_ns);
+      measure.tgid = i % nr_processes;
+      batcher.Send(measure);
+      at_ns = end_ns;
+    }
+  };
+  for (int i = 0; i < 10; i++) run_slot(20, 2);
+  EXPECT_FALSE(batcher.on()) << "few measures";
+  run_slot(100, 2);
+  run_slot(100, 2);
+  EXPECT_TRUE(batcher.on());
+  batcher.sent.clear();
+  run_slot(100, 2);
+  run_slot(100, 2);
+  EXPECT_LE(batcher.sent.size(), 6u);
+  for (int i = 0; i < 50; i++) run_slot(3, 3);
+  EXPECT_TRUE(batcher.on()) << "it waits for the next burst";
+  for (int i = 0; i < 60; i++) run_slot(3, 3);
+  EXPECT_FALSE(batcher.on());
+  run_slot(100, 100);  // as many processes as measures
+  for (int i = 0; i < 3; i++) run_slot(100, 100);
+  EXPECT_FALSE(batcher.on()) << "there is nothing to add up";
+  for (int i = 0; i < 20; i++) run_slot(100, 2);
+  EXPECT_FALSE(batcher.on()) << "not tried again at once";
+  for (int i = 0; i < 100; i++) run_slot(100, 2);
+  EXPECT_TRUE(batcher.on());
+}
+
+}  // namespace
+}  // namespace slotscope
