@@ -26,4 +26,21 @@ inline std::string EscapeName(std::string_view name) {
   return out;
 }
 
+// The same for a text of ours that came through a file: only what no sentence of ours holds.
+inline std::string EscapeControls(std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte <= 0x7e) {
+      out += c;
+    } else {
+      out += "\\x";
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+  return out;
+}
+
 }  // namespace slotscope

@@ -274,6 +274,12 @@ Status ParseWords(const std::vector<std::string>& words, const po::options_descr
         return Usage(fmt::format("--{}: the value is empty; give one, or leave the option out", name));
     *help = variables.count("help");
   } catch (const po::error& error) {
+    // The library puts the words into its message where it finds %name%, also into those words: for
+    // ever.
+    for (const std::string& word : words)
+      if (word.find('%') != std::string::npos)
+        return Usage(
+            "there is an option that does not exist, or one without its value; see slotscope --help");
     return Usage(fmt::format("{}; see slotscope --help", error.what()));
   }
   return {};

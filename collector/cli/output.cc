@@ -41,13 +41,22 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
   return lines;
 }
 
+void SayLeftover(const std::string& path) {
+  if (!path.empty())
+    Say(stderr, "slotscope: an unfinished recording left its data; it is now {}\n", EscapeName(path));
+}
+
 }  // namespace
+
+Status OpenRaw(RawFileWriter* file, const std::string& path) {
+  if (Status status = file->Open(path); !status.ok()) return status;
+  SayLeftover(file->leftover_path());
+  return {};
+}
 
 Status Output::Open() {
   if (Status status = file_.Open(options_.path); !status.ok()) return status;
-  if (!file_.leftover_path().empty())
-    Say(stderr, "slotscope: an unfinished recording left its data; it is now {}\n",
-        EscapeName(file_.leftover_path()));
+  SayLeftover(file_.leftover_path());
   return {};
 }
 

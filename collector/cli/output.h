@@ -10,11 +10,15 @@
 #include "cli/options.h"
 #include "cli/summary.h"
 #include "raw/facts.h"
+#include "raw/raw_file.h"
 #include "sinks/csv_sink.h"
 #include "sinks/top_table.h"
 #include "sinks/writer.h"
 
 namespace slotscope {
+
+// Takes the name of a raw file; says so if an unfinished one had to be moved away.
+Status OpenRaw(RawFileWriter* file, const std::string& path);
 
 class Output {
  public:

@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kSampleNs = 100'000'000;
-// More than a program ever takes for a message on the machines that we know.
-constexpr uint64_t kMaxMessageCostNs = 2'000;
+// More than a program ever takes for an event on the machines that we know.
+constexpr uint64_t kMaxEventCostNs = 2'000;
 constexpr int kPatienceSeconds = 3;
 
 uint64_t ToNs(const timeval& time) {
@@ -39,11 +39,11 @@ uint64_t OverheadMeter::ProcessTimeNs() {
   return ToNs(usage.ru_utime) + ToNs(usage.ru_stime);
 }
 
-bool OverheadMeter::Poll(uint64_t now_ns, uint64_t nr_messages) {
+bool OverheadMeter::Poll(uint64_t now_ns, uint64_t nr_events) {
   if (second_began_ns_ == 0) {  // what it took to start is not counted
     second_began_ns_ = now_ns;
     process_time_ns_ = ProcessTimeNs();
-    nr_messages_ = nr_messages;
+    nr_events_ = nr_events;
     return false;
   }
   if (stats_.valid() && now_ns - stats_since_ns_ >= kSampleNs) {
@@ -56,7 +56,7 @@ bool OverheadMeter::Poll(uint64_t now_ns, uint64_t nr_messages) {
 
   const uint64_t process_ns = ProcessTimeNs();
   const double all_ns = static_cast<double>(elapsed_ns) * static_cast<double>(nr_cpus_);
-  const double most_ns = static_cast<double>((nr_messages - nr_messages_) * kMaxMessageCostNs);
+  const double most_ns = static_cast<double>((nr_events - nr_events_) * kMaxEventCostNs);
   const bool may_matter = 100 * most_ns / all_ns > limit_percent_ / 2;
   if (!may_matter) program_share_ = most_ns / static_cast<double>(elapsed_ns);
   percent_ = 100 * (static_cast<double>(process_ns - process_time_ns_) / all_ns +
@@ -69,7 +69,7 @@ bool OverheadMeter::Poll(uint64_t now_ns, uint64_t nr_messages) {
   }
   second_began_ns_ = now_ns;
   process_time_ns_ = process_ns;
-  nr_messages_ = nr_messages;
+  nr_events_ = nr_events;
   return true;
 }
 

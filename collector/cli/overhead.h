@@ -14,13 +14,14 @@ namespace slotscope {
 
 // Measures once a second: the CPU time of this process, and that of its BPF programs. The kernel's own
 // statistics of programs cost each run some 30 ns, so they are switched on for a part of the second
-// only, and not at all while there are so few messages that programs cannot matter.
+// only, and not at all while there are so few events that programs cannot matter.
 class OverheadMeter {
  public:
   OverheadMeter(std::vector<int> program_fds, size_t nr_cpus, double limit_percent);
 
   // To be called ten times a second or so. True when a new value is there.
-  bool Poll(uint64_t now_ns, uint64_t nr_messages);
+  // nr_events: runs of programs so far, about: messages and switches, since a batch holds many.
+  bool Poll(uint64_t now_ns, uint64_t nr_events);
   // Of all CPUs, in the last second.
   double percent() const { return percent_; }
 
@@ -34,7 +35,7 @@ class OverheadMeter {
   UniqueFd stats_;  // open: the kernel measures programs
   uint64_t stats_since_ns_ = 0, program_time_ns_ = 0;
   double program_share_ = 0;  // of one CPU, as last measured
-  uint64_t second_began_ns_ = 0, process_time_ns_ = 0, nr_messages_ = 0;
+  uint64_t second_began_ns_ = 0, process_time_ns_ = 0, nr_events_ = 0;
   double percent_ = 0;
 };
 

@@ -41,13 +41,15 @@ void Pipeline::Stop() {
 }
 
 PipelineProgress Pipeline::progress() const {
-  return {nr_messages_.load(std::memory_order_relaxed), nr_lost_.load(std::memory_order_relaxed)};
+  return {nr_messages_.load(std::memory_order_relaxed), nr_switches_.load(std::memory_order_relaxed),
+          nr_lost_.load(std::memory_order_relaxed)};
 }
 
 Status Pipeline::status() const {
   if (broken_.load(std::memory_order_relaxed))
     return {Exit::kKernel,
-            "CLOCK_MONOTONIC has jumped by more than a day (was the machine paused?); the recording "
+            "CLOCK_MONOTONIC has jumped by more than ten minutes (was the machine, or this process, "
+            "paused?); the recording "
             "ends there"};
   return raw_status();
 }
@@ -70,6 +72,7 @@ void Pipeline::Run() {
       reader_.RequestDump();  // a birth may be among them
     nr_lost_.store(nr_lost, std::memory_order_relaxed);
     nr_messages_.store(merger_.stats().nr_messages, std::memory_order_relaxed);
+    nr_switches_.store(builder_.accounting().received[kSwitches], std::memory_order_relaxed);
     first_slot_ns_.store(builder_.first_ns(), std::memory_order_relaxed);
     if (!block && stopped) break;
     writer_->Wake();

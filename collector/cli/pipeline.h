@@ -25,6 +25,7 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
 // What the progress line shows; a little behind the truth.
 struct PipelineProgress {
   uint64_t nr_messages;
+  uint64_t nr_switches;
   uint64_t nr_lost;  // records
 };
 
@@ -50,7 +51,7 @@ class Pipeline {
   }
   void AddNote(std::string text) { reader_.AddNote(std::move(text)); }
   void SlowDown() { reader_.SlowDown(); }
-  std::string TakeWarning() { return reader_.TakeWarning(); }
+  std::vector<std::string> TakeWarnings() { return reader_.TakeWarnings(); }
 
   // After Stop().
   Status status() const;
@@ -71,6 +72,7 @@ class Pipeline {
   std::atomic<bool> reader_stopped_{false};
   std::atomic<bool> broken_{false};
   std::atomic<uint64_t> nr_messages_{0};
+  std::atomic<uint64_t> nr_switches_{0};
   std::atomic<uint64_t> nr_lost_{0};
   std::atomic<uint64_t> first_slot_ns_{0};
 };

@@ -157,7 +157,7 @@ class Recording {
     signals_ = OpenSignals();
     if (Status status = output_.Open(); !status.ok()) return status;
     if (!options_.raw.empty())
-      if (Status status = raw_.Open(options_.raw); !status.ok()) return status;
+      if (Status status = OpenRaw(&raw_, options_.raw); !status.ok()) return status;
     if (has_command())
       if (Status status = command_.Prepare(options_.command); !status.ok()) return status;
     for (int32_t tgid : options_.output.fold.tgids)
@@ -187,12 +187,19 @@ class Recording {
     Facts facts =
         GatherFacts(options_, source_->info(), why_, clocks, has_command() ? command_.pid() : 0);
     if (!options_.raw.empty())
-      if (Status status = raw_.WriteFacts(facts); !status.ok()) return status;
+      if (Status status = raw_.WriteFacts(facts); !status.ok()) {
+        raw_.Discard();
+        return status;
+      }
     Writer* writer = output_.MakeWriter(facts);
     Pipeline pipeline(facts, clocks,
                       BuilderOptions(facts, options_.output.slot_ns, options_.output.window_ns),
                       source_.get(), writer, options_.raw.empty() ? nullptr : &raw_);
-    if (Status status = pipeline.Start(); !status.ok()) return status;
+    if (Status status = pipeline.Start(); !status.ok()) {
+      pipeline.Stop();
+      raw_.Discard();  // it has facts, and nothing that they are about
+      return status;
+    }
     output_.Begin(facts);
     Announce();
     int nr_stops = WaitForFirstSlot(pipeline);
@@ -207,6 +214,7 @@ class Recording {
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
     pipeline.Stop();
+    SayAll(pipeline.TakeWarnings());
     return Finish(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);
   }
 
@@ -269,16 +277,21 @@ class Recording {
       // With a command the first signal is the command's to obey, and its end is ours.
       if (nr_stops > (has_command() ? 1 : 0) || writer->failed() || writer->full() || pipeline->failed())
         break;
-      if (std::string warning = pipeline->TakeWarning(); !warning.empty()) {
+      if (auto warnings = pipeline->TakeWarnings(); !warnings.empty()) {
         progress.End();
-        Say(stderr, "slotscope: {}\n", warning);
+        SayAll(warnings);
       }
       progress.Show(pipeline->progress(), writer->nr_rows());
-      if (meter.Poll(MonotonicNs(), pipeline->progress().nr_messages) &&
+      const PipelineProgress now = pipeline->progress();
+      if (meter.Poll(MonotonicNs(), now.nr_messages + now.nr_switches) &&
           !StepDown(pipeline, &guard, &progress, meter.percent()))
         break;
     }
     progress.End();
+  }
+
+  static void SayAll(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) Say(stderr, "slotscope: {}\n", warning);
   }
 
   // False: the recording is to stop.

@@ -58,7 +58,7 @@ Status RunReplay(const ReplayOptions& options) {
 Status RunGenerate(const GenerateOptions& options) {
   Generator generator(options.generator);
   RawFileWriter file;
-  if (Status status = file.Open(options.path); !status.ok()) return status;
+  if (Status status = OpenRaw(&file, options.path); !status.ok()) return status;
   if (Status status = file.WriteFacts(generator.facts()); !status.ok()) return status;
   auto block = std::make_unique<Block>();
   while (generator.Next(block.get()))

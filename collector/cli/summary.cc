@@ -63,6 +63,7 @@ RunSummary Summarize(const Merger& merger, const SlotBuilder& builder) {
   run.tracker = builder.tracker().stats();
   run.nr_late_pieces = builder.nr_late_pieces();
   run.nr_seq_gaps = builder.nr_seq_gaps();
+  run.nr_foreign = builder.nr_foreign();
   run.nr_unknown = builder.nr_unknown();
   run.nr_missed_ticks = builder.nr_missed_ticks();
   run.nr_unwatched = builder.nr_unwatched();
@@ -75,7 +76,7 @@ RunSummary Summarize(const Merger& merger, const SlotBuilder& builder) {
 bool HasLosses(const RunSummary& run) {
   return run.merge.nr_lost || run.merge.nr_malformed || run.losses.nr_output_errors ||
          run.losses.nr_skipped_runs || run.losses.nr_untracked || run.accounting.lost_ns ||
-         run.nr_late_pieces || run.nr_unwritten_slots || !run.input_cut.empty();
+         run.nr_late_pieces || run.nr_unwritten_slots || run.nr_foreign || !run.input_cut.empty();
 }
 
 std::string IdentityText(const RunSummary& run) {
@@ -114,6 +115,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
   number("late_state", run.tracker.nr_late);
   number("seq_gaps", run.nr_seq_gaps);
   number("missed_switches", run.nr_unknown);
+  number("foreign_measures", run.nr_foreign);
   number("missed_ticks", run.nr_missed_ticks);
   number("silent_cpus", run.nr_unwatched);
   number("stalls", run.merge.nr_stalls);
@@ -183,6 +185,10 @@ std::string SummaryTable(const RunSummary& run) {
         "them is in rows of kind lost\n",
         run.nr_unknown);
   if (!run.input_cut.empty()) fmt::format_to(out, "note: {}\n", run.input_cut);
+  if (run.nr_foreign)
+    fmt::format_to(
+        out, "note: {} measures are of CPUs that were not present at the start; they are in no row\n",
+        run.nr_foreign);
   for (const std::string& note : run.notes) fmt::format_to(out, "note: {}\n", note);
   fmt::format_to(out, "identity {}\n", IdentityText(run));
   return text;

@@ -22,6 +22,7 @@ struct RunSummary {
   TrackerStats tracker;
   uint64_t nr_late_pieces = 0;
   uint64_t nr_seq_gaps = 0;
+  uint64_t nr_foreign = 0;
   uint64_t nr_unknown = 0;
   uint64_t nr_missed_ticks = 0;
   uint64_t nr_unwatched = 0;

@@ -4,7 +4,11 @@
 #include <linux/perf_event.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
+
+#include "base/escape.h"
 
 namespace slotscope {
 namespace {
@@ -13,12 +17,18 @@ namespace {
 constexpr size_t kRawSizeAt = sizeof(perf_event_header);
 constexpr size_t kMessageAt = kRawSizeAt + sizeof(uint32_t);
 // PERF_RECORD_LOST: a u64 id, then the number of records.
+constexpr size_t kMaxHeld = 1u << 18;  // some 40 MB of one CPU
 constexpr size_t kNrLostAt = sizeof(perf_event_header) + sizeof(uint64_t);
 
 ss_any_message MakeOffline(size_t cpu, uint64_t ts_ns) {
   ss_any_message message;
   message.cpu_state = {{ts_ns, SS_CPU_STATE, sizeof(ss_cpu_state), static_cast<uint32_t>(cpu)}, 0, 0};
   return message;
+}
+
+// Of the clock before and after.
+bool IsInterval(const ItemHeader& item) {
+  return item.end_ns >= item.begin_ns && item.end_ns - item.begin_ns <= kMaxJumpNs;
 }
 
 template <typename T>
@@ -57,8 +67,9 @@ bool Merger::OnItems(std::span<const std::byte> bytes) {
 
 bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) {
   if (item.kind != ItemKind::kRoundEnd) {
-    if (clock_ns_ && item.begin_ns > clock_ns_ && item.begin_ns - clock_ns_ > kMaxJumpNs) return false;
     if (item.begin_ns > UINT64_MAX / 2) return false;  // sums of times must not wrap
+    const auto jump_ns = static_cast<int64_t>(item.begin_ns - clock_ns_);
+    if (clock_ns_ && std::abs(jump_ns) > static_cast<int64_t>(kMaxJumpNs)) return false;
     clock_ns_ = std::max(clock_ns_, item.begin_ns);
   }
   switch (item.kind) {
@@ -75,7 +86,7 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       dump_begin_ns_ = item.begin_ns;
       return true;
     case ItemKind::kDump:
-      if (item.end_ns > UINT64_MAX / 2) return false;
+      if (!IsInterval(item)) return false;
       OnDump(item, payload);
       return true;
     case ItemKind::kDumpEnd:
@@ -90,7 +101,7 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       return true;
     case ItemKind::kNote: {
       const auto* text = reinterpret_cast<const char*>(payload.data());
-      sink_->OnNote(item.begin_ns, {text, strnlen(text, payload.size())});
+      sink_->OnNote(item.begin_ns, EscapeControls({text, strnlen(text, payload.size())}));
       return true;
     }
   }
@@ -101,7 +112,7 @@ bool Merger::OnCpuItem(const ItemHeader& item, std::span<const std::byte> payloa
   Stream& stream = streams_[item.stream];
   switch (item.kind) {
     case ItemKind::kRecords:
-      if (item.end_ns < item.begin_ns || item.end_ns - item.begin_ns > kMaxJumpNs) return false;
+      if (!IsInterval(item)) return false;
       OnRecords(item, payload);
       if (!(item.flags & kItemMore) && item.begin_ns > kGraceNs)
         stream.passed_ns = std::max(stream.passed_ns, item.begin_ns - kGraceNs);
@@ -113,7 +124,7 @@ bool Merger::OnCpuItem(const ItemHeader& item, std::span<const std::byte> payloa
       break;
     case ItemKind::kOffline:
       stream.online = false;
-      Hold(&stream, MakeOffline(item.stream, std::max(item.begin_ns, watermark_ns_)));
+      Hold(&stream, MakeOffline(item.stream, EndOf(stream)));
       break;
     default:
       sink_->OnExpected(static_cast<int>(item.stream));
@@ -244,13 +255,26 @@ void Merger::OnDump(const ItemHeader& item, std::span<const std::byte> messages)
   }
 }
 
+// Where what is known of a CPU ends. Its ring has just been drained: what is behind it is time without
+// it.
+uint64_t Merger::EndOf(const Stream& stream) const {
+  uint64_t end_ns = std::max(stream.continues_at_ns, watermark_ns_);
+  for (const ss_any_message& message : stream.held)
+    end_ns = std::max<uint64_t>(end_ns, message.hdr.ts_ns);
+  return end_ns;
+}
+
 void Merger::Hold(Stream* stream, const ss_any_message& message) {
   auto& held = stream->held;
-  auto at = held.end();
-  while (at != held.begin() && IsEarlier(message, *std::prev(at))) --at;
-  stats_.nr_reordered += at != held.end();
-  held.insert(at, message);
-  HandOutHeld(stream, 0);
+  if (held.size() >= kMaxHeld) HandOutHeld(stream, UINT64_MAX);  // a round without an end
+  held.push_back(message);
+  if (held.size() > 1 && IsEarlier(message, held[stream->newest])) {
+    stats_.nr_reordered++;
+    stream->sorted = false;  // until somebody looks: many may come in the wrong order
+  } else {
+    stream->newest = held.size() - 1;
+  }
+  if (StartOf(message) == stream->continues_at_ns) HandOutHeld(stream, 0);
 }
 
 void Merger::HandOut(Stream* stream, const ss_any_message& message) {
@@ -263,11 +287,14 @@ void Merger::HandOut(Stream* stream, const ss_any_message& message) {
 
 // What is before until_ns, and what then continues the CPU's time.
 void Merger::HandOutHeld(Stream* stream, uint64_t until_ns) {
+  if (!std::exchange(stream->sorted, true))
+    std::stable_sort(stream->held.begin(), stream->held.end(), IsEarlier);
   auto at = stream->held.begin();
   while (at != stream->held.end() &&
          (at->hdr.ts_ns < until_ns || StartOf(*at) == stream->continues_at_ns))
     HandOut(stream, *at++);
   stream->held.erase(stream->held.begin(), at);
+  stream->newest = stream->held.empty() ? 0 : stream->held.size() - 1;
 }
 
 uint64_t Merger::ComputeWatermark() {

@@ -40,7 +40,7 @@ namespace slotscope {
 inline constexpr uint64_t kGraceNs = 3'000'000;
 // Between two drains, and from a message to its drain. What says otherwise is broken, and would make us
 // write slots without an end.
-inline constexpr uint64_t kMaxJumpNs = 86'400'000'000'000;
+inline constexpr uint64_t kMaxJumpNs = 600'000'000'000;
 
 // Gets what the merge hands out.
 struct MergeSink {
@@ -79,7 +79,7 @@ class Merger {
 
   // Whole items, of which `bytes` begins 4 bytes off an 8-byte border (as a Block does). At each round's
   // end the watermark moves. False: an item cannot be (its size, its stream, a clock that is more than
-  // kMaxJumpNs ahead of the last one); nothing from it on was used.
+  // kMaxJumpNs away from the latest one); nothing from it on was used.
   bool OnItems(std::span<const std::byte> bytes);
   // The end: hands out everything that is left.
   void Flush();
@@ -91,7 +91,9 @@ class Merger {
 
  private:
   struct Stream {
-    std::vector<ss_any_message> held;  // measures and CPU states that wait, in order of ts_ns
+    std::vector<ss_any_message> held;  // measures and CPU states that wait
+    bool sorted = true;                // held, in the order of time
+    size_t newest = 0;                 // the latest of held
     uint64_t continues_at_ns = 0;      // where the last one handed out ended
     uint64_t passed_ns = 0;
     bool online = false;
@@ -111,6 +113,7 @@ class Merger {
   void OnTick(const ItemHeader& item, const ss_tick& tick);
   void OnOther(const ItemHeader& item, std::span<const std::byte> message);
   bool IsPossible(const ItemHeader& item, uint64_t ts_ns) const;
+  uint64_t EndOf(const Stream& stream) const;
   void Hold(Stream* stream, const ss_any_message& message);
   void HandOut(Stream* stream, const ss_any_message& message);
   void HandOutHeld(Stream* stream, uint64_t until_ns);

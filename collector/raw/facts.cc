@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/escape.h"
+
 namespace slotscope {
 namespace {
 
@@ -71,6 +73,13 @@ Status ParseFacts(std::string_view text, Facts* facts) {
   } catch (const json::exception& error) {
     return {Exit::kBadInput, fmt::format("what it says of its run cannot be read: {}", error.what())};
   }
+  // They go to screens and files.
+  for (std::string* member :
+       {&facts->host, &facts->boot_id, &facts->kernel, &facts->source, &facts->source_reason,
+        &facts->backend, &facts->backend_reason, &facts->tick})
+    *member = EscapeControls(*member);
+  for (std::string& event : facts->events) event = EscapeControls(event);
+  for (std::string& note : facts->notes) note = EscapeControls(note);
   if (facts->nr_streams == 0 || facts->nr_streams > kMaxStreams)
     return {Exit::kBadInput,
             fmt::format("it has {} streams; 1 to {} can be", facts->nr_streams, kMaxStreams)};

@@ -62,15 +62,20 @@ size_t PossibleCpus() {
   return cpus.empty() ? 1 : static_cast<size_t>(cpus.back()) + 1;
 }
 
-uint64_t SumOutputErrors(int map_fd) {
+std::vector<uint64_t> OutputErrorsByCpu(int map_fd) {
   int nr_cpus = libbpf_num_possible_cpus();
-  if (nr_cpus <= 0) return 0;
-  std::vector<uint64_t> per_cpu(static_cast<size_t>(nr_cpus));
-  uint64_t sum = 0;
+  if (nr_cpus <= 0) return {};
+  std::vector<uint64_t> per_cpu(static_cast<size_t>(nr_cpus)), sums(static_cast<size_t>(nr_cpus));
   for (uint32_t type = 0; type < kNrTypes; type++) {
     if (bpf_map_lookup_elem(map_fd, &type, per_cpu.data())) continue;
-    for (uint64_t count : per_cpu) sum += count;
+    for (size_t cpu = 0; cpu < sums.size(); cpu++) sums[cpu] += per_cpu[cpu];
   }
+  return sums;
+}
+
+uint64_t SumOutputErrors(int map_fd) {
+  uint64_t sum = 0;
+  for (uint64_t count : OutputErrorsByCpu(map_fd)) sum += count;
   return sum;
 }
 

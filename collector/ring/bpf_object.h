@@ -27,6 +27,8 @@ size_t PossibleCpus();
 
 // Sum over CPUs and types of ss_output_errors.
 uint64_t SumOutputErrors(int map_fd);
+// The same by CPU.
+std::vector<uint64_t> OutputErrorsByCpu(int map_fd);
 
 // File descriptors of all loaded programs of the object, which it keeps.
 std::vector<int> ProgramFds(const bpf_object* object);

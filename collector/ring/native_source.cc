@@ -157,6 +157,10 @@ class NativeSource final : public Source {
     return losses;
   }
 
+  std::vector<uint64_t> output_errors() const override {
+    return OutputErrorsByCpu(bpf_map__fd(skeleton_->maps.ss_output_errors));
+  }
+
   std::vector<int> program_fds() const override { return ProgramFds(skeleton_->obj); }
 
   void StopCounters() override { skeleton_->bss->ss_counters_off = 1; }

@@ -103,16 +103,16 @@ Taken TakeRecords(const std::byte* ring, uint64_t size, uint64_t head, uint64_t*
   return {take, take < available};
 }
 
-Taken PerfRings::Take(int cpu, std::span<std::byte> to) {
+Taken PerfRings::Take(int cpu, uint64_t* until, std::span<std::byte> to) {
   void* base;
   size_t size;
   if (perf_buffer__buffer(buffers_[static_cast<size_t>(cpu)].get(), 0, &base, &size)) return {};
   auto* page = static_cast<perf_event_mmap_page*>(base);
   const auto* ring = static_cast<const std::byte*>(base) + kPageSize;
   // Pairs with the kernel's barrier before it moves data_head: the records up to it are complete.
-  uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+  if (*until == 0) *until = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
   uint64_t tail = page->data_tail;  // written by us alone
-  Taken taken = TakeRecords(ring, size, head, &tail, to);
+  Taken taken = TakeRecords(ring, size, *until, &tail, to);
   // Pairs with the kernel's read of data_tail: what lies before it is ours no longer.
   __atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
   return taken;

@@ -37,9 +37,10 @@ class PerfRings {
   void Close(int cpu);
   bool is_open(int cpu) const { return buffers_[static_cast<size_t>(cpu)] != nullptr; }
 
-  // Copies out the records that are there, as they are, and gives their room back to the kernel.
-  // REQUIRES: is_open(cpu).
-  Taken Take(int cpu, std::span<std::byte> to);
+  // Copies out the records that are there, as they are, and gives their room back to the kernel. *until
+  // 0: up to the last one that is there now, and *until says which that is; else up to there. REQUIRES:
+  // is_open(cpu).
+  Taken Take(int cpu, uint64_t* until, std::span<std::byte> to);
 
   // Until a buffer is half full or `timeout_ms` passed.
   void Wait(int timeout_ms);

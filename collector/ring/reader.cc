@@ -18,6 +18,8 @@ namespace {
 
 constexpr uint64_t kHotplugPeriodNs = 50'000'000;
 constexpr uint64_t kLossCheckPeriodNs = 1'000'000'000;
+constexpr uint64_t kDumpPeriodNs = 1'000'000'000;  // a dump must not be what loses the next records
+constexpr uint64_t kMaxRetryNs = 10'000'000'000;
 // 320 ms of rounds and 16 MB, more on large machines; pages that are never filled cost nothing.
 constexpr size_t kBlocks = 64;
 constexpr size_t kBlocksLargeMachine = 256;
@@ -33,11 +35,11 @@ Reader::Reader(Source* source, size_t nr_cpus, const ClockPair& clocks)
     : source_(source),
       nr_cpus_(nr_cpus),
       blocks_(nr_cpus > kLargeMachineCpus ? kBlocksLargeMachine : kBlocks),
-      online_(nr_cpus),
+      cpus_(nr_cpus),
       unix_offset_ns_(clocks.unix_offset_ns),
       unix_error_ns_(clocks.error_ns) {
   for (size_t cpu = 0; cpu < nr_cpus; cpu++)
-    online_[cpu] = source->rings().is_open(static_cast<int>(cpu));
+    cpus_[cpu].online = source->rings().is_open(static_cast<int>(cpu));
 }
 
 Reader::~Reader() { Stop(); }
@@ -45,7 +47,7 @@ Reader::~Reader() { Stop(); }
 Status Reader::Start() {
   uint64_t now_ns = MonotonicNs();
   for (size_t cpu = 0; cpu < nr_cpus_; cpu++)
-    if (online_[cpu]) AnnounceOnline(cpu, now_ns);
+    if (cpus_[cpu].online) AnnounceOnline(cpu, now_ns);
   if (Status status = TakeDump(); !status.ok()) return status;
   thread_ = std::thread([this] { Run(); });
   return {};
@@ -57,14 +59,14 @@ void Reader::Stop() {
   thread_.join();
 }
 
-std::string Reader::TakeWarning() {
+std::vector<std::string> Reader::TakeWarnings() {
   std::lock_guard lock(text_mutex_);
-  return std::exchange(warning_, {});
+  return std::exchange(warnings_, {});
 }
 
 void Reader::Warn(std::string text) {
   std::lock_guard lock(text_mutex_);
-  warning_ = std::move(text);
+  warnings_.push_back(std::move(text));
 }
 
 void Reader::HandOver() {
@@ -84,15 +86,19 @@ void Reader::Put(ItemKind kind, size_t stream, uint64_t begin_ns, uint64_t end_n
   block_->Append({kind, 0, static_cast<uint32_t>(stream), 0, 0, begin_ns, end_ns}, payload);
 }
 
+// What is in the ring when we look first, however fast it fills meanwhile: a busy CPU must not keep us
+// from the others.
 void Reader::DrainRing(size_t cpu) {
   if (!source_->rings().is_open(static_cast<int>(cpu))) return;
+  const uint64_t before_ns = MonotonicNs();
+  uint64_t until = 0;
   for (bool more = true; more;) {
     // Some room for records, or a block of its own: a ring that is never empty must not make small
     // items.
     MakeRoom(sizeof(ItemHeader) + kMinDrainBytes);
     std::byte* at = block_->data() + block_->size();
-    ItemHeader header = {ItemKind::kRecords, 0, static_cast<uint32_t>(cpu), 0, 0, MonotonicNs(), 0};
-    Taken taken = source_->rings().Take(static_cast<int>(cpu),
+    ItemHeader header = {ItemKind::kRecords, 0, static_cast<uint32_t>(cpu), 0, 0, before_ns, 0};
+    Taken taken = source_->rings().Take(static_cast<int>(cpu), &until,
                                         {at + sizeof(header), block_->room() - sizeof(header)});
     header.end_ns = MonotonicNs();
     header.size = static_cast<uint32_t>(taken.size);
@@ -134,25 +140,51 @@ void Reader::AnnounceOnline(size_t cpu, uint64_t now_ns) {
 void Reader::FollowHotplug() {
   auto online = ReadCpuList("online");
   if (online.empty()) return;  // unreadable: nothing is known to have changed
-  for (size_t index = 0; index < nr_cpus_; index++) {
-    int cpu = static_cast<int>(index);
-    bool now_online = std::binary_search(online.begin(), online.end(), cpu);
-    if (now_online == online_[index]) continue;
-    if (now_online) {
-      if (Status status = source_->OnlineCpu(cpu); !status.ok()) {
-        Warn(status.message());
-        continue;  // tried again at the next look
-      }
-      AnnounceOnline(index, MonotonicNs());
-      RequestDump();  // births between its first switch and its ring found no place to write to
-    } else {
-      DrainRing(index);
-      source_->OfflineCpu(cpu);
-      source_->rings().Close(cpu);
-      Put(ItemKind::kOffline, index, MonotonicNs());
-    }
-    online_[index] = now_online;
+  for (size_t cpu = 0; cpu < nr_cpus_; cpu++) {
+    bool now_online = std::binary_search(online.begin(), online.end(), static_cast<int>(cpu));
+    if (now_online == cpus_[cpu].online) continue;
+    if (now_online)
+      BringOnline(cpu);
+    else
+      TakeOffline(cpu);
   }
+}
+
+void Reader::BringOnline(size_t index) {
+  Cpu& cpu = cpus_[index];
+  const uint64_t now_ns = MonotonicNs();
+  if (now_ns < cpu.retry_at_ns) return;
+  if (Status status = source_->OnlineCpu(static_cast<int>(index)); !status.ok()) {
+    // Tried again, ever less often; said once.
+    source_->rings().Close(static_cast<int>(index));
+    if (cpu.retry_ns == 0) Warn(status.message());
+    cpu.retry_ns = std::clamp(2 * cpu.retry_ns, kHotplugPeriodNs, kMaxRetryNs);
+    cpu.retry_at_ns = now_ns + cpu.retry_ns;
+    return;
+  }
+  cpu = {true, 0, 0};
+  AnnounceOnline(index, MonotonicNs());
+  RequestDump();  // births between its first switch and its ring found no place to write to
+}
+
+void Reader::TakeOffline(size_t index) {
+  DrainRing(index);
+  source_->OfflineCpu(static_cast<int>(index));
+  source_->rings().Close(static_cast<int>(index));
+  Put(ItemKind::kOffline, index, MonotonicNs());
+  cpus_[index] = {};
+}
+
+// A CPU that went away and came back between two looks has a dead ring: whatever it writes is an error.
+void Reader::ReopenDeadRings() {
+  std::vector<uint64_t> errors = source_->output_errors();
+  output_errors_.resize(errors.size());
+  for (size_t cpu = 0; cpu < std::min(errors.size(), nr_cpus_); cpu++) {
+    if (errors[cpu] == output_errors_[cpu] || !cpus_[cpu].online) continue;
+    TakeOffline(cpu);
+    BringOnline(cpu);
+  }
+  output_errors_ = std::move(errors);
 }
 
 void Reader::FollowClock() {
@@ -167,9 +199,10 @@ void Reader::FollowClock() {
 void Reader::FollowLosses() {
   SourceLosses losses = source_->losses();
   if (losses == losses_) return;
+  if (losses.nr_output_errors != losses_.nr_output_errors) ReopenDeadRings();
   if (losses.nr_output_errors != losses_.nr_output_errors ||
-      losses.nr_skipped_runs != losses_.nr_skipped_runs)
-    RequestDump();  // a birth may be among them
+      losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_untracked != losses_.nr_untracked)
+    RequestDump();  // a birth may be among them, or an end that cannot be told
   losses_ = losses;
   Put(ItemKind::kLosses, 0, MonotonicNs(), 0, std::as_bytes(std::span(&losses_, 1)));
 }
@@ -194,7 +227,7 @@ void Reader::PutNotes() {
 void Reader::Run() {
   setpriority(PRIO_PROCESS, 0,
               kReaderNice);  // this thread only; refused without privilege, and then so be it
-  uint64_t next_hotplug_ns = 0, next_loss_check_ns = 0;
+  uint64_t next_hotplug_ns = 0, next_loss_check_ns = 0, next_dump_ns = 0;
   while (!stop_requested_.load(std::memory_order_relaxed)) {
     source_->rings().Wait(round_ms_.load(std::memory_order_relaxed));
     FollowClock();
@@ -210,8 +243,10 @@ void Reader::Run() {
       next_loss_check_ns = now_ns + kLossCheckPeriodNs;
       FollowLosses();
     }
-    if (dump_requested_.exchange(false, std::memory_order_relaxed))
+    if (now_ns >= next_dump_ns && dump_requested_.exchange(false, std::memory_order_relaxed)) {
       if (Status status = TakeDump(); !status.ok()) Warn(status.message());
+      next_dump_ns = now_ns + kDumpPeriodNs;
+    }
   }
   source_->Stop();
   FollowLosses();

@@ -42,10 +42,16 @@ class Reader {
   void Stop();
   // After Stop() and whatever was queued, there is no more.
   bool finished() const { return finished_.load(std::memory_order_acquire); }
-  // A sentence if something failed while recording (a CPU that could not be opened, a dump).
-  std::string TakeWarning();
+  // Sentences about what failed while recording (a CPU that could not be opened, a dump).
+  std::vector<std::string> TakeWarnings();
 
  private:
+  struct Cpu {
+    bool online = false;    // its ring is open
+    uint64_t retry_ns = 0;  // it could not be opened: how long to wait, and until when
+    uint64_t retry_at_ns = 0;
+  };
+
   // A round every 10 ms: short beside the window of 64 slots, and cheaper than following the events. A
   // ring holds 30 ms of the worst storm; one that is half full ends the wait.
   static constexpr int kRoundMs = 10;
@@ -62,6 +68,9 @@ class Reader {
   void DrainAll();
   void AnnounceOnline(size_t cpu, uint64_t now_ns);
   void FollowHotplug();
+  void BringOnline(size_t cpu);
+  void TakeOffline(size_t cpu);
+  void ReopenDeadRings();
   void FollowClock();
   void FollowLosses();
   void PutNotes();
@@ -73,7 +82,8 @@ class Reader {
   BlockQueue blocks_;
   // Of the reader thread, once it runs:
   Block* block_ = nullptr;  // being filled
-  std::vector<bool> online_;
+  std::vector<Cpu> cpus_;
+  std::vector<uint64_t> output_errors_;  // [cpu]
   int64_t unix_offset_ns_;
   uint64_t unix_error_ns_;
   SourceLosses losses_;
@@ -83,7 +93,7 @@ class Reader {
   std::atomic<bool> finished_{false};
   std::atomic<int> round_ms_{kRoundMs};
   std::mutex text_mutex_;  // of the two below
-  std::string warning_;
+  std::vector<std::string> warnings_;
   std::vector<std::string> notes_;
 };
 

@@ -53,6 +53,8 @@ class Source {
   // Detaches: no message is written after it. The rings can still be drained.
   virtual void Stop() = 0;
   virtual SourceLosses losses() const = 0;
+  // [cpu] -> messages that a program could not write there.
+  virtual std::vector<uint64_t> output_errors() const = 0;
   // Any thread, from Start() on: the BPF programs, for their statistics.
   virtual std::vector<int> program_fds() const = 0;
   // Any thread, from Start() on: perf counters are not read any more.

@@ -143,9 +143,11 @@ inline void SlotBuilder::AddToRow(OpenSlot* slot, uint32_t process, const ss_mea
 }
 
 void SlotBuilder::OnMeasure(const ss_measure& measure) {
-  if (measure.hdr.cpu >= nr_cpus_) return;
+  if (measure.hdr.cpu >= nr_cpus_ || !cpus_[measure.hdr.cpu].present) {
+    nr_foreign_++;
+    return;
+  }
   Cpu& cpu = cpus_[measure.hdr.cpu];
-  if (!cpu.present) return;
   if (cpu.next_seq != measure.seq && cpu.has_seq) nr_seq_gaps_++;
   cpu.has_seq = true;
   cpu.next_seq = measure.seq + 1;
@@ -352,7 +354,8 @@ void SlotBuilder::Retire() {
 
 // In the order of ranks: a bit is set for each, and bits are read in order.
 void SlotBuilder::FillRows(const OpenSlot& slot) {
-  finished_.rows.clear();
+  finished_.rows.resize(slot.rows.size());  // rows of an older slot are written over
+  Row* next = finished_.rows.data();
   const std::vector<uint32_t>& ranks = tracker_.Ranks();
   ranks_used_.resize((tracker_.nr_ids() + 63) / 64);
   row_at_rank_.resize(tracker_.nr_ids());
@@ -367,7 +370,7 @@ void SlotBuilder::FillRows(const OpenSlot& slot) {
           slot.rows[row_at_rank_[word * 64 + static_cast<size_t>(std::countr_zero(bits))]];
       const Process& process = tracker_.process(open.process);
       Add(&accounting_.written, open.sums);
-      Row& row = finished_.rows.emplace_back();
+      Row& row = *next++;
       row.sums = open.sums;
       row.process = open.process;
       row.rmid = open.rmid;

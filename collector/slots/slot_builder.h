@@ -70,6 +70,8 @@ class SlotBuilder final : public MergeSink {
   const Tracker& tracker() const { return tracker_; }
   uint64_t nr_late_pieces() const { return nr_late_pieces_; }
   uint64_t nr_seq_gaps() const { return nr_seq_gaps_; }
+  // Measures of CPUs that were not present at the start: in no row.
+  uint64_t nr_foreign() const { return nr_foreign_; }
   // Measures during which a switch was missed: lost time.
   uint64_t nr_unknown() const { return nr_unknown_; }
   uint64_t nr_missed_ticks() const { return nr_missed_ticks_; }
@@ -155,6 +157,7 @@ class SlotBuilder final : public MergeSink {
   std::vector<uint32_t> row_at_rank_;
   uint64_t nr_late_pieces_ = 0;
   uint64_t nr_seq_gaps_ = 0;
+  uint64_t nr_foreign_ = 0;
   uint64_t nr_unknown_ = 0;
   uint64_t nr_missed_ticks_ = 0;
   uint64_t nr_unwatched_ = 0;

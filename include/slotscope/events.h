@@ -88,6 +88,9 @@ struct ss_counter {
  * What one process did on one CPU. start_ns is the ts_ns of the previous measure of that CPU: any gap
  * between the two is lost time. seq goes up by one with each measure of the CPU and wraps.
  * rmid and generation are those the CPU has run under since start_ns.
+ *
+ * While a CPU switches often, sums are sent in place of measures (see slotscope/batch.h): then the times
+ * are right to the slot, and within it a process may seem to run after its end.
  */
 struct ss_measure {
 	struct ss_hdr hdr;

@@ -21,10 +21,10 @@ Facts SomeFacts() {
   facts.source = "kmod";
   facts.source_reason = "the module is loaded";
   facts.backend = "resctrl";
-  facts.backend_reason = "because \"this\" works\n";
+  facts.backend_reason = "because \"this\" works";
   facts.tick = "hrtimer";
   facts.events = {"cycles", "msr/tsc/", ""};
-  facts.notes = {"One.", "", "Tw\xc3\xb6."};
+  facts.notes = {"One.", "", "Two."};
   facts.present_cpus = {0, 1, 5, 63};
   facts.nr_streams = 64;
   facts.unix_offset_ns = 1'700'000'000'123'456'789;
@@ -70,9 +70,9 @@ TEST(Facts, ComeBackAsTheyWere) {
          facts->nr_streams = 8192;
          facts->present_cpus = {0, 8191};
        }},
-      {"all of ASCII",
+      {"all that can be printed",
        [](Facts* facts) {
-         for (int c = 0; c < 128; c++) facts->host += static_cast<char>(c);
+         for (int c = ' '; c <= '~'; c++) facts->host += static_cast<char>(c);
        }},
       {"many notes", [](Facts* facts) { facts->notes.assign(1000, "A sentence."); }},
   };
@@ -186,6 +186,16 @@ TEST(Facts, MembersOfNewerWritersAreIgnored) {
   EXPECT_EQ(facts, SomeFacts());
 }
 
+// They are shown on screens: no file may move a cursor there or forge a line.
+TEST(Facts, ControlsAreEscaped) {
+  Facts facts = SomeFacts(), parsed;
+  facts.host = "\x1b[2J";
+  facts.notes = {"one\nslotscope: two\r", "\a"};
+  ASSERT_TRUE(ParseFacts(FactsToJson(facts), &parsed).ok());
+  EXPECT_EQ(parsed.host, "\\x1b[2J");
+  EXPECT_EQ(parsed.notes, std::vector<std::string>({"one\\x0aslotscope: two\\x0d", "\\x07"}));
+}
+
 // The name of a host may be anything; the recording must not end for it, and the file must be readable.
 TEST(Facts, WhatIsNoUtf8IsReplaced) {
   Facts facts = SomeFacts(), parsed;
@@ -196,11 +206,9 @@ TEST(Facts, WhatIsNoUtf8IsReplaced) {
   facts.events[0] = "\x80";
   Status status = ParseFacts(FactsToJson(facts), &parsed);
   ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_EQ(parsed.host,
-            "a\xef\xbf\xbd\xef\xbf\xbd"
-            "b");
-  EXPECT_EQ(parsed.notes, std::vector<std::string>({"\xef\xbf\xbd"}));
-  EXPECT_EQ(parsed.events[0], "\xef\xbf\xbd");
+  EXPECT_EQ(parsed.host, "a\\xef\\xbf\\xbd\\xef\\xbf\\xbdb");
+  EXPECT_EQ(parsed.notes, std::vector<std::string>({"\\xef\\xbf\\xbd"}));
+  EXPECT_EQ(parsed.events[0], "\\xef\\xbf\\xbd");
   EXPECT_EQ(parsed.kernel, facts.kernel);
 }
 

@@ -34,6 +34,7 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"recrod"}, {"recrod"}},
       {{"--slot", "1"}, {"--slot"}},
       {{"rmids", "extra"}, {"extra"}},
+      {{"record", "--%original_token%"}, {"does not exist", "--help"}},
       {{"record", "--raw", "slots.csv"}, {"--raw", "--output", "slots.csv"}},
       {{"record", "--raw", ""}, {"--raw"}},
       {{"record", "--max-overhead", "0"}, {"--max-overhead", "0.1"}},

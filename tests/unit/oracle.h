@@ -115,8 +115,10 @@ class Oracle {
       case ItemKind::kOffline: {
         cpu->online = false;
         ss_any_message gone = {};
-        gone.hdr = {std::max(item.begin_ns, watermark_ns_), SS_CPU_STATE, sizeof(ss_cpu_state),
-                    item.stream};
+        uint64_t end_ns = std::max(cpu->continues_ns, watermark_ns_);
+        for (const ss_any_message& message : cpu->waiting)
+          end_ns = std::max<uint64_t>(end_ns, message.hdr.ts_ns);
+        gone.hdr = {end_ns, SS_CPU_STATE, sizeof(ss_cpu_state), item.stream};
         Wait(item.stream, gone);
         break;
       }
