@@ -87,12 +87,6 @@ struct NullFile final : OutFile {
   uint64_t nr_bytes = 0;
 };
 
-struct ToCsv final : SlotSink {
-  explicit ToCsv(CsvSink* sink) : csv(sink) {}
-  void OnSlot(Slot* slot) override { csv->OnSlot(*slot); }
-  CsvSink* csv;
-};
-
 SlotBuilderOptions OptionsOf(const Stream& stream) {
   SlotBuilderOptions options;
   options.window_ns = kWindowNs;
@@ -169,8 +163,7 @@ void BM_3_OrderSlotsAndCsv(benchmark::State& state) {
     NullFile file;
     CsvSink csv(&file, stream.facts.unix_offset_ns, 0);
     csv.WriteHeader({});
-    ToCsv sink(&csv);
-    SlotBuilder builder(OptionsOf(stream), &sink);
+    SlotBuilder builder(OptionsOf(stream), &csv);
     Merger merger(stream.facts.nr_streams, kWindowNs, &builder);
     if (!merger.OnItems(stream.items())) state.SkipWithError("malformed items");
     merger.Flush();

@@ -57,10 +57,12 @@ bool OverheadMeter::Poll(uint64_t now_ns, uint64_t nr_events) {
   const uint64_t process_ns = ProcessTimeNs();
   const double all_ns = static_cast<double>(elapsed_ns) * static_cast<double>(nr_cpus_);
   const double most_ns = static_cast<double>((nr_events - nr_events_) * kMaxEventCostNs);
-  const bool may_matter = 100 * most_ns / all_ns > limit_percent_ / 2;
-  if (!may_matter) program_share_ = most_ns / static_cast<double>(elapsed_ns);
-  percent_ = 100 * (static_cast<double>(process_ns - process_time_ns_) / all_ns +
-                    program_share_ / static_cast<double>(nr_cpus_));
+  const double process_percent = 100 * static_cast<double>(process_ns - process_time_ns_) / all_ns;
+  const double most_percent = 100 * most_ns / all_ns;
+  // As long as even the bound stays below the limit nothing needs to be measured, and nothing happens.
+  const bool may_matter = process_percent + most_percent > limit_percent_;
+  percent_ = process_percent +
+             (may_matter ? 100 * program_share_ / static_cast<double>(nr_cpus_) : most_percent);
   if (may_matter) {
     stats_.Reset(
         bpf_enable_stats(BPF_STATS_RUN_TIME));  // refused by old kernels: then the process is all

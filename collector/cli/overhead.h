@@ -14,7 +14,7 @@ namespace slotscope {
 
 // Measures once a second: the CPU time of this process, and that of its BPF programs. The kernel's own
 // statistics of programs cost each run some 30 ns, so they are switched on for a part of the second
-// only, and not at all while there are so few events that programs cannot matter.
+// only, and not at all while there are so few events that the limit cannot be reached.
 class OverheadMeter {
  public:
   OverheadMeter(std::vector<int> program_fds, size_t nr_cpus, double limit_percent);
@@ -22,7 +22,7 @@ class OverheadMeter {
   // To be called ten times a second or so. True when a new value is there.
   // nr_events: runs of programs so far, about: messages and switches, since a batch holds many.
   bool Poll(uint64_t now_ns, uint64_t nr_events);
-  // Of all CPUs, in the last second.
+  // Of all CPUs, in the last second. Above the limit only if it was measured; below it may be a bound.
   double percent() const { return percent_; }
 
  private:

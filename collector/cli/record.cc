@@ -281,8 +281,8 @@ class Recording {
         progress.End();
         SayAll(warnings);
       }
-      progress.Show(pipeline->progress(), writer->nr_rows());
       const PipelineProgress now = pipeline->progress();
+      progress.Show(now, writer->nr_rows());
       if (meter.Poll(MonotonicNs(), now.nr_messages + now.nr_switches) &&
           !StepDown(pipeline, &guard, &progress, meter.percent()))
         break;

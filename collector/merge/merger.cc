@@ -16,8 +16,8 @@ namespace {
 // PERF_SAMPLE_RAW: behind the record's header a u32 size, then the message, padded to 8 bytes behind.
 constexpr size_t kRawSizeAt = sizeof(perf_event_header);
 constexpr size_t kMessageAt = kRawSizeAt + sizeof(uint32_t);
-// PERF_RECORD_LOST: a u64 id, then the number of records.
 constexpr size_t kMaxHeld = 1u << 18;  // some 40 MB of one CPU
+// PERF_RECORD_LOST: a u64 id, then the number of records.
 constexpr size_t kNrLostAt = sizeof(perf_event_header) + sizeof(uint64_t);
 
 ss_any_message MakeOffline(size_t cpu, uint64_t ts_ns) {

@@ -17,13 +17,14 @@ namespace slotscope {
 // Written as "# key: value" lines in front of the rows.
 using HeaderLines = std::vector<std::pair<std::string, std::string>>;
 
-class CsvSink {
+class CsvSink final : public SlotSink {
  public:
   // `unix_offset_ns`, CLOCK_REALTIME - CLOCK_MONOTONIC at the start, is what the header says. max_size
   // 0: no limit.
   CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size);
 
   void WriteHeader(const HeaderLines& lines);
+  void OnSlot(Slot* slot) override { OnSlot(*slot); }
   void OnSlot(const Slot& slot);
   // Everything so far goes to the file. Ends at a row end.
   void Flush();

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "sinks/writer.h"
 
-#include <chrono>
-
 #include "base/clock.h"
 
 namespace slotscope {

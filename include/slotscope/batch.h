@@ -191,7 +191,7 @@ SS_BATCH_INLINE void ss_batch_number(struct ss_batch *batch, struct ss_measure *
 /*
  * A flush calls this for each row in turn, `pass` 0 and then 1, with *at_ns set to from_ns before: 1 if
  * the row is complete now and is to be sent. Those of no length come last, when the slot has
- * begun for sure. ss_batch_flushed() ends it.
+ * begun for sure.
  */
 SS_BATCH_INLINE int ss_batch_take(struct ss_batch *batch, __u32 index, int pass, __u64 *at_ns)
 {

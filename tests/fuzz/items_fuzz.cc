@@ -28,16 +28,10 @@ struct NullFile final : OutFile {
   uint64_t nr_bytes = 0;
 };
 
-struct ToCsv final : SlotSink {
-  explicit ToCsv(CsvSink* sink) : csv(sink) {}
-  void OnSlot(Slot* slot) override { csv->OnSlot(*slot); }
-  CsvSink* csv;
-};
-
 class Engine {
  public:
   Engine(uint64_t slot_ns, uint64_t window_ns)
-      : builder_({slot_ns, window_ns, {0, 1, 2}, false, 0}, &sink_),
+      : builder_({slot_ns, window_ns, {0, 1, 2}, false, 0}, &csv_),
         merger_(kCpus, window_ns, &builder_) {}
 
   bool Feed(std::vector<std::byte>* items) { return merger_.OnItems(std::span(*items).subspan(4)); }
@@ -52,7 +46,6 @@ class Engine {
  private:
   NullFile file_;
   CsvSink csv_{&file_, 0, 0};
-  ToCsv sink_{&csv_};
   SlotBuilder builder_;
   Merger merger_;
 };

@@ -10,12 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "base/out_file.h"
+#include "engine.h"
 #include "gen/generator.h"
 #include "items.h"
-#include "merge/merger.h"
-#include "sinks/csv_sink.h"
-#include "slots/slot_builder.h"
 
 namespace slotscope {
 namespace {
@@ -50,44 +47,13 @@ class Batcher {
   ss_batch batch_ = {};
 };
 
-struct TextFile final : OutFile {
-  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override {
-    for (auto piece : pieces) text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-    return {};
-  }
-  uint64_t size() const override { return text.size(); }
-  std::string text;
-};
-
-struct ToCsv final : SlotSink {
-  explicit ToCsv(CsvSink* sink) : csv(sink) {}
-  void OnSlot(Slot* slot) override { csv->OnSlot(*slot); }
-  CsvSink* csv;
-};
-
-struct Engine {
-  explicit Engine(const Facts& facts)
-      : csv(&file, facts.unix_offset_ns, 0),
-        sink(&csv),
-        builder({kMs, 64 * kMs, facts.present_cpus, true, facts.unix_offset_ns}, &sink),
-        merger(facts.nr_streams, 64 * kMs, &builder) {}
-
-  std::string Finish() {
-    merger.Flush();
-    builder.Finish();
-    csv.Flush();
-    EXPECT_TRUE(builder.accounting().Holds());
-    EXPECT_EQ(merger.stats().nr_late, 0u);
-    EXPECT_EQ(merger.stats().nr_malformed, 0u);
-    return file.text;
-  }
-
-  TextFile file;
-  CsvSink csv;
-  ToCsv sink;
-  SlotBuilder builder;
-  Merger merger;
-};
+std::string FinishCleanly(Engine* engine) {
+  const std::string& text = engine->Finish();
+  EXPECT_TRUE(engine->builder.accounting().Holds());
+  EXPECT_EQ(engine->merger.stats().nr_late, 0u);
+  EXPECT_EQ(engine->merger.stats().nr_malformed, 0u);
+  return text;
+}
 
 // The records of one drain, its measures through the CPU's batch.
 std::vector<std::byte> ThroughBatch(Batcher* batcher, std::span<const std::byte> records) {
@@ -119,7 +85,7 @@ struct Compared {
 
 Compared Compare(const GeneratorOptions& options) {
   Generator generator(options);
-  Engine plain(generator.facts()), batched(generator.facts());
+  Engine plain(generator.facts(), kMs, 64 * kMs), batched(generator.facts(), kMs, 64 * kMs);
   std::map<uint32_t, Batcher> batchers;
   auto block = std::make_unique<Block>();
   while (generator.Next(block.get())) {
@@ -139,8 +105,8 @@ Compared Compare(const GeneratorOptions& options) {
     EXPECT_TRUE(batched.merger.OnItems(items.bytes()));
   }
   Compared result;
-  result.plain = plain.Finish();
-  result.batched = batched.Finish();
+  result.plain = FinishCleanly(&plain);
+  result.batched = FinishCleanly(&batched);
   result.nr_seq_gaps_plain = plain.builder.nr_seq_gaps();
   result.nr_seq_gaps_batched = batched.builder.nr_seq_gaps();
   uint64_t nr_in = 0;

@@ -9,30 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "base/out_file.h"
+#include "engine.h"
 #include "gen/generator.h"
-#include "merge/merger.h"
 #include "oracle.h"
-#include "sinks/csv_sink.h"
-#include "slots/slot_builder.h"
 
 namespace slotscope {
 namespace {
-
-struct TextFile final : OutFile {
-  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override {
-    for (auto piece : pieces) text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-    return {};
-  }
-  uint64_t size() const override { return text.size(); }
-  std::string text;
-};
-
-struct ToCsv final : SlotSink {
-  explicit ToCsv(CsvSink* sink) : csv(sink) {}
-  void OnSlot(Slot* slot) override { csv->OnSlot(*slot); }
-  CsvSink* csv;
-};
 
 struct Case {
   GeneratorOptions machine;
@@ -74,20 +56,6 @@ Case RandomCase(uint64_t seed) {
   return c;
 }
 
-struct Engine {
-  Engine(const Case& c, const Facts& facts)
-      : csv(&file, facts.unix_offset_ns, 0),
-        sink(&csv),
-        builder({c.slot_ns, c.window_ns, facts.present_cpus, true, facts.unix_offset_ns}, &sink),
-        merger(facts.nr_streams, c.window_ns, &builder) {}
-
-  TextFile file;
-  CsvSink csv;
-  ToCsv sink;
-  SlotBuilder builder;
-  Merger merger;
-};
-
 // The first line that differs, of both.
 std::string Difference(const std::string& a, const std::string& b) {
   size_t at =
@@ -106,7 +74,7 @@ struct Seen {
 void Compare(const Case& c, Seen* seen) {
   Generator generator(c.machine);
   const Facts& facts = generator.facts();
-  Engine engine(c, facts);
+  Engine engine(facts, c.slot_ns, c.window_ns);
   oracle::Oracle oracle(
       {facts.present_cpus, facts.nr_streams, c.slot_ns, c.window_ns, facts.unix_offset_ns});
   auto block = std::make_unique<Block>();
@@ -114,9 +82,7 @@ void Compare(const Case& c, Seen* seen) {
     ASSERT_TRUE(engine.merger.OnItems(block->bytes()));
     oracle.Feed(block->bytes());
   }
-  engine.merger.Flush();
-  engine.builder.Finish();
-  engine.csv.Flush();
+  engine.Finish();
   oracle.Finish();
 
   ASSERT_EQ(engine.file.text == oracle.csv, true) << Difference(engine.file.text, oracle.csv);
