@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """check_includes.py [--self-test]: the dependency guard. Reads the #include lines, runs no compiler.
 
-    kmod -> include <- bpf,  collector -> include,  tests and bench -> collector and include
+    kmod -> include <- bpf,  collector -> include,  tests and bench -> collector and include,
+    tests/unit -> the pure files of kmod
 
 and nothing else crosses; in collector/ a stage includes itself and the stages before it. Also keeps the
 house in order: what the top level holds, a README.md per folder, SPDX lines, one version, Kbuild.
@@ -18,6 +19,7 @@ STAGES = "base ring raw gen merge track slots gpu join detect remediate sinks cl
 FOLDERS = "include kmod bpf collector bench tests scripts".split()
 TOP_FILES = "Makefile dkms.conf README.md CONTRIBUTING.md LICENSE".split()
 SOURCE = re.compile(r"\.(c|h|cc|py|sh)$|(^|/)(Makefile|Kbuild)$|^dkms\.conf$")
+PORTABLE = re.compile(r"kmod/(portable|rdt_\w+)\.h$")  # pure C, compiled for the host too
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)", re.M)
 VERSIONS = {
     "kmod/slotscope.h": r'#define SS_VERSION "(.*)"',
@@ -43,6 +45,8 @@ def resolve(files, path, quote, name):
     candidates = [f"include/{name}"]
     if quote == '"':
         candidates = [beside, f"collector/{name}", f"include/{name}"]
+        if path.startswith("tests/unit/"):
+            candidates.append(name)
     return next((c for c in candidates if c in files), None)
 
 
@@ -52,7 +56,8 @@ def check_kernel_side(path, quote, name, target):
     if quote == "<":
         system = {"kmod": r"(linux|asm|trace|slotscope)/", "bpf": r"(bpf|slotscope)/",
                   "include": r"(linux/types\.h$|slotscope/)"}[folder]
-        allowed = re.match(system, name)
+        allowed = re.match(system, name) or (
+            path == "kmod/portable.h" and re.match(r"(stdbool|stddef|string)\.h$", name))
     else:
         own = target and os.path.dirname(target) == folder and "/" not in name
         allowed = folder != "include" and own or (folder == "bpf" and name == "vmlinux.h")
@@ -78,6 +83,8 @@ def check_collector_side(path, quote, name, target, files):
         return 'no such file: name it from collector/ ("stage/file.h"), or system headers in <>'
     if target.startswith("include/"):
         return "write <slotscope/..> with <>"
+    if path.startswith("tests/unit/") and PORTABLE.match(target):
+        return None
     if re.match(r"kmod/|bpf/", target):
         return "what the kernel side and user space share goes to include/slotscope/"
     if not path.startswith("collector/"):

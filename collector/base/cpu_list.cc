@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "base/cpu_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -42,6 +44,17 @@ std::optional<std::vector<int>> ParseCpuList(std::string_view text) {
   std::sort(cpus.begin(), cpus.end());
   cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
   return cpus;
+}
+
+std::string FormatCpuList(const std::vector<int>& cpus) {
+  std::string text;
+  for (size_t first = 0, last; first < cpus.size(); first = last + 1) {
+    last = first;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) last++;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cpus[first]);
+    if (last > first) text += fmt::format("-{}", cpus[last]);
+  }
+  return text;
 }
 
 std::vector<int> ReadCpuList(const std::string& name) {

@@ -13,6 +13,9 @@ namespace slotscope {
 // empty list. CPU numbers above 65535 are refused.
 std::optional<std::vector<int>> ParseCpuList(std::string_view text);
 
+// REQUIRES: ascending.
+std::string FormatCpuList(const std::vector<int>& cpus);
+
 // /sys/devices/system/cpu/NAME, for example "present" or "online". Empty if it cannot be read.
 std::vector<int> ReadCpuList(const std::string& name);
 

@@ -228,6 +228,12 @@ constexpr GenNumber kGenNumbers[] = {
     {"stalls", &GeneratorOptions::stalls_per_s, 0, 1000, "times per second the collector stands still"},
     {"cpu-stalls", &GeneratorOptions::cpu_stalls_per_s, 0, 1000, "times one ring is not drained"},
     {"hotplugs", &GeneratorOptions::hotplugs_per_s, 0, 1000, "times a CPU goes away and comes back"},
+    {"l3-domains", &GeneratorOptions::nr_l3_domains, 0, 1024,
+     "with RDT counters each; 0: no RDT (default)"},
+    {"rdt-skipped", &GeneratorOptions::rdt_skipped_ppm, 0, 1'000'000,
+     "counters not read in a tick, per million"},
+    {"rdt-failed", &GeneratorOptions::rdt_failed_ppm, 0, 1'000'000,
+     "reads without a value, per million"},
     {"clock-steps", &GeneratorOptions::clock_steps_per_s, 0, 1000, "steps of the wall clock per second"},
 };
 
@@ -250,6 +256,7 @@ Status ParseGenerate(const RawOptions& raw, GeneratorOptions* generator) {
   }
   if (generator->nr_missing_cpus >= generator->nr_cpus)
     return Usage("--missing-cpus: at least one CPU must be there");
+  if (generator->nr_l3_domains > generator->nr_cpus) return Usage("--l3-domains: each must have a CPU");
   return {};
 }
 

@@ -5,10 +5,12 @@
 
 #include <memory>
 
+#include "base/cpu_list.h"
 #include "base/escape.h"
 #include "base/say.h"
 #include "base/version.h"
 #include "ring/counters.h"
+#include "slots/slot.h"
 
 namespace slotscope {
 namespace {
@@ -27,9 +29,14 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
       {"clock", "slot_start_ns and start_time_ns are CLOCK_MONOTONIC"},
       {"unix_offset_ns", std::to_string(facts.unix_offset_ns)},
   };
-  std::string missing =
-      "mbm_total_bytes mbm_local_bytes llc_occupancy_bytes gpu_mem_bytes gpu_active_ns gpu_launches "
-      "straggle throughput_drop_pct";
+  std::string missing = "gpu_mem_bytes gpu_active_ns gpu_launches straggle throughput_drop_pct";
+  const bool has_rdt[kNrRdtValues] = {facts.rdt.has_mbm_total, facts.rdt.has_mbm_local,
+                                      facts.rdt.has_occupancy};
+  for (size_t i = kNrRdtValues; i-- > 0;)
+    if (!has_rdt[i]) missing = fmt::format("{} {}", kRdtValueNames[i], missing);
+  for (const L3Domain& domain : facts.rdt.domains)
+    lines.emplace_back(fmt::format("l3_domain {}", domain.id),
+                       fmt::format("CPUs {}", FormatCpuList(domain.cpus)));
   for (size_t i = 0; i < kCounterNames.size(); i++) {
     if (!facts.events[i].empty())
       lines.emplace_back(fmt::format("event {}", kCounterNames[i]), facts.events[i]);

@@ -9,6 +9,7 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   options.window_ns = window_ns;
   options.present_cpus = facts.present_cpus;
   options.unix_offset_ns = facts.unix_offset_ns;
+  options.rdt = facts.rdt;
   return options;
 }
 

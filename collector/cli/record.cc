@@ -88,6 +88,7 @@ Facts GatherFacts(const RecordOptions& options, const SourceInfo& info, const st
   facts.source_reason = why;
   facts.backend = info.backend;
   facts.backend_reason = info.backend_reason;
+  facts.rdt = info.rdt;
   facts.tick = info.tick;
   for (size_t i = 0; i < facts.events.size(); i++)
     if (info.counted[i]) facts.events[i] = options.counters[i].event;

@@ -61,6 +61,7 @@ RunSummary Summarize(const Merger& merger, const SlotBuilder& builder) {
   run.merge = merger.stats();
   run.accounting = builder.accounting();
   run.tracker = builder.tracker().stats();
+  run.rdt = builder.rdt();
   run.nr_late_pieces = builder.nr_late_pieces();
   run.nr_seq_gaps = builder.nr_seq_gaps();
   run.nr_foreign = builder.nr_foreign();
@@ -76,8 +77,19 @@ RunSummary Summarize(const Merger& merger, const SlotBuilder& builder) {
 bool HasLosses(const RunSummary& run) {
   return run.merge.nr_lost || run.merge.nr_malformed || run.losses.nr_output_errors ||
          run.losses.nr_skipped_runs || run.losses.nr_untracked || run.accounting.lost_ns ||
-         run.nr_late_pieces || run.nr_unwritten_slots || run.nr_foreign || !run.input_cut.empty();
+         run.nr_late_pieces || run.rdt.nr_late || run.rdt.nr_unowned || run.nr_unwritten_slots ||
+         run.nr_foreign || !run.input_cut.empty();
 }
+
+namespace {
+
+std::string MbmText(const MbmAccounting& mbm, size_t i) {
+  return fmt::format("received {} {} written {} + late {} + before {} + after {} + unowned {}",
+                     mbm.received[i], mbm.Holds(i) ? "=" : "!=", mbm.written[i], mbm.late[i],
+                     mbm.before[i], mbm.after[i], mbm.unowned[i]);
+}
+
+}  // namespace
 
 std::string IdentityText(const RunSummary& run) {
   const Accounting& a = run.accounting;
@@ -90,12 +102,14 @@ std::string IdentityText(const RunSummary& run) {
       return fmt::format("BROKEN: {} received {} != written {} + late {} + before {} + after {}",
                          kAdditiveNames[i], a.received[i], a.written[i], a.late[i], a.before[i],
                          a.after[i]);
+  for (size_t i = 0; i < kNrMbm; i++)
+    if (!a.mbm.Holds(i)) return fmt::format("BROKEN: {} {}", kRdtValueNames[i], MbmText(a.mbm, i));
   return fmt::format(
       "holds: {} slots x {} ns x {} CPUs = cpu_ns of all rows; cpu_ns received {} = written {} + late "
       "{} + before {} + "
-      "after {}, and so for switches, waits and counters",
+      "after {}, and so for switches, waits{} and counters",
       a.nr_slots, run.slot_ns, run.nr_cpus, a.received[kCpuNs], a.written[kCpuNs], a.late[kCpuNs],
-      a.before[kCpuNs], a.after[kCpuNs]);
+      a.before[kCpuNs], a.after[kCpuNs], run.rdt.nr_samples ? ", memory traffic" : "");
 }
 
 HeaderLines SummaryLines(const RunSummary& run) {
@@ -131,6 +145,13 @@ HeaderLines SummaryLines(const RunSummary& run) {
     lines.emplace_back(fmt::format("account {}", kAdditiveNames[i]),
                        fmt::format("received {} = written {} + late {} + before {} + after {}",
                                    a.received[i], a.written[i], a.late[i], a.before[i], a.after[i]));
+  if (run.rdt.nr_samples > 0) {
+    number("rdt_samples", run.rdt.nr_samples);
+    number("late_rdt_samples", run.rdt.nr_late);
+    number("unowned_rdt_samples", run.rdt.nr_unowned);
+    for (size_t i = 0; i < kNrMbm; i++)
+      lines.emplace_back(fmt::format("account {}", kRdtValueNames[i]), MbmText(a.mbm, i));
+  }
   for (const std::string& note : run.late_notes) lines.emplace_back("note", note);
   for (const std::string& text : {run.input_error, run.input_cut})
     if (!text.empty()) lines.emplace_back("note", text);

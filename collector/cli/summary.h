@@ -20,6 +20,7 @@ struct RunSummary {
   MergeStats merge;
   Accounting accounting;
   TrackerStats tracker;
+  RdtStats rdt;
   uint64_t nr_late_pieces = 0;
   uint64_t nr_seq_gaps = 0;
   uint64_t nr_foreign = 0;

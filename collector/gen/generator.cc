@@ -45,6 +45,8 @@ std::span<const std::byte> BytesOf(const auto& value, size_t size) {
 Generator::Generator(const GeneratorOptions& options)
     : options_(options),
       random_(options.seed),
+      rdt_({options.nr_cpus, options.nr_l3_domains, options.rdt_skipped_ppm, options.rdt_failed_ppm,
+            options.wrap}),
       cpus_(options.nr_cpus),
       now_ns_(kStartNs),
       end_ns_(kStartNs + options.duration_ms * 1'000'000),
@@ -54,8 +56,9 @@ Generator::Generator(const GeneratorOptions& options)
   facts_.kernel = "none";
   facts_.source = "gen";
   facts_.source_reason = "a machine that does not exist";
-  facts_.backend = "emulated";
-  facts_.backend_reason = "no RDT is generated";
+  facts_.backend = rdt_.on() ? "hardware" : "emulated";
+  facts_.backend_reason = rdt_.on() ? "RDT is generated" : "no RDT is generated";
+  facts_.rdt = rdt_.Shape();
   facts_.tick = fmt::format("at the slot border, up to {} ns late", options.tick_jitter_ns);
   if (!options.no_counters) facts_.events = {"cycles", "instructions", "llc_misses"};
   for (uint64_t cpu = 0; cpu < options.nr_cpus; cpu++)
@@ -197,8 +200,7 @@ void Generator::Round() {
   }
   FollowHotplug(from_ns, now_ns_);
   GiveLife(from_ns, now_ns_);
-  for (uint32_t cpu = 0; cpu < cpus_.size(); cpu++)
-    if (cpus_[cpu].online) RunCpu(cpu, now_ns_);
+  RunCpus(from_ns, now_ns_);
   // Nobody runs those who died any more.
   for (uint32_t index : dying_) free_.push_back(index);
   dying_.clear();
@@ -300,6 +302,7 @@ void Generator::Death(uint64_t ts_ns) {
     __u64 freed_ns = ts_ns;
     ss_rmid_fifo_free(&fifo_, process.rmid, &freed_ns);
     Emit(cpu, SS_RMID_FREE, freed_ns, RmidEventOf(process));
+    rdt_.Freed(process.rmid, process.generation, freed_ns);
   } else {
     ss_task_meta meta = MetaOf(process, SS_TASK_EXIT);
     std::memset(meta.comm, 0, sizeof(meta.comm));
@@ -350,6 +353,30 @@ void Generator::Plug(uint32_t index, uint64_t ts_ns) {
   Emit(index, SS_CPU_STATE, ts_ns, state);
 }
 
+// One after the other; where they share RDT counters, in steps that are short enough for a tick to read
+// what the others' processes did.
+void Generator::RunCpus(uint64_t from_ns, uint64_t until_ns) {
+  const uint64_t step_ns = rdt_.on() ? SS_TICK_PERIOD_NS / 4 : until_ns - from_ns;
+  for (uint64_t at_ns = from_ns; at_ns < until_ns;) {
+    at_ns = std::min(at_ns + step_ns, until_ns);
+    for (uint32_t cpu = 0; cpu < cpus_.size(); cpu++)
+      if (cpus_[cpu].online) RunCpu(cpu, at_ns);
+  }
+}
+
+// A CPU's share of the work of its domain.
+void Generator::ReadRdt(uint32_t index, uint64_t ts_ns) {
+  const uint64_t domain = rdt_.DomainOf(index);
+  uint64_t part = 0, nr_parts = 0;
+  for (uint32_t cpu = 0; cpu < cpus_.size(); cpu++) {
+    if (!cpus_[cpu].online || rdt_.DomainOf(cpu) != domain) continue;
+    if (cpu < index) part++;
+    nr_parts++;
+  }
+  for (const ss_rdt_sample& sample : rdt_.Read(domain, part, nr_parts, ts_ns, &random_))
+    Emit(index, SS_RDT_SAMPLE, ts_ns, sample);
+}
+
 void Generator::RunCpu(uint32_t index, uint64_t until_ns) {
   Cpu& cpu = cpus_[index];
   for (;;) {
@@ -364,6 +391,7 @@ void Generator::RunCpu(uint32_t index, uint64_t until_ns) {
       continue;
     }
     Measure(index, next_ns, true);
+    if (rdt_.on()) ReadRdt(index, next_ns);
     ss_tick tick = {};
     tick.due_ns = next_ns - next_ns % SS_TICK_PERIOD_NS;
     Emit(index, SS_TICK, next_ns, tick);
@@ -411,6 +439,10 @@ void Generator::Measure(uint32_t index, uint64_t ts_ns, bool tick) {
   measure.switches = tick ? (Random(16) == 0) : 1 + (Random(16) == 0);
   if (measure.switches) measure.preemptions = static_cast<uint32_t>(Random(measure.switches + 1));
   FillCounters(&measure);
+  if (rdt_.on() && process.rmid)
+    rdt_.Ran(rdt_.DomainOf(index),
+             {process.rmid, process.generation, process.begins_ns, process.dies_ns}, ts_ns - cpu.at_ns,
+             &random_);
   cpu.at_ns = ts_ns;
   Emit(index, SS_MEASURE, ts_ns, measure);
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "gen/rdt_model.h"
 #include "raw/facts.h"
 #include "ring/item.h"
 
@@ -36,6 +37,9 @@ struct GeneratorOptions {
   uint64_t cpu_stalls_per_s = 0;
   uint64_t hotplugs_per_s = 0;
   uint64_t clock_steps_per_s = 0;
+  uint64_t nr_l3_domains = 0;    // 0: no RDT
+  uint64_t rdt_skipped_ppm = 0;  // counters that a tick has no time for
+  uint64_t rdt_failed_ppm = 0;   // reads that give no value
   bool wrap = false;  // sequence numbers and generations begin just before they wrap, and so do counters
   bool no_counters = false;
 };
@@ -101,7 +105,9 @@ class Generator {
   void FollowHotplug(uint64_t from_ns, uint64_t until_ns);
   void Unplug(uint32_t cpu, uint64_t ts_ns);
   void Plug(uint32_t cpu, uint64_t ts_ns);
+  void RunCpus(uint64_t from_ns, uint64_t until_ns);
   void RunCpu(uint32_t cpu, uint64_t until_ns);
+  void ReadRdt(uint32_t cpu, uint64_t ts_ns);
   void Measure(uint32_t cpu, uint64_t ts_ns, bool tick);
   void SwitchIn(Cpu* cpu);
   uint32_t ChooseProcess(uint64_t ts_ns);
@@ -122,6 +128,7 @@ class Generator {
   std::mt19937_64 random_;
   Facts facts_;
   ss_rmid_fifo fifo_;
+  RdtModel rdt_;
   std::vector<Process> processes_;  // [0] is idle
   std::vector<uint32_t> user_;      // alive, by index
   std::vector<uint32_t> kernel_;

@@ -11,6 +11,12 @@ bool IsTerminated(const char (&comm)[SS_COMM_LEN]) {
   return std::memchr(comm, 0, sizeof(comm)) != nullptr;
 }
 
+bool IsValidSample(const ss_rdt_sample& sample) {
+  return sample.hdr.ts_ns > 0 && sample.since_ns <= sample.hdr.ts_ns && sample.rmid != 0 &&
+         sample.event >= SS_RDT_LLC_OCCUPANCY && sample.event <= SS_RDT_MBM_LOCAL &&
+         sample.status < SS_RDT_NR_STATUS;
+}
+
 size_t SizeOfType(uint16_t type) {
   switch (type) {
     case SS_MEASURE:
@@ -55,6 +61,8 @@ Verdict DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message)
     case SS_RMID_ALLOC_FAILED:
     case SS_RMID_EXISTING:
       return message->rmid_event.tgid >= 0 ? Verdict::kValid : Verdict::kMalformed;
+    case SS_RDT_SAMPLE:
+      return IsValidSample(message->rdt_sample) ? Verdict::kValid : Verdict::kMalformed;
     default:
       return Verdict::kValid;
   }

@@ -27,6 +27,42 @@ T Number(const json& value) {
   return value.get<T>();
 }
 
+// Not there: no RDT.
+json RdtToJson(const RdtShape& rdt) {
+  json domains = json::array();
+  for (const L3Domain& domain : rdt.domains)
+    domains.push_back({{"id", domain.id}, {"cpus", domain.cpus}});
+  return {{"llc_occupancy", rdt.has_occupancy},
+          {"mbm_total", rdt.has_mbm_total},
+          {"mbm_local", rdt.has_mbm_local},
+          {"domains", domains}};
+}
+
+RdtShape ParseRdt(const json& object) {
+  RdtShape rdt;
+  object.at("llc_occupancy").get_to(rdt.has_occupancy);
+  object.at("mbm_total").get_to(rdt.has_mbm_total);
+  object.at("mbm_local").get_to(rdt.has_mbm_local);
+  for (const json& domain : object.at("domains")) {
+    rdt.domains.push_back({Number<uint32_t>(domain.at("id")), {}});
+    for (const json& cpu : domain.at("cpus")) rdt.domains.back().cpus.push_back(Number<int>(cpu));
+  }
+  return rdt;
+}
+
+// Ids ascend, no CPU is in two, and all of them are present.
+bool IsPossible(const RdtShape& rdt, const std::vector<int>& present_cpus) {
+  std::vector<int> cpus;
+  for (size_t i = 0; i < rdt.domains.size(); i++) {
+    if (i > 0 && rdt.domains[i].id <= rdt.domains[i - 1].id) return false;
+    cpus.insert(cpus.end(), rdt.domains[i].cpus.begin(), rdt.domains[i].cpus.end());
+  }
+  std::sort(cpus.begin(), cpus.end());
+  return std::adjacent_find(cpus.begin(), cpus.end()) == cpus.end() &&
+         std::includes(present_cpus.begin(), present_cpus.end(), cpus.begin(), cpus.end()) &&
+         rdt.domains.size() <= present_cpus.size() && rdt.any() == !rdt.domains.empty();
+}
+
 }  // namespace
 
 std::string FactsToJson(const Facts& facts) {
@@ -46,6 +82,7 @@ std::string FactsToJson(const Facts& facts) {
       {"unix_offset_ns", facts.unix_offset_ns},
       {"command_tgid", facts.command_tgid},
   };
+  if (facts.rdt.any()) object["rdt"] = RdtToJson(facts.rdt);
   // A name that is no UTF-8 must not end the recording.
   return object.dump(1, ' ', false, json::error_handler_t::replace);
 }
@@ -70,6 +107,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     facts->nr_streams = Number<size_t>(object.at("nr_streams"));
     facts->unix_offset_ns = Number<int64_t>(object.at("unix_offset_ns"));
     facts->command_tgid = Number<int32_t>(object.at("command_tgid"));
+    if (object.contains("rdt")) facts->rdt = ParseRdt(object.at("rdt"));
   } catch (const json::exception& error) {
     return {Exit::kBadInput, fmt::format("what it says of its run cannot be read: {}", error.what())};
   }
@@ -88,6 +126,8 @@ Status ParseFacts(std::string_view text, Facts* facts) {
   if (facts->present_cpus.empty() || !sorted || facts->present_cpus.front() < 0 ||
       static_cast<size_t>(facts->present_cpus.back()) >= facts->nr_streams)
     return {Exit::kBadInput, "its list of present CPUs is impossible"};
+  if (!IsPossible(facts->rdt, facts->present_cpus))
+    return {Exit::kBadInput, "its L3 domains are impossible"};
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/rdt_shape.h"
 #include "base/status.h"
 
 namespace slotscope {
@@ -25,7 +26,8 @@ struct Facts {
   std::string backend_reason;
   std::string tick;
   std::array<std::string, SS_NR_COUNTERS> events;  // what each counter counts; empty: not counted
-  std::vector<std::string> notes;                  // a sentence each
+  RdtShape rdt;
+  std::vector<std::string> notes;  // a sentence each
   std::vector<int> present_cpus;
   size_t nr_streams = 0;       // rings there may be; one more stream carries state dumps
   int64_t unix_offset_ns = 0;  // CLOCK_REALTIME - CLOCK_MONOTONIC at the start

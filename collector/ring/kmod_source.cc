@@ -131,6 +131,7 @@ class KmodSource final : public Source {
     info_.name = "kmod";
     info_.backend = value("backend");
     info_.backend_reason = value("backend_reason");
+    info_.rdt = ParseModuleRdt(module);
     info_.tick = "hrtimer, pinned, at the slot border";
     auto present = ReadCpuList("present");
     for (int cpu : ParseCpuList(value("watched_cpus")).value_or(std::vector<int>{}))

@@ -4,9 +4,15 @@
 #include <fmt/core.h>
 #include <slotscope/events.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
+#include <set>
+#include <sstream>
+#include <utility>
 
+#include "base/cpu_list.h"
 #include "base/errno_text.h"
 
 namespace slotscope {
@@ -20,6 +26,41 @@ ModuleInfo ParseModuleInfo(std::string_view text) {
     if (colon != std::string_view::npos) info.emplace(line.substr(0, colon), line.substr(colon + 2));
   }
   return info;
+}
+
+RdtShape ParseModuleRdt(const ModuleInfo& info) {
+  constexpr std::string_view kDomain = "l3_domain_";
+  RdtShape rdt;
+  auto is = [&](const char* key, std::string_view value) {
+    auto found = info.find(key);
+    return found != info.end() && found->second == value;
+  };
+  if (!is("backend", "hardware")) return {};
+  std::set<int> seen;
+  for (const auto& [key, value] : info) {
+    if (!key.starts_with(kDomain)) continue;
+    L3Domain domain;
+    const char* end = key.data() + key.size();
+    auto [stop, error] = std::from_chars(key.data() + kDomain.size(), end, domain.id);
+    auto cpus = ParseCpuList(value);
+    if (error != std::errc() || stop != end || !cpus) return {};
+    domain.cpus = *cpus;
+    for (int cpu : domain.cpus)
+      if (!seen.insert(cpu).second) return {};
+    rdt.domains.push_back(std::move(domain));
+  }
+  std::sort(rdt.domains.begin(), rdt.domains.end(),
+            [](const L3Domain& a, const L3Domain& b) { return a.id < b.id; });
+  auto events = info.find("rdt_events");
+  if (events == info.end() || rdt.domains.empty()) return {};
+  std::istringstream words(events->second);
+  for (std::string word; words >> word;) {
+    rdt.has_occupancy |= word == "llc_occupancy";
+    rdt.has_mbm_total |= word == "mbm_total";
+    rdt.has_mbm_local |= word == "mbm_local";
+  }
+  if (!rdt.any()) return {};
+  return rdt;
 }
 
 Status ReadModuleFile(const char* path, std::string* text) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/rdt_shape.h"
 #include "base/status.h"
 
 namespace slotscope {
@@ -17,6 +18,9 @@ using ModuleInfo = std::map<std::string, std::string, std::less<>>;
 
 // "key: value" lines; others are ignored.
 ModuleInfo ParseModuleInfo(std::string_view text);
+
+// What the module counts, and where; nothing if it does not use RDT hardware, or says what cannot be.
+RdtShape ParseModuleRdt(const ModuleInfo& info);
 
 // Reads a file of the module whole. Exit::kModule if the module is not loaded.
 Status ReadModuleFile(const char* path, std::string* text);

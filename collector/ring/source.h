@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rdt_shape.h"
 #include "base/status.h"
 #include "ring/counters.h"
 #include "ring/item.h"
@@ -25,6 +26,7 @@ struct SourceInfo {
   std::string tick;            // how the 1 ms tick is made
   std::array<bool, SS_NR_COUNTERS> counted = {};
   std::vector<std::string> notes;  // what this machine cannot measure, a sentence each
+  RdtShape rdt;                    // only with the backend "hardware"
   std::vector<int> watched_cpus;   // present CPUs that the source will measure when they are online
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 256u << 10;
 constexpr size_t kFooterBytes = 4096;  // kept free under max_size
-// All fields at their longest: two signed and thirteen unsigned numbers, a name of 16 escaped bytes,
+// All fields at their longest: two signed and sixteen unsigned numbers, a name of 16 escaped bytes,
 // words.
 constexpr size_t kMaxRowBytes = 512;
 constexpr size_t kPrefixBytes = 48;  // two numbers of 20 characters, a sign, two commas
@@ -27,14 +27,18 @@ constexpr std::string_view kColumns =
     "cycles,instructions,llc_misses,mux_pct,mbm_total_bytes,mbm_local_bytes,llc_occupancy_bytes,rdt_"
     "status,"
     "gpu_mem_bytes,gpu_active_ns,gpu_launches,straggle,throughput_drop_pct\n";
-// mbm_total_bytes, mbm_local_bytes, llc_occupancy_bytes, rdt_status, then the GPU columns, straggle and
-// throughput_drop_pct: no source measures them yet.
-constexpr std::string_view kTailOfProcess = ",,,,unsupported,,,,,\n";
-constexpr std::string_view kTailOfOthers = ",,,,,,,,,\n";
+// From the comma behind mux_pct to rdt_status, where the machine has no RDT.
+constexpr std::string_view kNoRdtOfProcess = ",,,,unsupported";
+constexpr std::string_view kNoRdtOfOthers = ",,,,";
+// The GPU columns, straggle and throughput_drop_pct: no source measures them yet.
+constexpr std::string_view kTail = ",,,,,\n";
 
-bool IsEmpty(const Row& row) {
+// Memory traffic makes a row, an occupancy alone does not.
+bool IsEmpty(const Slot& slot, const Row& row) {
   uint64_t any = 0;
   for (uint64_t sum : row.sums) any |= sum;
+  if (row.rdt)
+    for (size_t i = 0; i < kNrMbm; i++) any |= slot.rdt[row.rdt - 1].values[i];
   return any == 0;
 }
 
@@ -74,6 +78,15 @@ char* AppendSums(char* out, const Row& row) {
   if (!(row.unmeasured >> kEnabledNs & 1) && row.sums[kEnabledNs] > 0)
     out = AppendPercent(out, row.sums[kRunningNs], row.sums[kEnabledNs]);
   return out;
+}
+
+char* AppendRdt(char* out, const RdtRow& rdt) {
+  *out++ = ',';
+  for (size_t i = 0; i < kNrRdtValues; i++) {
+    if (!(rdt.unmeasured >> i & 1)) out = AppendDecimal(out, rdt.values[i]);
+    *out++ = ',';
+  }
+  return Append(out, kRdtStatusNames[rdt.status]);
 }
 
 }  // namespace
@@ -140,7 +153,7 @@ void CsvSink::AppendRows(const Slot& slot) {
   char* const begin = Reserve(slot.rows.size() * kMaxRowBytes);
   char* out = begin;
   for (const Row& row : slot.rows) {
-    if (IsEmpty(row)) continue;
+    if (IsEmpty(slot, row)) continue;
     out = AppendPadded<kPrefixBytes>(out, prefix, prefix_size);
     const Identity* known = row.process < identities_.size() ? &identities_[row.process] : nullptr;
     if (known && known->size && known->Is(row))
@@ -148,7 +161,11 @@ void CsvSink::AppendRows(const Slot& slot) {
     else
       out = AppendIdentity(out, row);
     out = AppendSums(out, row);
-    out = HasIdentity(row) ? Append(out, kTailOfProcess) : Append(out, kTailOfOthers);
+    if (row.rdt)
+      out = AppendRdt(out, slot.rdt[row.rdt - 1]);
+    else
+      out = HasIdentity(row) ? Append(out, kNoRdtOfProcess) : Append(out, kNoRdtOfOthers);
+    out = Append(out, kTail);
     nr_rows_++;
   }
   size_ += static_cast<size_t>(out - begin);

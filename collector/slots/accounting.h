@@ -8,6 +8,22 @@
 
 namespace slotscope {
 
+// The same for bytes of memory traffic. Those of an RMID that nobody is known to have had, or of a
+// domain that is not known, are unowned.
+struct MbmAccounting {
+  MbmSums received = {};
+  MbmSums written = {};
+  MbmSums late = {};
+  MbmSums before = {};
+  MbmSums after = {};
+  MbmSums unowned = {};
+
+  bool Holds(size_t i) const {
+    return received[i] == written[i] + late[i] + before[i] + after[i] + unowned[i];
+  }
+  bool Holds() const { return Holds(kMbmTotal) && Holds(kMbmLocal); }
+};
+
 // Per run, for every additive counter: received = written + late + before the first slot + after the
 // last one. Per slot: the cpu_ns of all rows add up to slot_ns times the number of CPUs.
 struct Accounting {
@@ -16,6 +32,7 @@ struct Accounting {
   Sums late = {};
   Sums before = {};
   Sums after = {};
+  MbmAccounting mbm;
   uint64_t nr_slots = 0;
   uint64_t nr_broken_slots = 0;  // where cpu_ns did not add up
   uint64_t lost_ns = 0;          // in rows of kind lost
@@ -25,7 +42,7 @@ struct Accounting {
     if (nr_broken_slots > 0) return false;
     for (size_t i = 0; i < kNrAdditive; i++)
       if (received[i] != written[i] + late[i] + before[i] + after[i]) return false;
-    return true;
+    return mbm.Holds();
   }
 };
 

@@ -36,6 +36,12 @@ Threshold FindThreshold(const FoldOptions& options, const Slot& slot) {
   return threshold;
 }
 
+void AddRdt(RdtRow* to, const RdtRow& what) {
+  for (size_t i = 0; i < kNrRdtValues; i++) to->values[i] += what.values[i];
+  to->unmeasured |= what.unmeasured;
+  to->status = std::max(to->status, what.status);
+}
+
 }  // namespace
 
 void FoldSlot(const FoldOptions& options, Slot* slot) {
@@ -43,6 +49,7 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
   Threshold threshold = FindThreshold(options, *slot);
   Row other;
   other.kind = RowKind::kOther;
+  RdtRow other_rdt;
   bool any = false;
   auto is_folded = [&](const Row& row) {
     if (!IsProcess(row.kind)) return false;
@@ -52,6 +59,7 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
     if (keep) return false;
     other.unmeasured |= row.unmeasured;
     Add(&other.sums, row.sums);
+    if (row.rdt) AddRdt(&other_rdt, slot->rdt[row.rdt - 1]);
     any = true;
     return true;
   };
@@ -59,7 +67,12 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
   for (const Row& row : slot->rows)
     if (!is_folded(row)) *end++ = row;
   slot->rows.erase(end, slot->rows.end());
-  if (any) slot->rows.push_back(other);
+  if (!any) return;
+  if (!slot->rdt.empty()) {
+    slot->rdt.push_back(other_rdt);
+    other.rdt = static_cast<uint32_t>(slot->rdt.size());
+  }
+  slot->rows.push_back(other);
 }
 
 }  // namespace slotscope

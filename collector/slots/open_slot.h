@@ -2,6 +2,7 @@
 // A slot that is still being filled.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +19,28 @@ struct alignas(64) OpenRow {
   uint32_t flags = 0;       // SS_MEASURE_* of all pieces
 };
 
+// What is known of a process in an open slot and in one L3 domain.
+struct RdtCell {
+  struct Mbm {
+    uint64_t bytes = 0;
+    uint64_t covered_ns = 0;  // by deltas that were read well, which are disjoint
+    uint64_t from_ns = UINT64_MAX;
+    uint64_t to_ns = 0;
+    uint32_t status = SS_RDT_OK;
+  };
+  struct Reading {
+    uint64_t ts_ns = 0;  // 0: there is none
+    uint64_t bytes = 0;
+    uint32_t status = SS_RDT_OK;
+  };
+  // When it ran there, under its RMID.
+  uint64_t cpu_ns = 0;
+  uint64_t first_ns = UINT64_MAX;
+  uint64_t last_ns = 0;
+  std::array<Mbm, kNrMbm> mbm;
+  Reading occupancy;  // the last one
+};
+
 // Where a process has its row: [tracker id] -> index into rows + 1, or 0.
 using RowIndex = std::vector<uint32_t>;
 
@@ -25,6 +48,10 @@ struct OpenSlot {
   uint64_t start_ns = 0;
   uint64_t end_ns = 0;
   std::vector<OpenRow> rows;
+  // Only where RDT is counted (see RdtAttribution): of each row a cell per domain, and the samples that
+  // are attributed when this slot retires.
+  std::vector<RdtCell> cells;
+  std::vector<ss_rdt_sample> samples;
   RowIndex row_of;           // empty: see OpenSlots
   OpenSlot* next = nullptr;  // the one behind it, if it is open
   uint64_t lost_ns = 0;

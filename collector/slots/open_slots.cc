@@ -51,6 +51,8 @@ void OpenSlots::PopFront() {
   slots_.pop_front();
   TakeIndex(&slot);
   slot.rows.clear();
+  slot.cells.clear();
+  slot.samples.clear();
   slot.next = nullptr;
   slot.lost_ns = slot.offline_ns = 0;
   if (spare_.size() < kMaxSpare) spare_.push_back(std::move(slot));
@@ -66,6 +68,13 @@ OpenRow* OpenSlots::FindOrMakeRow(OpenSlot* slot, uint32_t process, bool* is_new
     index = static_cast<uint32_t>(slot->rows.size());
   }
   return &slot->rows[index - 1];
+}
+
+OpenRow* OpenSlots::FindRow(OpenSlot* slot, uint32_t process) {
+  if (slot->rows.empty()) return nullptr;
+  if (slot->row_of.empty()) GiveIndex(slot, process + 1);
+  const uint32_t index = process < slot->row_of.size() ? slot->row_of[process] : 0;
+  return index ? &slot->rows[index - 1] : nullptr;
 }
 
 // An index for at least nr_processes, of the rows that are there.

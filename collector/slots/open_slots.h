@@ -36,6 +36,8 @@ class OpenSlots {
       if (uint32_t index = slot->row_of[process]) return &slot->rows[index - 1];
     return FindOrMakeRow(slot, process, is_new);
   }
+  // The same, but null if it has none.
+  OpenRow* FindRow(OpenSlot* slot, uint32_t process);
 
  private:
   OpenRow* FindOrMakeRow(OpenSlot* slot, uint32_t process, bool* is_new);

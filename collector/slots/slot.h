@@ -48,6 +48,26 @@ inline void Add(Sums* to, const Sums& what) {
   for (size_t i = 0; i < kNrAdditive; i++) (*to)[i] += what[i];
 }
 
+// What RDT says of a process in a slot, over all L3 domains. The first two are added up and accounted
+// for, the last is a gauge.
+enum RdtValue : size_t { kMbmTotal, kMbmLocal, kLlcOccupancy, kNrRdtValues };
+inline constexpr std::array<const char*, kNrRdtValues> kRdtValueNames = {
+    "mbm_total_bytes", "mbm_local_bytes", "llc_occupancy_bytes"};
+inline constexpr size_t kNrMbm = kLlcOccupancy;
+using MbmSums = std::array<uint64_t, kNrMbm>;
+
+// By enum ss_rdt_status.
+inline constexpr std::array<const char*, SS_RDT_NR_STATUS> kRdtStatusNames = {
+    "ok",    "baseline",    "tainted",    "partial",    "skipped",
+    "error", "unavailable", "unassigned", "unsupported"};
+
+// A value is shown only if its bit in `unmeasured` is clear.
+struct RdtRow {
+  std::array<uint64_t, kNrRdtValues> values = {};
+  uint32_t unmeasured = 0;      // bit RdtValue: some piece of it is not known
+  uint32_t status = SS_RDT_OK;  // enum ss_rdt_status: the worst of all that went into it
+};
+
 // One process in one slot, or one of the kinds that are none. Sums are exact; a column is shown only if
 // its bit in `unmeasured` is clear.
 struct Row {
@@ -59,6 +79,7 @@ struct Row {
   bool named = false;     // comm is known
   bool tracked = true;    // start_time_ns is known
   bool followed = false;  // see Tracker::Follow()
+  uint32_t rdt = 0;       // index into Slot::rdt, + 1; 0: it has none
   ProcessKey key = {};
   Comm comm = {};
 };
@@ -67,6 +88,7 @@ struct Slot {
   uint64_t start_ns = 0;
   // By (tgid, start_time_ns), idle first; behind the processes kinds lost, offline and other.
   std::vector<Row> rows;
+  std::vector<RdtRow> rdt;         // of those rows that have one
   int64_t unix_offset_ns = 0;      // CLOCK_REALTIME - CLOCK_MONOTONIC
   std::vector<std::string> notes;  // what is to be said in front of its rows
 };

@@ -4,15 +4,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "slots/share.h"
+
 namespace slotscope {
 namespace {
-
-// The share of `value` that falls to [0, part) of `whole`, rounded down. REQUIRES: part <= whole.
-uint64_t Share(uint64_t value, uint64_t part, uint64_t whole) {
-  if (value == whole) return part;  // as of times that were counted all along
-  if ((value | part) >> 32 == 0) return value * part / whole;
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * part / whole);
-}
 
 bool IsCount(size_t additive) { return additive == kSwitches || additive == kPreemptions; }
 
@@ -28,7 +23,8 @@ SlotBuilder::SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink)
     : options_(options),
       sink_(sink),
       tracker_(2 * (options.window_ns + options.slot_ns)),
-      open_(options.slot_ns) {
+      open_(options.slot_ns),
+      rdt_(options.rdt, options.slot_ns, options.window_ns, &open_, &tracker_, &accounting_.mbm) {
   for (int cpu : options_.present_cpus) {
     auto index = static_cast<size_t>(cpu);
     if (index >= cpus_.size()) cpus_.resize(index + 1);
@@ -77,8 +73,11 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
     case SS_RMID_EXISTING:
       tracker_.Existing(event.rmid, event.generation, owner, ts_ns);
       break;
+    case SS_RDT_SAMPLE:
+      rdt_.OnSample(message.rdt_sample);
+      return;
     default:
-      return;  // no backend reads RDT counters yet
+      return;
   }
   if (late) tracker_.CountLate();
 }
@@ -128,18 +127,19 @@ inline SlotBuilder::Addends SlotBuilder::AddendsOf(const ss_measure& measure) {
   return addends;
 }
 
-inline void SlotBuilder::AddToRow(OpenSlot* slot, uint32_t process, const ss_measure& measure,
-                                  const Sums& sums, uint32_t unmeasured) {
+inline OpenRow* SlotBuilder::AddToRow(OpenSlot* slot, uint32_t process, const ss_measure& measure,
+                                      const Sums& sums, uint32_t unmeasured) {
   bool is_new;
   OpenRow* row = open_.RowOf(slot, process, &is_new);
   if (is_new) {
-    tracker_.Seen(process, measure.hdr.ts_ns);
+    tracker_.Seen(process, measure.hdr.ts_ns, measure.rmid, measure.generation);
     tracker_.Hold(process);
   }
   row->rmid = std::max(row->rmid, measure.rmid);
   row->flags |= measure.flags;
   row->unmeasured |= unmeasured;
   Add(&row->sums, sums);
+  return row;
 }
 
 void SlotBuilder::OnMeasure(const ss_measure& measure) {
@@ -159,7 +159,9 @@ void SlotBuilder::OnMeasure(const ss_measure& measure) {
   Add(&accounting_.received, addends.sums);
   if (measure.start_ns == cpu.cursor_ns && measure.start_ns < measure.hdr.ts_ns &&
       measure.hdr.ts_ns <= cpu.slot_end_ns) {
-    AddToRow(cpu.slot, ProcessOf(measure), measure, addends.sums, addends.unmeasured);
+    OpenRow* row = AddToRow(cpu.slot, ProcessOf(measure), measure, addends.sums, addends.unmeasured);
+    if (rdt_.on())
+      rdt_.OnTime(cpu.slot, row, measure.hdr.cpu, measure.rmid, measure.start_ns, measure.hdr.ts_ns);
     cpu.cursor_ns = measure.hdr.ts_ns;
     return;
   }
@@ -258,8 +260,10 @@ bool SlotBuilder::AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& 
       CountLate(take_until(end_ns));
       return false;
     }
+    const uint64_t from_ns = at_ns;
     at_ns = std::min(slot->end_ns, end_ns);
-    AddToRow(slot, process, measure, take_until(at_ns), addends.unmeasured);
+    OpenRow* row = AddToRow(slot, process, measure, take_until(at_ns), addends.unmeasured);
+    if (rdt_.on()) rdt_.OnTime(slot, row, measure.hdr.cpu, measure.rmid, from_ns, at_ns);
     cpu->slot = slot;
     cpu->slot_end_ns = slot->end_ns;
   }
@@ -309,7 +313,9 @@ void SlotBuilder::FixFirst() {
   for (const Cpu& cpu : cpus_)
     if (cpu.begun) from_ns = std::max(from_ns, cpu.begun_ns);
   first_ns_ = open_.StartOf(from_ns + options_.slot_ns - 1);
-  while (!open_.empty() && open_.front().start_ns < first_ns_) DiscardFront(&accounting_.before);
+  rdt_.OnFirst(first_ns_);
+  while (!open_.empty() && open_.front().start_ns < first_ns_)
+    DiscardFront(&accounting_.before, &accounting_.mbm.before);
   first_fixed_ = true;
   next_start_ns_ = first_ns_;
   for (Cpu& cpu : cpus_) {
@@ -332,8 +338,9 @@ void SlotBuilder::Retire() {
   const uint64_t end_ns = next_start_ns_ + options_.slot_ns;
   for (Cpu& cpu : cpus_)
     if (cpu.present && IsBefore(cpu.cursor_ns, end_ns)) AccountGap(&cpu, end_ns);
-  const OpenSlot* slot = SlotAt(next_start_ns_);
+  OpenSlot* slot = SlotAt(next_start_ns_);
   tracker_.Advance(end_ns);
+  if (rdt_.on()) rdt_.Attribute(slot);
 
   finished_.start_ns = next_start_ns_;
   TakeClockAndNotes(end_ns);
@@ -355,6 +362,7 @@ void SlotBuilder::Retire() {
 // In the order of ranks: a bit is set for each, and bits are read in order.
 void SlotBuilder::FillRows(const OpenSlot& slot) {
   finished_.rows.resize(slot.rows.size());  // rows of an older slot are written over
+  finished_.rdt.clear();
   Row* next = finished_.rows.data();
   const std::vector<uint32_t>& ranks = tracker_.Ranks();
   ranks_used_.resize((tracker_.nr_ids() + 63) / 64);
@@ -366,8 +374,8 @@ void SlotBuilder::FillRows(const OpenSlot& slot) {
   }
   for (size_t word = 0; word < ranks_used_.size(); word++) {
     for (uint64_t bits = ranks_used_[word]; bits; bits &= bits - 1) {
-      const OpenRow& open =
-          slot.rows[row_at_rank_[word * 64 + static_cast<size_t>(std::countr_zero(bits))]];
+      const size_t index = row_at_rank_[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
+      const OpenRow& open = slot.rows[index];
       const Process& process = tracker_.process(open.process);
       Add(&accounting_.written, open.sums);
       Row& row = *next++;
@@ -379,6 +387,8 @@ void SlotBuilder::FillRows(const OpenSlot& slot) {
       row.named = process.named;
       row.tracked = !(open.flags & SS_MEASURE_UNTRACKED);
       row.followed = process.followed;
+      if (rdt_.on()) finished_.rdt.push_back(rdt_.ResultOf(slot, index));
+      row.rdt = static_cast<uint32_t>(finished_.rdt.size());
       row.key = process.key;
       row.comm = process.comm;
       if (row.kind == RowKind::kIdle) {
@@ -412,8 +422,9 @@ void SlotBuilder::PopFront() {
   open_.PopFront();
 }
 
-void SlotBuilder::DiscardFront(Sums* into) {
+void SlotBuilder::DiscardFront(Sums* into, MbmSums* mbm) {
   for (const OpenRow& row : open_.front().rows) Add(into, row.sums);
+  rdt_.Discard(open_.front(), mbm);
   PopFront();
 }
 
@@ -434,7 +445,7 @@ void SlotBuilder::Finish() {
   if (!first_fixed_ && IsReadyForFirst(UINT64_MAX)) FixFirst();
   uint64_t last_ns = first_fixed_ ? LastBorder() : 0;
   while (first_fixed_ && next_start_ns_ + options_.slot_ns <= last_ns) Retire();
-  while (!open_.empty()) DiscardFront(&accounting_.after);
+  while (!open_.empty()) DiscardFront(&accounting_.after, &accounting_.mbm.after);
 }
 
 }  // namespace slotscope

@@ -16,6 +16,8 @@
 //                |gap|-- process piece --|-- piece --|  then the cursor is at ts_ns
 //                    slot border ^
 //
+// What RDT counted is attributed when a slot retires: see rdt_attribution.h.
+//
 // Most measures continue their CPU's cursor and end in the slot in which they start: these are added to
 // one row and nothing else is looked at.
 #pragma once
@@ -28,9 +30,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/rdt_shape.h"
 #include "merge/merger.h"
 #include "slots/accounting.h"
 #include "slots/open_slots.h"
+#include "slots/rdt_attribution.h"
 #include "slots/slot.h"
 #include "track/tracker.h"
 
@@ -42,6 +46,7 @@ struct SlotBuilderOptions {
   std::vector<int> present_cpus;    // all that count for the identity
   bool needs_dump = true;           // no slot before the first state dump is complete
   int64_t unix_offset_ns = 0;       // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
+  RdtShape rdt = {};                // what samples of RDT counters there may be
 };
 
 class SlotBuilder final : public MergeSink {
@@ -68,6 +73,7 @@ class SlotBuilder final : public MergeSink {
   size_t nr_cpus() const { return options_.present_cpus.size(); }
   const Accounting& accounting() const { return accounting_; }
   const Tracker& tracker() const { return tracker_; }
+  const RdtStats& rdt() const { return rdt_.stats(); }
   uint64_t nr_late_pieces() const { return nr_late_pieces_; }
   uint64_t nr_seq_gaps() const { return nr_seq_gaps_; }
   // Measures of CPUs that were not present at the start: in no row.
@@ -121,8 +127,8 @@ class SlotBuilder final : public MergeSink {
   void AccountGap(Cpu* cpu, uint64_t until_ns);
   bool AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& addends);
   void AddCounts(const ss_measure& measure, const Addends& addends);
-  void AddToRow(OpenSlot* slot, uint32_t process, const ss_measure& measure, const Sums& sums,
-                uint32_t unmeasured);
+  OpenRow* AddToRow(OpenSlot* slot, uint32_t process, const ss_measure& measure, const Sums& sums,
+                    uint32_t unmeasured);
   uint32_t ProcessOf(const ss_measure& measure) {
     return tracker_.Resolve({measure.tgid, measure.start_time_ns}, measure.rmid, measure.hdr.ts_ns);
   }
@@ -133,8 +139,8 @@ class SlotBuilder final : public MergeSink {
   void FillRows(const OpenSlot& slot);
   void AddTimeRow(RowKind kind, uint64_t time_ns);
   void TakeClockAndNotes(uint64_t end_ns);
-  // Takes the oldest open slot away; its rows are accounted for in *into.
-  void DiscardFront(Sums* into);
+  // Takes the oldest open slot away; its rows are accounted for in *into and *mbm.
+  void DiscardFront(Sums* into, MbmSums* mbm);
   void PopFront();
   uint64_t LastBorder() const;
 
@@ -152,6 +158,7 @@ class SlotBuilder final : public MergeSink {
   std::deque<Clock> clocks_;  // changes to come
   std::deque<Note> notes_;
   Accounting accounting_;
+  RdtAttribution rdt_;
   Slot finished_;
   std::vector<uint64_t> ranks_used_;  // a bit per rank, for FillRows()
   std::vector<uint32_t> row_at_rank_;

@@ -99,15 +99,23 @@ Tracker::Lease* Tracker::FindLease(uint32_t rmid) {
 void Tracker::ApplyAlloc(const Change& change) {
   Lease* lease = FindLease(change.rmid);
   if (!lease) return;
+  const uint64_t rmid_ns = change.kind == Kind::kAlloc ? change.ts_ns : 0;
   bool newer = !lease->known || static_cast<int32_t>(change.generation - lease->generation) > 0;
-  if (change.kind == Kind::kExisting && !newer) {
-    // Not news, but its owner is alive.
-    if (lease->live && lease->generation == change.generation && keys_[lease->process] == lease->key)
-      Touch(lease->process, change.ts_ns);
-    return;
-  }
   if (!newer) {
-    stats_.nr_duplicate_allocs++;
+    if (change.kind == Kind::kAlloc)
+      stats_.nr_duplicate_allocs++;
+    else if (lease->live && lease->generation == change.generation &&
+             keys_[lease->process] == lease->key)
+      Touch(lease->process, change.ts_ns);  // not news, but its owner is alive
+    if (lease->generation == change.generation) {
+      if (change.kind == Kind::kAlloc && keys_[lease->process] == change.key)
+        processes_[lease->process].rmid_ns = change.ts_ns;
+      return;
+    }
+    // So late that the RMID has another owner by now. What it counted before still needs this one.
+    uint32_t id = Find(change.key, change.ts_ns);
+    SetRmid(id, change.rmid, change.generation, rmid_ns);
+    MarkDead(id, change.ts_ns, false);
     return;
   }
   // The free of the previous owner was lost.
@@ -115,8 +123,21 @@ void Tracker::ApplyAlloc(const Change& change) {
   if (change.kind == Kind::kAlloc) stats_.nr_allocs++;
   uint32_t id = Find(change.key, change.ts_ns);
   *lease = {change.generation, id, change.key, true, true};
-  processes_[id].rmid = change.rmid;
-  processes_[id].generation = change.generation;
+  SetRmid(id, change.rmid, change.generation, rmid_ns);
+}
+
+void Tracker::SetRmid(uint32_t id, uint32_t rmid, uint32_t generation, uint64_t rmid_ns) {
+  DropRmid(id);
+  processes_[id].rmid = rmid;
+  processes_[id].generation = generation;
+  processes_[id].rmid_ns = rmid_ns;
+  by_rmid_[RmidKey(rmid, generation)] = id;
+}
+
+void Tracker::DropRmid(uint32_t id) {
+  const Process& process = processes_[id];
+  auto found = by_rmid_.find(RmidKey(process.rmid, process.generation));
+  if (found != by_rmid_.end() && found->second == id) by_rmid_.erase(found);
 }
 
 void Tracker::ApplyFree(const Change& change) {
@@ -201,6 +222,7 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
       continue;
     }
     by_key_.erase(process.key);
+    DropRmid(death.process);
     if (auto followed = followed_tgids_.find(process.key.tgid);
         followed != followed_tgids_.end() && followed->second == death.process)
       followed_tgids_.erase(followed);
@@ -236,14 +258,6 @@ uint32_t Tracker::Find(ProcessKey key, uint64_t ts_ns) {
   }
   Touch(found->second, ts_ns);
   return found->second;
-}
-
-const Process* Tracker::Owner(uint32_t rmid, uint32_t generation) const {
-  if (rmid >= leases_.size()) return nullptr;
-  const Lease& lease = leases_[rmid];
-  if (!lease.known || lease.generation != generation || keys_[lease.process] != lease.key)
-    return nullptr;
-  return &processes_[lease.process];
 }
 
 }  // namespace slotscope

@@ -9,6 +9,8 @@
 // measures of it may still turn up in open slots; then it is forgotten, so memory follows the
 // processes alive and not the run.
 //
+// What a measure says of its process's RMID is believed: the message that gave it may be lost.
+//
 // Nothing is hashed per measure: where a process was found last is remembered by its RMID, and verified.
 #pragma once
 
@@ -51,6 +53,7 @@ struct Process {
   uint64_t cgroup_id = 0;
   uint32_t rmid = 0;  // 0: none
   uint32_t generation = 0;
+  uint64_t rmid_ns = 0;   // when it got the RMID, 0: not known
   bool named = false;     // comm is known
   bool kernel = false;    // a kernel thread
   bool dead = false;      // its RMID was freed, it exited without one, or it is presumed dead
@@ -73,6 +76,8 @@ struct TrackerStats {
 
 class Tracker {
  public:
+  static constexpr uint32_t kNoProcess = UINT32_MAX;
+
   // Memory of the dead is kept this much longer than their end (wrap-safe, in ns).
   explicit Tracker(uint64_t keep_dead_ns);
 
@@ -97,8 +102,12 @@ class Tracker {
     if (hint < keys_.size() && keys_[hint] == key) return hint;
     return hint = Find(key, ts_ns);
   }
-  // A measure of it was seen at ts_ns.
-  void Seen(uint32_t id, uint64_t ts_ns) { Touch(id, ts_ns); }
+  // A measure of it was seen at ts_ns, which ran under that RMID (0: under none).
+  void Seen(uint32_t id, uint64_t ts_ns, uint32_t rmid, uint32_t generation) {
+    const Process& process = Touch(id, ts_ns);
+    if (rmid && (process.rmid != rmid || process.generation != generation))
+      SetRmid(id, rmid, generation, 0);
+  }
   // While a process is held, its id is not given to another one. Each Hold() needs its Release().
   void Hold(uint32_t id) { processes_[id].nr_holds++; }
   void Release(uint32_t id) { processes_[id].nr_holds--; }
@@ -107,8 +116,11 @@ class Tracker {
   const std::vector<uint32_t>& Ranks();
   // Ids and ranks are below this.
   size_t nr_ids() const { return processes_.size(); }
-  // The owner of (rmid, generation) now, also after its Free() while it is remembered; or nullptr.
-  const Process* Owner(uint32_t rmid, uint32_t generation) const;
+  // Whose (rmid, generation) is or was, as long as that process is remembered; else kNoProcess.
+  uint32_t Owner(uint32_t rmid, uint32_t generation) const {
+    auto found = by_rmid_.find(RmidKey(rmid, generation));
+    return found == by_rmid_.end() ? kNoProcess : found->second;
+  }
 
   // Marks the process that is or will be `tgid`, and all that it and its descendants give birth to.
   void Follow(int32_t tgid);
@@ -145,7 +157,14 @@ class Tracker {
     bool known = false;
   };
 
+  static uint64_t RmidKey(uint32_t rmid, uint32_t generation) {
+    return uint64_t{rmid} << 32 | generation;
+  }
+
   uint32_t Find(ProcessKey key, uint64_t ts_ns);
+  // rmid_ns: see Process.
+  void SetRmid(uint32_t id, uint32_t rmid, uint32_t generation, uint64_t rmid_ns);
+  void DropRmid(uint32_t id);
   void SortArrived();
   void Apply(const Change& change);
   void ApplyAlloc(const Change& change);
@@ -157,7 +176,6 @@ class Tracker {
   void ForgetDead(uint64_t ts_ns);
   Lease* FindLease(uint32_t rmid);
 
-  static constexpr uint32_t kNoProcess = UINT32_MAX;
   static constexpr uint32_t kNrRmidHints = 1024;
   static constexpr uint32_t kNrTgidHints = 1024;
   uint64_t keep_dead_ns_;
@@ -172,6 +190,7 @@ class Tracker {
   std::vector<uint32_t> ranks_;
   bool ranks_valid_ = true;
   std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> by_key_;
+  std::unordered_map<uint64_t, uint32_t> by_rmid_;        // RmidKey() -> the process that has it, or had
   std::vector<Lease> leases_;                             // by rmid
   std::deque<Death> deaths_;                              // in order of dead_ns; may be outdated
   std::unordered_map<int32_t, uint32_t> followed_tgids_;  // -> process, kNoProcess: not seen yet

@@ -167,7 +167,7 @@ enum ss_rdt_status {
 
 struct ss_rdt_sample {
 	struct ss_hdr hdr;
-	__u64 since_ns; /* the previous read of this counter */
+	__u64 since_ns; /* the previous read of this counter, or when its owner got the RMID */
 	__u64 value;
 	__u32 rmid;
 	__u32 generation;

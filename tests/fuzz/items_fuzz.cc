@@ -30,8 +30,8 @@ struct NullFile final : OutFile {
 
 class Engine {
  public:
-  Engine(uint64_t slot_ns, uint64_t window_ns)
-      : builder_({slot_ns, window_ns, {0, 1, 2}, false, 0}, &csv_),
+  Engine(uint64_t slot_ns, uint64_t window_ns, const RdtShape& rdt)
+      : builder_({slot_ns, window_ns, {0, 1, 2}, false, 0, rdt}, &csv_),
         merger_(kCpus, window_ns, &builder_) {}
 
   bool Feed(std::vector<std::byte>* items) { return merger_.OnItems(std::span(*items).subspan(4)); }
@@ -69,7 +69,20 @@ void AsItems(Engine* engine, std::span<const uint8_t> data) {
   engine->Feed(&items);
 }
 
-// Each 16 bytes are a measure of a plausible machine, so that the fuzzer gets far soon.
+void AppendRecord(std::vector<std::byte>* ring, const void* message, uint32_t size) {
+  const uint32_t padding = (4 - size % 8 + 8) % 8;  // behind header and size
+  struct {
+    perf_event_header header;
+    uint32_t size;
+  } __attribute__((packed)) record = {};
+  record.header = {PERF_RECORD_SAMPLE, 0, static_cast<uint16_t>(sizeof(record) + size + padding)};
+  record.size = size + padding;
+  Append(ring, &record, sizeof(record));
+  Append(ring, message, size);
+  ring->resize(ring->size() + padding);
+}
+
+// Each 16 bytes are a measure or an RDT sample of a plausible machine, so that the fuzzer gets far soon.
 void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
   std::vector<std::byte> items(4);
   uint64_t now_ns = 1'000'000'000, end_ns[kCpus] = {now_ns, now_ns, now_ns};
@@ -82,14 +95,19 @@ void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
     uint16_t word[8];
     std::memcpy(word, data.data(), sizeof(word));
     const uint32_t cpu = word[0] % kCpus;
-    struct {
-      perf_event_header header;
-      uint32_t size;
-      ss_measure measure;
-      uint32_t padding;
-    } __attribute__((packed)) record = {};
-    record.header = {PERF_RECORD_SAMPLE, 0, sizeof(record)};
-    record.size = sizeof(ss_measure) + 4;
+    if (word[1] % 8 == 5) {
+      ss_rdt_sample sample = {};
+      sample.since_ns =
+          end_ns[cpu] - std::min<uint64_t>(end_ns[cpu], word[2] * (word[3] % 2 ? 10u : 5000u));
+      sample.hdr = {end_ns[cpu], SS_RDT_SAMPLE, sizeof(sample), cpu};
+      sample.value = word[4] % 16 == 1 ? UINT64_MAX - word[5] : word[5];
+      sample.rmid = word[4] >> 12;
+      sample.domain = word[4] % 3;
+      sample.event = word[6] % 4;
+      sample.status = word[7] % 64 < 10 ? word[7] % 64 : 0;
+      AppendRecord(&rings[cpu], &sample, sizeof(sample));
+      continue;
+    }
     ss_measure measure = {};
     measure.start_ns =
         end_ns[cpu] + (word[1] % 8 ? 0 : word[2] * 100) - (word[1] % 64 == 9 ? word[2] * 500 : 0);
@@ -102,8 +120,7 @@ void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
     measure.switches = word[6];
     measure.counters[word[7] % 3] = {word[7], word[6], word[6]};
     end_ns[cpu] = measure.hdr.ts_ns;
-    std::memcpy(static_cast<void*>(&record.measure), &measure, sizeof(measure));
-    Append(&rings[cpu], &record, sizeof(record));
+    AppendRecord(&rings[cpu], &measure, sizeof(measure));
     if (word[1] % 4) continue;
     now_ns = std::max(now_ns, *std::max_element(end_ns, end_ns + kCpus)) + word[2] * 10u;
     for (uint32_t drained = 0; drained < kCpus; drained++) {
@@ -127,7 +144,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool as_items = data[1] % 2;
   // A day is allowed between two drains: coarse slots, or there are too many for a fuzzer's patience.
   const uint64_t slot_ns = (1 + data[0] % 4) * (as_items ? 1'000'000'000ull : 1'000'000ull);
-  Engine engine(slot_ns, slot_ns * (2 + data[0] / 4));
+  RdtShape rdt;
+  if (data[1] & 2) rdt = {{{0, {0, 1}}, {1, {2}}}, true, true, (data[1] & 4) != 0};
+  Engine engine(slot_ns, slot_ns * (2 + data[0] / 4), rdt);
   if (as_items)
     AsItems(&engine, {data + 2, size - 2});
   else

@@ -45,6 +45,11 @@ TEST(CpuList, LargestRangeHasEveryCpu) {
   EXPECT_EQ(cpus->size(), 65536u);
 }
 
+TEST(CpuList, WritesWhatItReads) {
+  for (const char* text : {"", "0", "0-1", "0-3,8", "1,3,5-7,9", "65535"})
+    EXPECT_EQ(FormatCpuList(*ParseCpuList(text)), text);
+}
+
 TEST(CpuList, ReadsThisMachines) {
   EXPECT_FALSE(ReadCpuList("present").empty());
   EXPECT_TRUE(ReadCpuList("no-such-file").empty());

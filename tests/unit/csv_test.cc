@@ -69,7 +69,7 @@ class CsvTest : public testing::Test {
   std::string dir_ = testing::TempDir() + "slotscope-csv-XXXXXX";
 };
 
-Slot SlotOf(uint64_t start_ns, std::vector<Row> rows) { return {start_ns, std::move(rows), 0, {}}; }
+Slot SlotOf(uint64_t start_ns, std::vector<Row> rows) { return {start_ns, std::move(rows), {}, 0, {}}; }
 
 Row UserRow(const char* comm = "bash") {
   Row row;
@@ -177,6 +177,42 @@ TEST_F(CsvTest, RowsThatAreNoProcessHaveNoIdentity) {
     row.unmeasured = ~(1u << kCpuNs);
     std::string name = kRowKindNames[static_cast<size_t>(kind)];
     EXPECT_EQ(Write(row), "5000000,5000000,,,,," + name + ",1000,,,,,,,,,,,,,,,,");
+  }
+}
+
+TEST_F(CsvTest, RdtValuesAndTheirStatus) {
+  const struct {
+    RdtRow rdt;
+    const char* text;
+  } cases[] = {
+      {{{10, 4, 4096}, 0, SS_RDT_OK}, "10,4,4096,ok"},
+      {{{0, 0, 0}, 0, SS_RDT_OK}, "0,0,0,ok"},
+      {{{10, 4, 4096}, 1u << kMbmTotal, SS_RDT_ERROR}, ",4,4096,error"},
+      {{{10, 4, 4096}, 1u << kMbmLocal, SS_RDT_PARTIAL}, "10,,4096,partial"},
+      {{{10, 4, 4096}, 1u << kLlcOccupancy, SS_RDT_TAINTED}, "10,4,,tainted"},
+      {{{10, 4, 4096}, 7, SS_RDT_UNSUPPORTED}, ",,,unsupported"},
+      {{{UINT64_MAX, 1, 2}, 0, SS_RDT_OK}, "18446744073709551615,1,2,ok"},
+  };
+  for (RowKind kind : {RowKind::kUser, RowKind::kOther})
+    for (const auto& c : cases) {
+      Slot slot = SlotOf(5 * kMs, {UserRow()});
+      slot.rdt = {{}, c.rdt};  // not the first
+      slot.rows[0].kind = kind;
+      slot.rows[0].rdt = 2;
+      const std::string line = Write({slot}).back();
+      EXPECT_EQ(line.substr(line.find("25.0,")), std::string("25.0,") + c.text + ",,,,,");
+    }
+}
+
+TEST_F(CsvTest, TrafficMakesARowAndOccupancyDoesNot) {
+  for (size_t value = 0; value < kNrRdtValues; value++) {
+    Row row = UserRow();
+    row.sums = {};
+    row.rdt = 1;
+    Slot slot = SlotOf(5 * kMs, {row});
+    slot.rdt.resize(1);
+    slot.rdt[0].values[value] = 1;
+    EXPECT_EQ(Write({slot}).size(), value == kLlcOccupancy ? 1u : 2u) << kRdtValueNames[value];
   }
 }
 

@@ -25,7 +25,7 @@ struct TextFile final : OutFile {
 struct Engine {
   Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns)
       : csv(&file, facts.unix_offset_ns, 0),
-        builder({slot_ns, window_ns, facts.present_cpus, true, facts.unix_offset_ns}, &csv),
+        builder({slot_ns, window_ns, facts.present_cpus, true, facts.unix_offset_ns, facts.rdt}, &csv),
         merger(facts.nr_streams, window_ns, &builder) {}
 
   // The rows, without header and counters.

@@ -29,6 +29,7 @@ Facts SomeFacts() {
   facts.nr_streams = 64;
   facts.unix_offset_ns = 1'700'000'000'123'456'789;
   facts.command_tgid = 4711;
+  facts.rdt = {{{0, {0, 1}}, {1, {5, 63}}}, true, true, true};
   return facts;
 }
 
@@ -63,16 +64,27 @@ TEST(Facts, ComeBackAsTheyWere) {
       {"one CPU",
        [](Facts* facts) {
          facts->present_cpus = {0};
+         facts->rdt.domains = {{0, {0}}};
          facts->nr_streams = 1;
        }},
       {"as many streams as can be",
        [](Facts* facts) {
          facts->nr_streams = 8192;
          facts->present_cpus = {0, 8191};
+         facts->rdt = {};
        }},
       {"all that can be printed",
        [](Facts* facts) {
          for (int c = ' '; c <= '~'; c++) facts->host += static_cast<char>(c);
+       }},
+      {"no RDT", [](Facts* facts) { facts->rdt = {}; }},
+      {"some RDT",
+       [](Facts* facts) {
+         facts->rdt = {{{3, {0, 63}}, {7, {5}}}, true, false, false};
+       }},
+      {"a domain without a CPU",
+       [](Facts* facts) {
+         facts->rdt.domains.push_back({UINT32_MAX, {}});
        }},
       {"many notes", [](Facts* facts) { facts->notes.assign(1000, "A sentence."); }},
   };
@@ -89,6 +101,7 @@ TEST(Facts, LeaveNothingOfTheOnesBefore) {
   Facts facts = SomeFacts();
   facts.notes.clear();
   facts.present_cpus = {0};
+  facts.rdt = {};
   Facts parsed = SomeFacts();
   ASSERT_TRUE(ParseFacts(FactsToJson(facts), &parsed).ok());
   EXPECT_EQ(parsed, facts);
@@ -96,11 +109,16 @@ TEST(Facts, LeaveNothingOfTheOnesBefore) {
 
 TEST(Facts, EachMemberMustBeThereAndItsNameIsSaid) {
   const json all = SomeJson();
-  ASSERT_EQ(all.size(), 14u) << "a member was added: is it tested?";
+  ASSERT_EQ(all.size(), 15u) << "a member was added: is it tested?";
   for (const auto& [name, value] : all.items()) {
     json object = all;
     object.erase(name);
     Facts facts;
+    if (name == "rdt") {  // files of machines without it, and of older versions, have none
+      ASSERT_TRUE(ParseFacts(object.dump(), &facts).ok());
+      EXPECT_EQ(facts.rdt, RdtShape());
+      continue;
+    }
     Status status = ParseFacts(object.dump(), &facts);
     EXPECT_EQ(status.code(), Exit::kBadInput) << name;
     EXPECT_NE(status.message().find(name), std::string::npos) << status.message();
@@ -171,10 +189,49 @@ TEST(Facts, StreamsAndCpusHaveLimits) {
     json object = SomeJson();
     object["nr_streams"] = c.nr_streams;
     object["present_cpus"] = c.present_cpus;
+    object.erase("rdt");
     Facts facts;
     Status status = ParseFacts(object.dump(), &facts);
     EXPECT_EQ(status.code(), c.ok ? Exit::kOk : Exit::kBadInput) << c.what << ": " << status.message();
   }
+}
+
+TEST(Facts, L3DomainsThatCannotBeAreRefused) {
+  const struct {
+    const char* what;
+    json domains;
+    bool ok;
+  } cases[] = {
+      {"none", json::array(), false},
+      {"one", {{{"id", 4}, {"cpus", {1}}}}, true},
+      {"no id", {{{"cpus", {1}}}}, false},
+      {"no CPUs", {{{"id", 4}}}, false},
+      {"a CPU that is not there", {{{"id", 4}, {"cpus", {2}}}}, false},
+      {"a CPU twice", {{{"id", 4}, {"cpus", {1, 1}}}}, false},
+      {"a CPU in two", {{{"id", 4}, {"cpus", {1}}}, {{"id", 5}, {"cpus", {1}}}}, false},
+      {"an id twice", {{{"id", 4}, {"cpus", {1}}}, {{"id", 4}, {"cpus", {0}}}}, false},
+      {"ids in disorder", {{{"id", 4}, {"cpus", {1}}}, {{"id", 3}, {"cpus", {0}}}}, false},
+      {"an id that does not fit", {{{"id", uint64_t{1} << 32}, {"cpus", {1}}}}, false},
+      {"a negative id", {{{"id", -1}, {"cpus", {1}}}}, false},
+  };
+  for (const auto& c : cases) {
+    json object = SomeJson();
+    object["rdt"]["domains"] = c.domains;
+    Facts facts;
+    Status status = ParseFacts(object.dump(), &facts);
+    EXPECT_EQ(status.code(), c.ok ? Exit::kOk : Exit::kBadInput) << c.what << ": " << status.message();
+  }
+  for (const char* name : {"mbm_total", "mbm_local", "llc_occupancy", "domains"}) {
+    json object = SomeJson();
+    object["rdt"].erase(name);
+    ExpectRefused("rdt", object["rdt"]);
+    object = SomeJson();
+    object["rdt"][name] = 1;
+    ExpectRefused("rdt", object["rdt"]);
+  }
+  json object = SomeJson();
+  for (const char* name : {"mbm_total", "mbm_local", "llc_occupancy"}) object["rdt"][name] = false;
+  ExpectRefused("rdt", object["rdt"]);  // domains of nothing
 }
 
 TEST(Facts, MembersOfNewerWritersAreIgnored) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
 #include <string>
@@ -35,6 +36,7 @@ Slot MakeSlot() {
               MakeRow(RowKind::kLost, 0, "", 50),
               MakeRow(RowKind::kOffline, 0, "", 60),
           },
+          {},
           0,
           {}};
 }
@@ -117,6 +119,33 @@ TEST(Fold, OtherLacksWhatAnyOfItsRowsLacks) {
   FoldSlot({{2}, {}, false, 0}, &slot);
   EXPECT_EQ(slot.rows.back().unmeasured, 1u << kCycles | 1u << kLlcMisses);
   EXPECT_EQ(slot.rows.front().unmeasured, 1u << kWaitNs);
+}
+
+TEST(Fold, OtherHasTheSumOfWhatRdtSaysAndTheWorstStatus) {
+  Slot slot = MakeSlot();
+  auto give = [&](size_t row, const RdtRow& rdt) {
+    slot.rdt.push_back(rdt);
+    slot.rows[row].rdt = static_cast<uint32_t>(slot.rdt.size());
+  };
+  give(0, {{10, 1, 4096}, 0, SS_RDT_OK});
+  give(1, {{500, 50, 8192}, 1u << kMbmTotal, SS_RDT_ERROR});  // kept
+  give(3, {{0, 0, 0}, 1u << kMbmLocal, SS_RDT_SKIPPED});
+  give(4, {{30, 3, 64}, 0, SS_RDT_BASELINE});
+  give(5, {{7, 7, 0}, 0, SS_RDT_OK});
+  FoldSlot({{2}, {}, false, 0}, &slot);
+  ASSERT_NE(slot.rows.back().rdt, 0u);
+  const RdtRow& other = slot.rdt.at(slot.rows.back().rdt - 1);
+  EXPECT_EQ(other.values, (std::array<uint64_t, kNrRdtValues>{47, 11, 4160}));
+  EXPECT_EQ(other.unmeasured, 1u << kMbmLocal);
+  EXPECT_EQ(other.status, static_cast<uint32_t>(SS_RDT_SKIPPED));
+  EXPECT_EQ(slot.rdt.at(slot.rows.front().rdt - 1).values[0], 500u);
+}
+
+TEST(Fold, WithoutRdtOtherHasNone) {
+  Slot slot = MakeSlot();
+  FoldSlot({{2}, {}, false, 0}, &slot);
+  EXPECT_EQ(slot.rows.back().rdt, 0u);
+  EXPECT_TRUE(slot.rdt.empty());
 }
 
 TEST(Fold, TopKeepsExactlySoManyWhenTheyTie) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -96,6 +97,12 @@ class Machine final : public MergeSink {
       if (types.count(one.message.hdr.type)) events.push_back(one.message.rmid_event);
     return events;
   }
+  std::vector<ss_rdt_sample> Samples() const {
+    std::vector<ss_rdt_sample> samples;
+    for (const Message& one : messages)
+      if (one.message.hdr.type == SS_RDT_SAMPLE) samples.push_back(one.message.rdt_sample);
+    return samples;
+  }
   // When each drain began, one of each round.
   std::vector<uint64_t> DrainTimes() const {
     std::set<uint64_t> times;
@@ -144,6 +151,8 @@ GeneratorOptions AllFlaws(uint64_t seed) {
   options.malformed_ppm = options.unknown_ppm = 5000;
   options.stalls_per_s = options.cpu_stalls_per_s = options.hotplugs_per_s = options.clock_steps_per_s =
       5;
+  options.nr_l3_domains = 2;
+  options.rdt_skipped_ppm = options.rdt_failed_ppm = 5000;
   options.wrap = true;
   return options;
 }
@@ -186,10 +195,17 @@ TEST(Generator, EveryOptionChangesTheBytes) {
       {&O::cpu_stalls_per_s, 50},
       {&O::hotplugs_per_s, 50},
       {&O::clock_steps_per_s, 50},
+      {&O::nr_l3_domains, 1},
   };
   const Machine plain(Short());
   for (size_t i = 0; i < std::size(numbers); i++)
     EXPECT_FALSE(Machine(With(numbers[i].first, numbers[i].second)).bytes == plain.bytes) << i;
+  const Machine with_rdt(With(&O::nr_l3_domains, 1));
+  for (uint64_t O::*flaw : {&O::rdt_skipped_ppm, &O::rdt_failed_ppm}) {
+    GeneratorOptions options = With(&O::nr_l3_domains, 1);
+    options.*flaw = 100'000;
+    EXPECT_FALSE(Machine(options).bytes == with_rdt.bytes);
+  }
   for (bool O::*flag : {&O::wrap, &O::no_counters}) {
     GeneratorOptions options = Short();
     options.*flag = true;
@@ -415,6 +431,72 @@ TEST(Generator, AMeasureNamesTheOwnerOfItsRmid) {
       nr_checked++;
     }
   EXPECT_GT(nr_checked, 2000u);
+}
+
+// ---- RDT
+
+GeneratorOptions WithRdt() {
+  GeneratorOptions options = Short();
+  options.nr_cpus = 4;
+  options.nr_rmids = 64;
+  options.nr_processes = 40;
+  options.births_per_s = 1000;
+  options.nr_l3_domains = 2;
+  return options;
+}
+
+TEST(Generator, WithoutDomainsThereIsNoRdt) {
+  Machine run(Short());
+  EXPECT_EQ(run.facts().rdt, RdtShape());
+  EXPECT_TRUE(run.Samples().empty());
+}
+
+// Each begins where the last one of that counter ended, or where its owner got the RMID.
+TEST(Generator, DeltasOfACounterFollowOneAnother) {
+  Machine run(WithRdt());
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> allocated_ns;
+  for (const ss_rmid_event& event : run.RmidEvents({SS_RMID_EXISTING, SS_RMID_ALLOC}))
+    allocated_ns.emplace(std::pair(event.rmid, event.generation),
+                         event.hdr.type == SS_RMID_ALLOC ? event.hdr.ts_ns : 0);
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint16_t>, uint64_t> read_ns;
+  uint64_t nr_first = 0, nr_next = 0, bytes = 0;
+  std::vector<ss_rdt_sample> samples = run.Samples();
+  std::stable_sort(samples.begin(), samples.end(),
+                   [](const auto& a, const auto& b) { return a.hdr.ts_ns < b.hdr.ts_ns; });
+  for (const ss_rdt_sample& sample : samples) {
+    ASSERT_EQ(sample.status, SS_RDT_OK);
+    const auto& domains = run.facts().rdt.domains;
+    ASSERT_TRUE(std::any_of(domains.begin(), domains.end(), [&](const L3Domain& domain) {
+      return domain.id == sample.domain &&
+             std::count(domain.cpus.begin(), domain.cpus.end(), sample.hdr.cpu) == 1;
+    })) << "read from another domain";
+    ASSERT_TRUE(allocated_ns.contains({sample.rmid, sample.generation}));
+    auto [last, first] = read_ns.try_emplace(
+        {sample.rmid, sample.generation, sample.domain, sample.event}, sample.hdr.ts_ns);
+    const uint64_t alloc_ns = allocated_ns[{sample.rmid, sample.generation}];
+    const uint64_t begins_ns =
+        first ? alloc_ns : std::exchange(last->second, uint64_t{sample.hdr.ts_ns});
+    if (begins_ns > 0) {
+      ASSERT_EQ(sample.since_ns, begins_ns);
+    }
+    (first ? nr_first : nr_next)++;
+    bytes += sample.value;
+  }
+  EXPECT_GT(nr_first, 300u);
+  EXPECT_GT(nr_next, 3000u);
+  EXPECT_GT(bytes, 1'000'000u);
+}
+
+TEST(Generator, SomeReadsAreSkippedOrFail) {
+  GeneratorOptions options = WithRdt();
+  const size_t nr_all = Machine(options).Samples().size();
+  options.rdt_skipped_ppm = 900'000;
+  EXPECT_LT(Machine(options).Samples().size(), nr_all);
+  options.rdt_skipped_ppm = 0;
+  options.rdt_failed_ppm = 500'000;
+  std::array<size_t, SS_RDT_NR_STATUS> nr_with = {};
+  for (const ss_rdt_sample& sample : Machine(options).Samples()) nr_with.at(sample.status)++;
+  for (size_t status = 0; status < nr_with.size(); status++) EXPECT_GT(nr_with[status], 20u) << status;
 }
 
 TEST(Generator, WithoutARmidABirthFailsAndTheProcessLivesAllTheSame) {

@@ -366,8 +366,12 @@ TEST(Merger, FlagsAndCountsWhatIsLate) {
         return merge->Put(MakeCpuState(0, ts_ns, true));
       case SS_TASK_META:
         return merge->Put(MakeMeta(0, ts_ns));
-      case SS_RDT_SAMPLE:
-        return merge->Put(MakeMessage<ss_rdt_sample>(type, 0, ts_ns));
+      case SS_RDT_SAMPLE: {
+        auto sample = MakeMessage<ss_rdt_sample>(type, 0, ts_ns);
+        sample.rmid = 1;
+        sample.event = SS_RDT_MBM_TOTAL;
+        return merge->Put(sample);
+      }
       default:
         return merge->Put(MakeRmidEvent(type, 0, ts_ns));
     }

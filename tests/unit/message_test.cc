@@ -42,6 +42,15 @@ struct Typed {
   Bytes bytes;
 };
 
+ss_rdt_sample Sample() {
+  ss_rdt_sample sample = {};
+  sample.hdr.ts_ns = 20;
+  sample.since_ns = 10;
+  sample.rmid = 1;
+  sample.event = SS_RDT_MBM_TOTAL;
+  return sample;
+}
+
 std::vector<Typed> OneOfEachType() {
   return {
       {"measure", BytesOf(Measure(), SS_MEASURE)},
@@ -50,7 +59,7 @@ std::vector<Typed> OneOfEachType() {
       {"rmid_free", BytesOf(ss_rmid_event{}, SS_RMID_FREE)},
       {"rmid_alloc_failed", BytesOf(ss_rmid_event{}, SS_RMID_ALLOC_FAILED)},
       {"rmid_existing", BytesOf(ss_rmid_event{}, SS_RMID_EXISTING)},
-      {"rdt_sample", BytesOf(ss_rdt_sample{}, SS_RDT_SAMPLE)},
+      {"rdt_sample", BytesOf(Sample(), SS_RDT_SAMPLE)},
       {"tick", BytesOf(ss_tick{}, SS_TICK)},
       {"cpu_state", BytesOf(ss_cpu_state{}, SS_CPU_STATE)},
   };
@@ -91,11 +100,36 @@ TEST(DecodeMessage, SizeFieldMustBeTheLength) {
     }
 }
 
+TEST(DecodeMessage, SamplesThatCannotBeAreMalformed) {
+  const struct {
+    const char* what;
+    std::function<void(ss_rdt_sample*)> change;
+    bool valid;
+  } cases[] = {
+      {"of no length", [](auto* sample) { sample->since_ns = sample->hdr.ts_ns; }, true},
+      {"ends before it begins", [](auto* sample) { sample->since_ns = sample->hdr.ts_ns + 1; }, false},
+      {"at the beginning of time", [](auto* sample) { sample->since_ns = sample->hdr.ts_ns = 0; },
+       false},
+      {"RMID 0 is nobody's", [](auto* sample) { sample->rmid = 0; }, false},
+      {"first event", [](auto* sample) { sample->event = SS_RDT_LLC_OCCUPANCY; }, true},
+      {"last event", [](auto* sample) { sample->event = SS_RDT_MBM_LOCAL; }, true},
+      {"no event", [](auto* sample) { sample->event = 0; }, false},
+      {"unknown event", [](auto* sample) { sample->event = SS_RDT_MBM_LOCAL + 1; }, false},
+      {"last status", [](auto* sample) { sample->status = SS_RDT_NR_STATUS - 1; }, true},
+      {"unknown status", [](auto* sample) { sample->status = SS_RDT_NR_STATUS; }, false},
+  };
+  for (const auto& c : cases) {
+    ss_rdt_sample sample = Sample();
+    c.change(&sample);
+    EXPECT_EQ(Decode(BytesOf(sample, SS_RDT_SAMPLE)) == Verdict::kValid, c.valid) << c.what;
+  }
+}
+
 TEST(DecodeMessage, OtherTypesAreUnknown) {
   for (uint32_t type = 0; type <= UINT16_MAX; type++) {
     bool known = type >= SS_MEASURE && type <= SS_CPU_STATE;
     Verdict verdict = Decode(BytesOf(ss_measure{}, static_cast<uint16_t>(type)));
-    ASSERT_EQ(verdict, known ? Verdict::kValid : Verdict::kUnknownType) << type;
+    ASSERT_EQ(verdict != Verdict::kUnknownType, known) << type;
   }
 }
 

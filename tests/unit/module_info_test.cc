@@ -34,6 +34,35 @@ TEST(ModuleInfo, TakesKeyValueLinesAndIgnoresOthers) {
   for (const auto& c : cases) EXPECT_EQ(ParseModuleInfo(c.text), c.info) << c.text;
 }
 
+TEST(ModuleInfo, SaysWhatRdtCounts) {
+  const ModuleInfo good = {{"backend", "hardware"},
+                           {"rdt_events", "llc_occupancy mbm_total mbm_local"},
+                           {"l3_domain_10", "8-9"},
+                           {"l3_domain_2", "0-3,6"}};
+  EXPECT_EQ(ParseModuleRdt(good), (RdtShape{{{2, {0, 1, 2, 3, 6}}, {10, {8, 9}}}, true, true, true}));
+  const struct {
+    const char* what;
+    const char* key;
+    const char* value;
+    RdtShape rdt;
+  } cases[] = {
+      {"some", "rdt_events", "mbm_total", {{{2, {0, 1, 2, 3, 6}}, {10, {8, 9}}}, false, true, false}},
+      {"nothing", "rdt_events", "", {}},
+      {"of another kind", "rdt_events", "bandwidth", {}},
+      {"emulated", "backend", "emulated", {}},
+      {"no list", "l3_domain_2", "many", {}},
+      {"a CPU in two", "l3_domain_2", "0-8", {}},
+      {"no number", "l3_domain_x", "20", {}},
+      {"too large a number", "l3_domain_4294967296", "20", {}},
+  };
+  for (const auto& c : cases) {
+    ModuleInfo info = good;
+    info[c.key] = c.value;
+    EXPECT_EQ(ParseModuleRdt(info), c.rdt) << c.what;
+  }
+  EXPECT_EQ(ParseModuleRdt({}), RdtShape());
+}
+
 TEST(ModuleInfo, TakesTheAbiOfThisProgram) {
   EXPECT_TRUE(CheckModuleAbi({{"abi", std::to_string(SS_ABI_VERSION)}}).ok());
 }

@@ -18,7 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/rdt_shape.h"
 #include "ring/item.h"
+#include "slots/accounting.h"
 
 namespace slotscope::oracle {
 
@@ -31,10 +33,24 @@ inline void AddTo(Values* to, const Values& what) {
   for (size_t i = 0; i < what.size(); i++) (*to)[i] += what[i];
 }
 
+using Interval = std::pair<uint64_t, uint64_t>;
+
+// A process in one slot and L3 domain.
+struct DomainSum {
+  uint64_t cpu_ns = 0;
+  Interval ran = {UINT64_MAX, 0};
+  std::array<uint64_t, 2> bytes = {};  // mbm total, local
+  std::array<std::set<Interval>, 2> covered;
+  std::array<unsigned, 2> status = {};
+  std::set<std::array<uint64_t, 3>> readings;  // when, status, bytes
+};
+
 struct RowSum {
   Values values = {};
-  std::set<size_t> lacking;  // columns that some piece lacked
-  uint32_t rmid = 0;
+  std::map<uint32_t, DomainSum> domains;  // by id
+  bool without_rmid = false;              // at some time
+  std::set<size_t> lacking;               // columns that some piece lacked
+  uint32_t rmid = 0, generation = 0, cpu = 0;
   bool kthread = false, idle = false, untracked = false;
 };
 
@@ -49,6 +65,7 @@ struct Run {
   uint64_t slot_ns;
   uint64_t window_ns;
   int64_t unix_offset_ns;
+  RdtShape rdt;
 };
 
 class Oracle {
@@ -75,13 +92,19 @@ class Oracle {
     const uint64_t last_ns = first_ns_ ? LastBorder() : 0;
     while (next_ns_ + run_.slot_ns <= last_ns) Retire();
     for (const auto& [start_ns, slot] : slots_)
-      for (const auto& [key, row] : slot.rows) AddTo(&after, row.values);
+      for (const auto& [key, row] : slot.rows) {
+        AddTo(&after, row.values);
+        for (size_t i = 0; i < 2; i++) mbm.after[i] += BytesOf(row, i);
+      }
+    for (const auto& [slot_ns, sample] : samples_) CountMbm(sample, &mbm.after);
   }
 
   std::string csv;  // rows, and lines where the clock was set; no header, no counters
   uint64_t nr_slots = 0, nr_rows = 0, lost_ns = 0, offline_ns = 0;
   uint64_t nr_messages = 0, nr_malformed = 0, nr_unknown = 0, nr_lost = 0, nr_late = 0, nr_missed = 0;
   Values received = {}, written = {}, late = {}, before = {}, after = {};
+  MbmAccounting mbm;
+  uint64_t nr_late_samples = 0, nr_unowned = 0;
 
  private:
   struct Cpu {
@@ -213,6 +236,15 @@ class Oracle {
       } else {
         Wait(item.stream, message);
       }
+    } else if (message.hdr.type == SS_RDT_SAMPLE) {
+      CountMbm(message.rdt_sample, &mbm.received);
+      Queue(message.rdt_sample);
+    } else if (message.hdr.type == SS_RMID_ALLOC || message.hdr.type == SS_RMID_EXISTING) {
+      const ss_rmid_event& event = message.rmid_event;
+      Learn(event.rmid, event.generation, {event.tgid, event.start_time_ns},
+            std::max<uint64_t>(event.hdr.ts_ns, next_ns_));
+      if (message.hdr.type == SS_RMID_ALLOC)
+        allocated_ns_[{event.tgid, event.start_time_ns}] = std::max<uint64_t>(event.hdr.ts_ns, next_ns_);
     } else if (message.hdr.type == SS_TASK_META && !(message.task_meta.flags & SS_TASK_EXIT)) {
       const ss_task_meta& meta = message.task_meta;
       auto& names = names_[{meta.tgid, meta.start_time_ns}];
@@ -322,6 +354,8 @@ class Oracle {
     whole.kthread = measure.flags & SS_MEASURE_KTHREAD;
     whole.idle = measure.flags & SS_MEASURE_IDLE;
     whole.untracked = measure.flags & SS_MEASURE_UNTRACKED;
+    whole.generation = measure.generation;
+    whole.cpu = measure.hdr.cpu;
     AddTo(&received, whole.values);
 
     if (!cpu->begun) {
@@ -337,7 +371,7 @@ class Oracle {
     cpu->measured = true;
     Key key = {measure.tgid, measure.start_time_ns};
     if (start_ns == end_ns) {
-      Put(key, whole, whole.values, end_ns - 1, 0);
+      Put(key, whole, whole.values, {end_ns - 1, end_ns - 1}, 0);
       return;
     }
     // Every border that can matter; a piece between two of them has one home.
@@ -359,7 +393,7 @@ class Oracle {
           piece[i] = ShareUpTo(whole.values[i], *std::next(cut) - start_ns, end_ns - start_ns) -
                      ShareUpTo(whole.values[i], *cut - start_ns, end_ns - start_ns);
       }
-      Put(key, whole, piece, *cut, cpu->cursor_ns);
+      Put(key, whole, piece, {*cut, *std::next(cut)}, cpu->cursor_ns);
     }
     cpu->cursor_ns = std::max(cpu->cursor_ns, end_ns);
   }
@@ -368,7 +402,8 @@ class Oracle {
     return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * part / whole);
   }
 
-  void Put(Key key, const RowSum& whole, const Values& piece, uint64_t at_ns, uint64_t cursor_ns) {
+  void Put(Key key, const RowSum& whole, const Values& piece, Interval when, uint64_t cursor_ns) {
+    const uint64_t at_ns = when.first;
     if (first_ns_ && at_ns < first_ns_) {
       AddTo(&before, piece);
       return;
@@ -384,6 +419,13 @@ class Oracle {
     row.kthread |= whole.kthread;
     row.idle |= whole.idle;
     row.untracked |= whole.untracked;
+    if (whole.rmid) Learn(whole.rmid, whole.generation, key, 0);
+    if (when.first == when.second) return;
+    row.without_rmid |= whole.rmid == 0;
+    if (whole.rmid == 0) return;
+    DomainSum& domain = row.domains[DomainOf(static_cast<int>(whole.cpu))];
+    domain.cpu_ns += when.second - when.first;
+    domain.ran = {std::min(domain.ran.first, when.first), std::max(domain.ran.second, when.second)};
   }
 
   void Gap(Cpu* cpu, uint64_t until_ns) {
@@ -414,6 +456,7 @@ class Oracle {
       for (const auto& [key, row] : slots_.begin()->second.rows) AddTo(&before, row.values);
       slots_.erase(slots_.begin());
     }
+    for (const auto& [slot_ns, sample] : std::exchange(samples_, {})) Queue(sample);
     for (Cpu& cpu : cpus_)
       if (cpu.present && !cpu.begun) Begin(&cpu, first_ns_, false);
   }
@@ -435,6 +478,7 @@ class Oracle {
     const uint64_t end_ns = next_ns_ + run_.slot_ns;
     for (Cpu& cpu : cpus_)
       if (cpu.present) Gap(&cpu, end_ns);
+    Attribute();
     SlotSum slot = slots_[next_ns_];
     slots_.erase(next_ns_);
     int64_t offset_ns = unix_offset_ns_;
@@ -476,7 +520,8 @@ class Oracle {
   }
 
   void AppendRow(Key key, const RowSum& row, uint64_t end_ns) {
-    if (row.values == Values{}) return;
+    std::string rdt = RdtColumns(key, row);
+    if (row.values == Values{} && BytesOf(row, 0) + BytesOf(row, 1) == 0) return;
     const char* kind = row.idle ? "idle" : row.kthread ? "kernel" : row.rmid ? "user" : "unassigned";
     csv +=
         fmt::format("{},{},{},{},{},{},{}", next_ns_, static_cast<int64_t>(next_ns_) + unix_offset_ns_,
@@ -489,14 +534,233 @@ class Oracle {
       uint64_t tenths = (row.values[8] * 2000 + enabled) / (enabled * 2);
       csv += fmt::format("{}.{}", tenths / 10, tenths % 10);
     }
-    csv += ",,,,unsupported,,,,,\n";
+    csv += rdt + ",,,,,\n";
     nr_rows++;
+  }
+
+  // ---- RDT. `mbm` of the engine's accounting is no more than six pairs of numbers.
+
+  static bool IsMbm(const ss_rdt_sample& sample) { return sample.event != SS_RDT_LLC_OCCUPANCY; }
+  static uint64_t BytesOf(const RowSum& row, size_t i) {
+    uint64_t bytes = 0;
+    for (const auto& [id, domain] : row.domains) bytes += domain.bytes[i];
+    return bytes;
+  }
+  static void CountMbm(const ss_rdt_sample& sample, MbmSums* to) {
+    if (IsMbm(sample) && sample.status == SS_RDT_OK)
+      (*to)[sample.event - SS_RDT_MBM_TOTAL] += sample.value;
+  }
+  uint32_t DomainOf(int cpu) const {
+    for (const L3Domain& domain : run_.rdt.domains)
+      for (int member : domain.cpus)
+        if (member == cpu) return domain.id;
+    return UINT32_MAX;
+  }
+
+  void Learn(uint32_t rmid, uint32_t generation, Key owner, uint64_t from_ns) {
+    owners_[{rmid, generation}].insert({from_ns, owner});
+  }
+
+  // As of the slot that retires; 0: not known.
+  uint64_t AllocatedNs(Key key) const {
+    auto found = allocated_ns_.find(key);
+    return found != allocated_ns_.end() && found->second <= next_ns_ + run_.slot_ns ? found->second : 0;
+  }
+
+  // To the slot with which it is attributed.
+  void Queue(const ss_rdt_sample& sample) {
+    const uint64_t ts_ns = sample.hdr.ts_ns;
+    if (run_.rdt.domains.empty()) {
+      CountMbm(sample, &mbm.unowned);
+      nr_unowned++;
+      return;
+    }
+    uint64_t at_ns;
+    if (IsMbm(sample)) {
+      if (first_ns_ && ts_ns <= next_ns_) {
+        CountMbm(sample, ts_ns <= first_ns_ ? &mbm.before : &mbm.late);
+        nr_late_samples += ts_ns > first_ns_;
+        return;
+      }
+      at_ns = std::max({std::min<uint64_t>(sample.since_ns, ts_ns - 1),
+                        std::min(ts_ns - run_.window_ns / 2, ts_ns - 1), next_ns_});
+    } else {
+      at_ns = ts_ns / SS_TICK_PERIOD_NS * SS_TICK_PERIOD_NS - 1;
+      if (first_ns_ && at_ns < next_ns_) {
+        nr_late_samples += at_ns >= first_ns_;
+        return;
+      }
+    }
+    samples_.emplace_back(at_ns / run_.slot_ns * run_.slot_ns, sample);
+  }
+
+  // Samples whose slot is the one that retires. Bytes make rows, so they come first.
+  void Attribute() {
+    const uint64_t slot_end_ns = next_ns_ + run_.slot_ns;
+    auto mine = std::stable_partition(samples_.begin(), samples_.end(),
+                                      [&](const auto& queued) { return queued.first != next_ns_; });
+    std::vector<std::pair<ss_rdt_sample, Key>> owned;
+    for (auto at = mine; at != samples_.end(); ++at) {
+      const ss_rdt_sample& sample = at->second;
+      auto& owners = owners_[{sample.rmid, sample.generation}];
+      if (!owners.empty() && owners.begin()->first <= slot_end_ns) {
+        owned.emplace_back(sample, owners.begin()->second);
+        continue;
+      }
+      CountMbm(sample, &mbm.unowned);
+      nr_unowned++;
+    }
+    samples_.erase(mine, samples_.end());
+    std::vector<Cut> cuts;
+    for (const auto& [sample, owner] : owned)
+      if (IsMbm(sample)) cuts.push_back(CutSample(sample, owner));
+    for (const Cut& cut : cuts)
+      for (const auto& [when, bytes] : cut.pieces)
+        if (bytes) RowAt(when.first)[cut.owner].domains[cut.domain].bytes[cut.i] += bytes;
+    for (const Cut& cut : cuts) {
+      for (const auto& [when, bytes] : cut.pieces) {
+        if (!RowAt(when.first).contains(cut.owner)) continue;
+        RowSum& row = RowAt(when.first)[cut.owner];
+        row.rmid = std::max(row.rmid, cut.rmid);
+        DomainSum& domain = row.domains[cut.domain];
+        domain.status[cut.i] = std::max(domain.status[cut.i], cut.status);
+        if (cut.read && cut.long_enough) domain.covered[cut.i].insert(when);
+      }
+    }
+    for (const auto& [sample, owner] : owned)
+      if (!IsMbm(sample) && RowAt(next_ns_).contains(owner))
+        RowAt(next_ns_)[owner].domains[sample.domain].readings.insert(
+            {sample.hdr.ts_ns, sample.status, sample.status == SS_RDT_OK ? sample.value : 0});
+    for (const auto& [key, row] : RowAt(next_ns_))
+      for (const auto& [id, domain] : row.domains)
+        if (domain.cpu_ns) ran_until_[{key, id}] = domain.ran.second;
+  }
+
+  std::map<Key, RowSum>& RowAt(uint64_t ts_ns) {
+    return slots_[ts_ns / run_.slot_ns * run_.slot_ns].rows;
+  }
+
+  struct Cut {
+    Key owner;
+    uint32_t domain, rmid;
+    size_t i;  // 0: total, 1: local
+    bool read, long_enough;
+    unsigned status;
+    std::vector<std::pair<Interval, uint64_t>> pieces;  // bytes
+  };
+
+  Cut CutSample(const ss_rdt_sample& sample, Key owner) {
+    const uint64_t end_ns = sample.hdr.ts_ns;
+    const uint64_t begin_ns = std::min<uint64_t>(sample.since_ns, end_ns - 1);
+    Cut cut = {owner,
+               sample.domain,
+               sample.rmid,
+               sample.event - SS_RDT_MBM_TOTAL + size_t{0},
+               sample.status == SS_RDT_OK,
+               sample.since_ns < end_ns,
+               sample.status,
+               {}};
+    uint64_t bytes = cut.read ? sample.value : 0;
+
+    // What is not known, or comes too late, is taken out by time.
+    uint64_t placed_ns = std::max(begin_ns, first_ns_);
+    if (begin_ns < next_ns_ && ran_until_[{owner, sample.domain}] > placed_ns) placed_ns = next_ns_;
+    if (placed_ns > begin_ns) {
+      uint64_t unplaced = ShareUpTo(bytes, placed_ns - begin_ns, end_ns - begin_ns);
+      uint64_t too_early =
+          begin_ns < first_ns_ ? ShareUpTo(bytes, first_ns_ - begin_ns, end_ns - begin_ns) : 0;
+      mbm.before[cut.i] += too_early;
+      mbm.late[cut.i] += unplaced - too_early;
+      nr_late_samples += placed_ns > first_ns_;
+      bytes -= unplaced;
+      if (unplaced && end_ns - begin_ns > 2 * run_.slot_ns)
+        cut.status = std::max<unsigned>(cut.status, SS_RDT_PARTIAL);
+    }
+
+    // First how heavy each piece is, then what it gets.
+    uint64_t sum = 0;
+    for (uint64_t at_ns = std::max({begin_ns, placed_ns, next_ns_}); at_ns < end_ns;) {
+      uint64_t until_ns = std::min(end_ns, at_ns / run_.slot_ns * run_.slot_ns + run_.slot_ns);
+      uint64_t ran_ns = 0;
+      if (RowAt(at_ns).contains(owner)) ran_ns = RowAt(at_ns)[owner].domains[sample.domain].cpu_ns;
+      cut.pieces.push_back({{at_ns, until_ns}, ShareUpTo(ran_ns, until_ns - at_ns, run_.slot_ns)});
+      sum += cut.pieces.back().second;
+      at_ns = until_ns;
+    }
+    if (sum == 0)
+      for (auto& [when, weight] : cut.pieces) sum += weight = when.second - when.first;
+    uint64_t upto = 0;
+    for (auto& [when, weight] : cut.pieces) {
+      uint64_t before_it = ShareUpTo(bytes, upto, sum);
+      upto += weight;
+      weight = ShareUpTo(bytes, upto, sum) - before_it;
+    }
+    return cut;
+  }
+
+  static bool IsWhole(const DomainSum& domain, const std::set<Interval>& covered, uint64_t alloc_ns) {
+    for (auto at = covered.begin(); at != covered.end(); ++at)
+      if (std::next(at) != covered.end() && std::next(at)->first != at->second) return false;
+    return covered.begin()->first <= std::max(domain.ran.first, alloc_ns) &&
+           covered.rbegin()->second >= domain.ran.second;
+  }
+
+  // From the comma behind mux_pct to rdt_status.
+  std::string RdtColumns(Key key, const RowSum& row) {
+    const char* names[] = {"ok",    "baseline",    "tainted",    "partial",    "skipped",
+                           "error", "unavailable", "unassigned", "unsupported"};
+    if (run_.rdt.domains.empty()) return ",,,,unsupported";
+    unsigned worst = SS_RDT_OK;
+    std::array<std::string, 3> values;
+    const uint64_t alloc_ns = AllocatedNs(key);
+    bool ran = false;
+    for (const auto& [id, domain] : row.domains) ran |= domain.cpu_ns > 0;
+    for (size_t i = 0; i < 3; i++) {
+      std::set<std::string> known;  // of each domain where it must be
+      bool explained = true;
+      uint64_t sum = 0;
+      for (const auto& [id, domain] : row.domains) {
+        unsigned status = SS_RDT_OK;
+        std::string is = "yes";
+        if (i < 2) {
+          sum += domain.bytes[i];
+          status = domain.status[i];
+          if (status == SS_RDT_OK && domain.covered[i].empty()) is = domain.cpu_ns ? "no" : "";
+          if (status == SS_RDT_OK && !domain.covered[i].empty() && domain.cpu_ns &&
+              !IsWhole(domain, domain.covered[i], alloc_ns))
+            is = "some";
+        } else if (domain.readings.empty()) {
+          is = domain.cpu_ns ? "no" : "";
+        } else {
+          sum += (*domain.readings.rbegin())[2];
+          status = static_cast<unsigned>((*domain.readings.rbegin())[1]);
+        }
+        worst = std::max(worst, status);
+        explained &= status == SS_RDT_OK;
+        if (!is.empty() && (domain.cpu_ns || !ran)) known.insert(is);
+      }
+      if (known == std::set<std::string>{"yes"}) {
+        if (explained) values[i] = std::to_string(sum);
+      } else {
+        bool none = !known.contains("yes") && !known.contains("some");
+        worst = std::max<unsigned>(worst, none ? SS_RDT_SKIPPED : SS_RDT_PARTIAL);
+      }
+      if (i < 2) mbm.written[i] += BytesOf(row, i);
+    }
+    if (row.rmid == 0) worst = SS_RDT_UNASSIGNED;
+    if (row.without_rmid) worst = std::max<unsigned>(worst, SS_RDT_UNASSIGNED);
+    if (row.rmid == 0 || row.without_rmid) values = {};
+    return fmt::format(",{},{},{},{}", values[0], values[1], values[2], names[worst]);
   }
 
   Run run_;
   std::vector<Cpu> cpus_;
   std::map<uint64_t, SlotSum> slots_;
   std::map<Key, std::vector<Name>> names_;
+  std::vector<std::pair<uint64_t, ss_rdt_sample>> samples_;  // to be attributed with a slot
+  std::map<std::pair<uint32_t, uint32_t>, std::set<std::pair<uint64_t, Key>>> owners_;  // since when
+  std::map<std::pair<Key, uint32_t>, uint64_t> ran_until_;
+  std::map<Key, uint64_t> allocated_ns_;
   std::vector<uint64_t> dump_ends_;
   std::vector<std::pair<uint64_t, int64_t>> clocks_;
   uint64_t watermark_ns_ = 0, first_ns_ = 0, next_ns_ = 0, dumped_ns_ = UINT64_MAX;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The engine against the oracle, on thousands of machines that do not exist: the same CSV byte for byte,
 // and the same accounting to the unit.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -40,6 +42,7 @@ Case RandomCase(uint64_t seed) {
   machine.tick_jitter_ns = below(900'000);
   machine.wrap = below(2);
   machine.no_counters = below(5) == 0;
+  if (below(2)) machine.nr_l3_domains = 1 + below(std::min<uint64_t>(machine.nr_cpus, 3));
   c.slot_ns = (1 + (below(2) ? 0 : below(20))) * 1'000'000;
   c.window_ns = (2 + below(70)) * 1'000'000;
   if (seed % 4 == 0) return c;
@@ -53,6 +56,8 @@ Case RandomCase(uint64_t seed) {
   machine.cpu_stalls_per_s = sometimes(30);
   machine.hotplugs_per_s = sometimes(60);
   machine.clock_steps_per_s = sometimes(60);
+  machine.rdt_skipped_ppm = sometimes(900'000);
+  machine.rdt_failed_ppm = sometimes(50'000);
   return c;
 }
 
@@ -68,7 +73,8 @@ std::string Difference(const std::string& a, const std::string& b) {
 struct Seen {
   uint64_t nr_rows = 0, nr_late = 0, nr_lost = 0, lost_ns = 0, offline_ns = 0, nr_malformed = 0,
            nr_unknown = 0, nr_reordered = 0, nr_stalls = 0, nr_late_state = 0, nr_steps = 0,
-           nr_missed = 0, nr_late_pieces = 0, nr_unassigned = 0;
+           nr_missed = 0, nr_late_pieces = 0, nr_unassigned = 0, nr_late_samples = 0, nr_unowned = 0;
+  std::array<uint64_t, SS_RDT_NR_STATUS> nr_with_status = {};
 };
 
 void Compare(const Case& c, Seen* seen) {
@@ -76,7 +82,7 @@ void Compare(const Case& c, Seen* seen) {
   const Facts& facts = generator.facts();
   Engine engine(facts, c.slot_ns, c.window_ns);
   oracle::Oracle oracle(
-      {facts.present_cpus, facts.nr_streams, c.slot_ns, c.window_ns, facts.unix_offset_ns});
+      {facts.present_cpus, facts.nr_streams, c.slot_ns, c.window_ns, facts.unix_offset_ns, facts.rdt});
   auto block = std::make_unique<Block>();
   while (generator.Next(block.get())) {
     ASSERT_TRUE(engine.merger.OnItems(block->bytes()));
@@ -104,6 +110,14 @@ void Compare(const Case& c, Seen* seen) {
   ASSERT_EQ(stats.nr_lost, oracle.nr_lost);
   ASSERT_EQ(stats.nr_late, oracle.nr_late);
   ASSERT_EQ(engine.builder.nr_unknown(), oracle.nr_missed);
+  ASSERT_EQ(accounting.mbm.received, oracle.mbm.received);
+  ASSERT_EQ(accounting.mbm.written, oracle.mbm.written);
+  ASSERT_EQ(accounting.mbm.late, oracle.mbm.late);
+  ASSERT_EQ(accounting.mbm.before, oracle.mbm.before);
+  ASSERT_EQ(accounting.mbm.after, oracle.mbm.after);
+  ASSERT_EQ(accounting.mbm.unowned, oracle.mbm.unowned);
+  ASSERT_EQ(engine.builder.rdt().nr_late, oracle.nr_late_samples);
+  ASSERT_EQ(engine.builder.rdt().nr_unowned, oracle.nr_unowned);
 
   seen->nr_rows += oracle.nr_rows;
   seen->nr_late += oracle.nr_late;
@@ -125,6 +139,10 @@ void Compare(const Case& c, Seen* seen) {
   };
   seen->nr_steps += count("# unix_offset_ns");
   seen->nr_unassigned += count(",unassigned,");
+  seen->nr_late_samples += oracle.nr_late_samples;
+  seen->nr_unowned += oracle.nr_unowned;
+  for (size_t status = 0; status < SS_RDT_NR_STATUS; status++)
+    seen->nr_with_status[status] += count(fmt::format(",{},,,,,\n", kRdtStatusNames[status]).c_str());
 }
 
 // SLOTSCOPE_ORACLE_CASES=100000 looks further.
@@ -155,6 +173,10 @@ TEST(Oracle, SaysTheSameOfThousandsOfMachines) {
   EXPECT_GT(seen.nr_stalls, 100u);
   EXPECT_GT(seen.nr_steps, 100u);
   EXPECT_GT(seen.nr_unassigned, 10'000u);
+  EXPECT_GT(seen.nr_late_samples, 1'000u);
+  EXPECT_GT(seen.nr_unowned, 100u);
+  for (size_t status = 0; status < SS_RDT_NR_STATUS; status++)
+    EXPECT_GT(seen.nr_with_status[status], 300u) << kRdtStatusNames[status];
 }
 
 }  // namespace

@@ -25,9 +25,14 @@ ss_task_meta Meta(ProcessKey key, uint32_t flags, const char* comm, int32_t ppid
 }
 
 // A measure of it at ts_ns; the process.
+const Process* OwnerOf(const Tracker& tracker, uint32_t rmid, uint32_t generation) {
+  const uint32_t id = tracker.Owner(rmid, generation);
+  return id == Tracker::kNoProcess ? nullptr : &tracker.process(id);
+}
+
 uint32_t See(Tracker* tracker, ProcessKey key, uint64_t ts_ns) {
   uint32_t id = tracker->Resolve(key, 0, ts_ns);
-  tracker->Seen(id, ts_ns);
+  tracker->Seen(id, ts_ns, 0, 0);
   return id;
 }
 
@@ -79,7 +84,12 @@ TEST(Tracker, OwnerIsAsOfTheTimeAdvancedTo) {
       {"alive is kept for ever", {{kAlloc, 1, 7, 50}}, 1'000'000, 1, 7},
       {"next owner", {{kAlloc, 1, 7, 10}, {kFree, 1, 0, 20}, {kAlloc, 2, 8, 30}}, 30, 2, 8},
       {"not yet", {{kAlloc, 1, 7, 10}, {kFree, 1, 0, 20}, {kAlloc, 2, 8, 30}}, 29, 2, 0},
-      {"not any more", {{kAlloc, 1, 7, 10}, {kFree, 1, 0, 20}, {kAlloc, 2, 8, 30}}, 30, 1, 0},
+      {"as long as it is remembered",
+       {{kAlloc, 1, 7, 10}, {kFree, 1, 0, 20}, {kAlloc, 2, 8, 30}},
+       19 + kKeepNs,
+       1,
+       7},
+      {"not any more", {{kAlloc, 1, 7, 10}, {kFree, 1, 0, 20}, {kAlloc, 2, 8, 30}}, 20 + kKeepNs, 1, 0},
       {"arrival is not time", {{kFree, 1, 0, 20}, {kAlloc, 2, 8, 30}, {kAlloc, 1, 7, 10}}, 25, 1, 7},
       {"free was lost", {{kAlloc, 1, 7, 10}, {kAlloc, 2, 8, 30}}, 30, 2, 8},
       {"duplicate changes nothing", {{kAlloc, 1, 7, 10}, {kAlloc, 1, 9, 20}}, 30, 1, 7},
@@ -120,7 +130,7 @@ TEST(Tracker, OwnerIsAsOfTheTimeAdvancedTo) {
     Tracker tracker(kKeepNs);
     for (const Change& change : c.changes) Queue(&tracker, 3, change);
     tracker.Advance(c.advance_ns);
-    const Process* owner = tracker.Owner(3, c.generation);
+    const Process* owner = OwnerOf(tracker, 3, c.generation);
     EXPECT_EQ(owner ? owner->key.tgid : 0, c.owner) << c.what;
   }
 }
@@ -163,7 +173,7 @@ TEST(Tracker, IgnoresRmidsThatCannotBe) {
     tracker.Alloc(rmid, 1, {7, 1}, 10);
     tracker.Free(rmid, 1, 20);
     tracker.Advance(30);
-    EXPECT_EQ(tracker.Owner(rmid, 1), nullptr) << rmid;
+    EXPECT_EQ(OwnerOf(tracker, rmid, 1), nullptr) << rmid;
     EXPECT_EQ(tracker.nr_processes(), 0u) << rmid;
     EXPECT_EQ(tracker.stats().nr_unknown_frees, 1u) << rmid;
   }
@@ -224,8 +234,8 @@ TEST(Tracker, RebornTgidIsAnotherProcess) {
   EXPECT_EQ(NameOf(tracker, second), "second");
   EXPECT_TRUE(tracker.process(first).dead);
   EXPECT_FALSE(tracker.process(second).dead);
-  EXPECT_EQ(tracker.Owner(3, 1), &tracker.process(first));
-  EXPECT_EQ(tracker.Owner(4, 1), &tracker.process(second));
+  EXPECT_EQ(OwnerOf(tracker, 3, 1), &tracker.process(first));
+  EXPECT_EQ(OwnerOf(tracker, 4, 1), &tracker.process(second));
 }
 
 TEST(Tracker, RmidKnowsItsOwnersApartByGeneration) {
@@ -234,12 +244,14 @@ TEST(Tracker, RmidKnowsItsOwnersApartByGeneration) {
   tracker.Free(3, 1, 200);
   tracker.Alloc(3, 2, {8, 250}, 250);
   tracker.Advance(300);
-  EXPECT_EQ(tracker.Owner(3, 1), nullptr);
-  ASSERT_NE(tracker.Owner(3, 2), nullptr);
-  EXPECT_EQ(tracker.Owner(3, 2)->key.tgid, 8);
+  ASSERT_NE(OwnerOf(tracker, 3, 1), nullptr);
+  EXPECT_EQ(OwnerOf(tracker, 3, 1)->key.tgid, 7);
+  ASSERT_NE(OwnerOf(tracker, 3, 2), nullptr);
+  EXPECT_EQ(OwnerOf(tracker, 3, 2)->key.tgid, 8);
   tracker.Advance(200 + kKeepNs);  // forgets 7; the RMID is 8's all the same
-  ASSERT_NE(tracker.Owner(3, 2), nullptr);
-  EXPECT_EQ(tracker.Owner(3, 2)->key.tgid, 8);
+  EXPECT_EQ(OwnerOf(tracker, 3, 1), nullptr);
+  ASSERT_NE(OwnerOf(tracker, 3, 2), nullptr);
+  EXPECT_EQ(OwnerOf(tracker, 3, 2)->key.tgid, 8);
 }
 
 TEST(Tracker, ALastMeasureProlongsTheMemoryOfTheDead) {
@@ -290,9 +302,9 @@ TEST(Tracker, DumpEndForgetsWhomTheDumpDidNotName) {
   EXPECT_EQ(tracker.stats().nr_forgotten, 2u);
   tracker.Advance(130 + kKeepNs);
   EXPECT_EQ(tracker.nr_processes(), 4u);
-  EXPECT_EQ(tracker.Owner(3, 1), nullptr);
-  EXPECT_NE(tracker.Owner(4, 1), nullptr);
-  EXPECT_NE(tracker.Owner(5, 1), nullptr);
+  EXPECT_EQ(OwnerOf(tracker, 3, 1), nullptr);
+  EXPECT_NE(OwnerOf(tracker, 4, 1), nullptr);
+  EXPECT_NE(OwnerOf(tracker, 5, 1), nullptr);
 }
 
 TEST(Tracker, DumpEndTakesEffectAtItsTime) {
@@ -363,7 +375,7 @@ TEST(Tracker, AnRmidNeverNamesAProcessThatDidNotOwnIt) {
   tracker.Meta(Meta({7, 1}, SS_TASK_EXIT, ""), 20);
   tracker.Advance(20 + kKeepNs);
   uint32_t id = See(&tracker, {8, 5000}, 5000);  // may get the id that 7 had
-  const Process* owner = tracker.Owner(3, 1);
+  const Process* owner = OwnerOf(tracker, 3, 1);
   EXPECT_NE(owner ? owner->key.tgid : 0, 8);
   tracker.Free(3, 1, 5010);
   tracker.Advance(5010);
