@@ -17,6 +17,7 @@ endif
 
 VERSION := $(shell sed -n 's/^#define SS_VERSION "\(.*\)"/\1/p' kmod/slotscope.h)
 B := build
+CC := gcc
 CXX := g++
 CLANG := clang
 BPFTOOL := $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
@@ -33,6 +34,8 @@ KMOD_SRC := $(wildcard kmod/*.c kmod/*.h) kmod/Kbuild
 HEADERS := $(wildcard include/slotscope/*.h)
 SKELETONS := $(B)/bpf/relay.skel.h $(B)/bpf/native.skel.h
 UNIT_SRC := $(wildcard tests/unit/*.cc)
+# Pure C of the module, that unit tests run on the host.
+PORTABLE_SRC := kmod/rdt_cpuid.c kmod/rdt_domain.c kmod/rdt_cpu.c
 LIVE_SRC := $(wildcard tests/live/*.cc)
 FUZZERS := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*.cc))
 
@@ -79,10 +82,17 @@ $(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h
 
 $(B)/obj/tests/%.o: CXXFLAGS_ALL += -O1 # compiles sooner; how fast they are matters to nobody
 
+$(B)/obj/tests/unit/%.o: CXXFLAGS_ALL += -I.
+
 $(B)/obj/%.o: %.cc | $(SKELETONS)
 	$(call msg,CXX,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
+
+$(B)/obj/kmod/%.o: kmod/%.c
+	$(call msg,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -Wall -Wextra -Wshadow -Werror -Iinclude $(CXXFLAGS) -MMD -MP -c $< -o $@
 
 $(B)/libslotscope.a: $(COLLECTOR_OBJ)
 	$(call msg,AR,$@)
@@ -92,7 +102,7 @@ $(B)/slotscope: $(B)/obj/collector/cli/main.o $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS)
 
-$(B)/unit_tests: $(UNIT_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
+$(B)/unit_tests: $(UNIT_SRC:%.cc=$(B)/obj/%.o) $(PORTABLE_SRC:%.c=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgmock -lgtest_main -lgtest
 
@@ -140,7 +150,7 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 
 test: deps-test ## everything below that this machine can run; what it cannot is SKIPped, with the reason
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(FUZZERS)
-	$(Q)tests/run.sh check unit fuzz live vm
+	$(Q)tests/run.sh check unit fuzz live vm rdt-some
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(B)/slotscope
@@ -153,6 +163,10 @@ test-live: deps-test ## on this kernel, eBPF source; root
 test-vm: deps-test ## module and eBPF source in guests: 6.1, 6.12 and both -rt kernels; dkms
 	$(Q)$(MAKE) all $(B)/live_tests
 	$(Q)tests/run.sh vm
+
+test-rdt: deps-test ## the module on emulated RDT hardware, against the emulator's truth; builds a QEMU once
+	$(Q)$(MAKE) all
+	$(Q)tests/run.sh rdt
 
 # Sanitizers and fuzzers have build folders of their own.
 SAN_TESTS := $(MAKE) CXXFLAGS="-O1 -g -fno-omit-frame-pointer
@@ -200,4 +214,4 @@ deb: all ## Debian packages, under build/deb: slotscope and slotscope-dkms
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm test-san fuzz bench bench-live check fmt install uninstall dkms-install deb clean
+.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm test-rdt test-san fuzz bench bench-live check fmt install uninstall dkms-install deb clean

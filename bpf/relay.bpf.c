@@ -45,6 +45,7 @@ SS_RELAY(ss_rmid_alloc, ss_rmid_event, SS_RMID_ALLOC)
 SS_RELAY(ss_rmid_free, ss_rmid_event, SS_RMID_FREE)
 SS_RELAY(ss_rmid_alloc_failed, ss_rmid_event, SS_RMID_ALLOC_FAILED)
 SS_RELAY(ss_rmid_existing, ss_rmid_event, SS_RMID_EXISTING)
+SS_RELAY(ss_rdt_sample, ss_rdt_sample, SS_RDT_SAMPLE)
 SS_RELAY(ss_tick, ss_tick, SS_TICK)
 SS_RELAY(ss_cpu_state, ss_cpu_state, SS_CPU_STATE)
 

@@ -117,6 +117,7 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 		if (prev->signal != next->signal) {
 			ss_cpu_measure(cpu, ss_cpu_now(cpu), next->tgid, 0);
 			ss_cpu_set_process(cpu, next);
+			ss_rdt_run(cpu->id.rmid);
 		}
 	}
 	/* Last, also on a CPU that is not watched: the free is never before the measure it closes. */
@@ -133,6 +134,7 @@ void ss_cpu_tick(u64 due_ns)
 		return;
 	ss_cpu_take_wait(cpu, current);
 	ss_cpu_measure(cpu, ss_cpu_now(cpu), cpu->id.tgid, SS_MEASURE_TICK);
+	ss_rdt_tick();
 
 	msg.hdr.ts_ns = cpu->last_ns;
 	msg.hdr.type = SS_TICK;
@@ -169,6 +171,7 @@ void ss_cpu_watch(void)
 	cpu->run_delay = ss_run_delay(current);
 	cpu->last_due_ns = 0;
 	ss_cpu_set_process(cpu, current);
+	ss_rdt_run(cpu->id.rmid);
 	cpu->watched = true;
 	ss_cpu_emit_state(cpu->last_ns, 1);
 }

@@ -10,7 +10,15 @@
 
 static unsigned int rmids = SS_RMID_CAPACITY;
 module_param(rmids, uint, 0444);
-MODULE_PARM_DESC(rmids, "RMIDs of the emulated backend, RMID 0 included: 2 to 512 (default 512)");
+MODULE_PARM_DESC(rmids, "RMIDs at most, RMID 0 included: 2 to 512 (default 512, or as many as the CPUs have)");
+
+static bool hardware = true;
+module_param(hardware, bool, 0444);
+MODULE_PARM_DESC(hardware, "program RDT hardware if there is any and nobody else uses it (default Y)");
+
+static unsigned int rdt_budget_us = IS_ENABLED(CONFIG_PREEMPT_RT) ? 10 : 20;
+module_param(rdt_budget_us, uint, 0444);
+MODULE_PARM_DESC(rdt_budget_us, "microseconds of a tick for reading RDT counters: 1 to 200 (default 20; PREEMPT_RT 10)");
 
 static unsigned int max_processes = 32768;
 module_param(max_processes, uint, 0444);
@@ -31,6 +39,10 @@ static int __init ss_check_parameters(void)
 		       (unsigned int)PID_MAX_LIMIT);
 		return -EINVAL;
 	}
+	if (rdt_budget_us < 1 || rdt_budget_us > 200) {
+		pr_err("parameter rdt_budget_us=%u is not between 1 and 200\n", rdt_budget_us);
+		return -EINVAL;
+	}
 	return 0;
 }
 
@@ -41,10 +53,11 @@ static int __init ss_init(void)
 	err = ss_check_parameters();
 	if (err)
 		return err;
+	rmids = ss_rdt_init(hardware, rmids, rdt_budget_us);
 	ss_rmid_init(rmids);
 	err = ss_process_init(max_processes);
 	if (err)
-		return err;
+		goto err_rdt;
 	err = ss_probes_register();
 	if (err)
 		goto err_process;
@@ -58,7 +71,8 @@ static int __init ss_init(void)
 	if (err)
 		goto err_tick;
 	ss_report_start();
-	pr_info("emulated backend, %u RMIDs, ABI %d\n", rmids, SS_ABI_VERSION);
+	pr_info("%s backend (%s), %u RMIDs, ABI %d\n", ss_rdt_backend(), ss_rdt_reason(), rmids,
+		SS_ABI_VERSION);
 	return 0;
 
 err_tick:
@@ -67,6 +81,8 @@ err_probes:
 	ss_probes_unregister();
 err_process:
 	ss_process_exit();
+err_rdt:
+	ss_rdt_exit();
 	return err;
 }
 
@@ -77,6 +93,7 @@ static void __exit ss_exit(void)
 	ss_tick_exit();
 	ss_probes_unregister();
 	ss_process_exit();
+	ss_rdt_exit();
 }
 
 module_init(ss_init);

@@ -97,8 +97,7 @@ static int ss_info_show(struct seq_file *m, void *v)
 	ss_rmid_get_stats(&stats);
 	seq_printf(m, "abi: %d\n", SS_ABI_VERSION);
 	seq_puts(m, "version: " SS_VERSION "\n");
-	seq_puts(m, "backend: emulated\n");
-	seq_puts(m, "backend_reason: this version of the module does not program RDT hardware\n");
+	ss_rdt_show(m);
 	seq_printf(m, "rmids: %u\n", ss_rmid_count());
 	seq_printf(m, "limbo_ns: %llu\n", SS_RMID_LIMBO_NS);
 	ss_tick_show(m);

@@ -20,6 +20,7 @@ static struct ss_reported ss_untracked = { "processes found no room in the table
 static struct ss_reported ss_bad = { "bookkeeping errors of RMIDs and processes; please report this" };
 
 static void ss_report(struct work_struct *work);
+static void ss_report_backend(void);
 static DECLARE_DELAYED_WORK(ss_report_work, ss_report);
 
 static void ss_report_growth(struct ss_reported *reported, u64 now)
@@ -37,9 +38,21 @@ static void ss_report_all(void)
 
 	ss_rmid_get_stats(&rmids);
 	ss_process_get_stats(&processes);
+	ss_report_backend();
 	ss_report_growth(&ss_no_rmid, rmids.nr_failed_none + rmids.nr_failed_limbo);
 	ss_report_growth(&ss_untracked, processes.nr_untracked);
 	ss_report_growth(&ss_bad, rmids.nr_bad_free + processes.nr_stale);
+}
+
+/* The backend changes at most once: RDT hardware is given up, never taken back. */
+static void ss_report_backend(void)
+{
+	static bool said;
+
+	if (said || !ss_rdt_stepped_aside())
+		return;
+	said = true;
+	pr_warn("RDT hardware is not used any more: %s\n", ss_rdt_reason());
 }
 
 static void ss_report(struct work_struct *work)

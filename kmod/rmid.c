@@ -10,11 +10,15 @@
 #include <linux/string.h>
 #include <linux/ktime.h>
 
+#include "rdt_domain.h"
 #include "slotscope.h"
 
 struct ss_rmid_owner {
 	u64 start_time_ns;
-	u64 since_ns;
+	u64 since_ns; /* alloc_ns or freed_ns */
+	u64 alloc_ns;
+	u64 freed_ns; /* 0: never */
+	u64 prev_freed_ns; /* by the owner before, 0: never */
 	s32 tgid;
 	char comm[SS_COMM_LEN];
 };
@@ -69,6 +73,8 @@ static int ss_rmid_alloc_locked(s32 tgid, u64 start_time_ns, const char *comm,
 	owner->tgid = tgid;
 	owner->start_time_ns = start_time_ns;
 	owner->since_ns = now_ns;
+	owner->alloc_ns = now_ns;
+	owner->prev_freed_ns = owner->freed_ns;
 	strscpy(owner->comm, comm, sizeof(owner->comm));
 	ss_stats.nr_alloc++;
 	ss_rmid_fill_event(event, rmid, now_ns);
@@ -123,7 +129,22 @@ void ss_rmid_free(u32 rmid, struct ss_rmid_event *event)
 		ss_rmid_fill_event(event, rmid, now_ns);
 		event->hdr.type = SS_RMID_FREE;
 		ss_owner[rmid].since_ns = now_ns;
+		ss_owner[rmid].freed_ns = now_ns;
 	}
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+}
+
+void ss_rmid_get_owner(u32 rmid, struct ss_rdt_owner *owner)
+{
+	const struct ss_rmid_owner *last = &ss_owner[rmid % SS_RMID_CAPACITY];
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	owner->generation = ss_fifo.generation[rmid % SS_RMID_CAPACITY];
+	owner->live = ss_fifo.live[rmid % SS_RMID_CAPACITY];
+	owner->alloc_ns = last->alloc_ns;
+	owner->freed_ns = owner->live ? last->prev_freed_ns : last->freed_ns;
+	owner->prev_freed_ns = owner->live ? 0 : last->prev_freed_ns;
 	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
 }
 

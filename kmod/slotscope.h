@@ -20,6 +20,8 @@
 
 #define SS_VERSION "0.1.0"
 
+struct ss_rdt_owner; /* rdt_domain.h */
+
 /* rmid.c: which RMID belongs to whom. Any context, interrupts off or on. */
 
 enum ss_rmid_state { SS_RMID_FREE_STATE, SS_RMID_LIMBO_STATE, SS_RMID_LIVE_STATE };
@@ -55,6 +57,8 @@ void ss_rmid_rename(u32 rmid, u32 generation, const char *comm);
 bool ss_rmid_copy(u32 rmid, struct ss_rmid_line *line, struct ss_rmid_event *event);
 void ss_rmid_snapshot(struct ss_rmid_line lines[SS_RMID_CAPACITY]);
 u32 ss_rmid_count(void);
+/* Who has it, or had it last. */
+void ss_rmid_get_owner(u32 rmid, struct ss_rdt_owner *owner);
 void ss_rmid_get_stats(struct ss_rmid_stats *stats);
 
 /* process.c: every process from birth to the last thread's final switch-out. */
@@ -95,6 +99,23 @@ bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id);
 int ss_process_dump(void);
 void ss_process_get_stats(struct ss_process_stats *stats);
 void ss_process_show(struct seq_file *m);
+
+/* rdt.c: the RDT hardware. */
+
+/* Chooses the backend; returns how many of nr_rmids there are. Process context. */
+u32 ss_rdt_init(bool wanted, u32 nr_rmids, u32 budget_us);
+void ss_rdt_exit(void);
+/* Hotplug, on that CPU, may sleep. A CPU that cannot do what the others can runs under RMID 0. */
+int ss_rdt_cpu_online(void);
+void ss_rdt_cpu_offline(void);
+/* A process with this RMID (0: none) runs on this CPU from now on. Interrupts off. */
+void ss_rdt_run(u32 rmid);
+/* This CPU's share of the reading, as samples. Interrupts off. */
+void ss_rdt_tick(void);
+const char *ss_rdt_backend(void);
+bool ss_rdt_stepped_aside(void);
+const char *ss_rdt_reason(void);
+void ss_rdt_show(struct seq_file *m);
 
 /* cpu.c: what each CPU has done since its last measure. Interrupts off, on that CPU. */
 

@@ -45,9 +45,13 @@ static int ss_cpu_online(unsigned int cpu)
 	struct hrtimer *timer = per_cpu_ptr(&ss_timer, cpu);
 	unsigned long flags;
 	u64 now_ns, border_ns;
+	int err;
 
 	if (!cpumask_test_cpu(cpu, &ss_watch_mask))
 		return 0;
+	err = ss_rdt_cpu_online();
+	if (err)
+		return err;
 	ss_timer_setup(timer);
 	local_irq_save(flags);
 	ss_cpu_watch();
@@ -68,6 +72,7 @@ static int ss_cpu_offline(unsigned int cpu)
 	local_irq_save(flags);
 	ss_cpu_unwatch();
 	local_irq_restore(flags);
+	ss_rdt_cpu_offline();
 	return 0;
 }
 

@@ -111,6 +111,34 @@ DEFINE_EVENT(ss_rmid_event, ss_rmid_existing,
 	TP_PROTO(const struct ss_rmid_event *msg),
 	TP_ARGS(msg));
 
+TRACE_EVENT(ss_rdt_sample,
+	TP_PROTO(const struct ss_rdt_sample *msg),
+	TP_ARGS(msg),
+	TP_STRUCT__entry(
+		__field(u64, since_ns)
+		__field(u64, ts_ns)
+		__field(u64, value)
+		__field(u32, rmid)
+		__field(u32, generation)
+		__field(u32, domain)
+		__field(u16, event)
+		__field(u16, status)
+	),
+	TP_fast_assign(
+		__entry->since_ns = msg->since_ns;
+		__entry->ts_ns = msg->hdr.ts_ns;
+		__entry->value = msg->value;
+		__entry->rmid = msg->rmid;
+		__entry->generation = msg->generation;
+		__entry->domain = msg->domain;
+		__entry->event = msg->event;
+		__entry->status = msg->status;
+	),
+	TP_printk("rmid=%u generation=%u domain=%u event=%u value=%llu status=%u since_ns=%llu ts_ns=%llu",
+		__entry->rmid, __entry->generation, __entry->domain, __entry->event,
+		__entry->value, __entry->status, __entry->since_ns, __entry->ts_ns)
+);
+
 TRACE_EVENT(ss_tick,
 	TP_PROTO(const struct ss_tick *msg),
 	TP_ARGS(msg),

@@ -191,7 +191,9 @@ TEST(Accuracy, CountersAreDeltasOfTheInterval) {
   EXPECT_GT(cpu_ns, 100'000'000u);
   // A row of one interval so short that the counter's clock did not advance is empty, not 0.
   EXPECT_LE(nr_empty, recorded.csv.rows.size() / 50);
-  EXPECT_NEAR(static_cast<double>(clock_ns) / static_cast<double>(cpu_ns), 1.0, 0.02);
+  // The clocks of an emulated CPU drift apart when its host is busy.
+  EXPECT_NEAR(static_cast<double>(clock_ns) / static_cast<double>(cpu_ns), 1.0,
+              IsEmulated() ? 0.1 : 0.02);
 }
 
 }  // namespace

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The RDT hardware: is it there, is it free, and the CPUs' use of it. What a reading means is in
+ * rdt_domain.c, what a CPU does in its tick in rdt_cpu.c; this file gives them the machine.
+ *
+ * We step aside, for good, as soon as somebody else uses the RMIDs: resctrl is mounted, or PQR_ASSOC
+ * is not as we left it. Both are looked at before each write and in each tick. Stepping aside is one
+ * flag: every CPU that sees it writes RMID 0, with the CLOSID that is there, and nothing after that;
+ * an RMID that is not ours stays.
+ */
+#include <linux/cpufeature.h>
+#include <linux/fs.h>
+#include <linux/ktime.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/suspend.h>
+#include <linux/topology.h>
+
+#include <asm/msr.h>
+#include <asm/processor.h>
+
+#include "rdt_cpu.h"
+#include "slotscope.h"
+#include "trace.h"
+
+#define SS_MSR_ABMC_CONFIG 0xc00003ffu /* AMD L3_QOS_EXT_CFG */
+#define SS_ABMC_ENABLED 1u
+#define SS_CPUID_ABMC_LEAF 0x80000020u
+#define SS_CPUID_ABMC_EBX (1u << 5)
+
+struct ss_rdt_node {
+	struct list_head list;
+	struct cpumask cpus; /* that are online and use it */
+	struct ss_rdt_shared shared;
+};
+
+static bool ss_rdt_used; /* the hardware backend was chosen */
+static char ss_rdt_why[96] = "not asked yet";
+static struct ss_rdt_caps ss_rdt_caps;
+static u64 ss_rdt_budget_ns;
+/* Once set, never cleared: enum ss_rdt_aside. Written with cmpxchg() from any context. */
+static int ss_rdt_aside_why;
+static struct file_system_type *ss_resctrl; /* NULL: the kernel has none */
+static DEFINE_PER_CPU(struct ss_rdt_cpu, ss_rdt_cpu);
+static DEFINE_PER_CPU(u32, ss_rdt_domain_id);
+static DEFINE_PER_CPU(struct ss_rdt_shared *, ss_rdt_mine); /* its domain's, while it is online */
+static DEFINE_MUTEX(ss_rdt_mutex); /* ss_rdt_nodes, their cpus; in process context */
+static LIST_HEAD(ss_rdt_nodes);
+
+enum ss_rdt_aside { SS_ASIDE_NOT, SS_ASIDE_RESCTRL, SS_ASIDE_FOREIGN, SS_ASIDE_REFUSED };
+
+static const char *const ss_rdt_aside_texts[] = {
+	[SS_ASIDE_RESCTRL] = "resctrl was mounted after the module was loaded",
+	[SS_ASIDE_FOREIGN] = "somebody else writes RMIDs to the CPUs",
+	[SS_ASIDE_REFUSED] = "a CPU refused an RDT register",
+};
+
+/* ---- The machine. */
+
+static int ss_op_rdmsr(u32 msr, u64 *value)
+{
+	return rdmsrl_safe(msr, value);
+}
+
+static int ss_op_wrmsr(u32 msr, u64 value)
+{
+	return wrmsrl_safe(msr, value);
+}
+
+static u64 ss_op_now_ns(void)
+{
+	return ktime_get_mono_fast_ns();
+}
+
+static void ss_op_emit(struct ss_rdt_sample *sample)
+{
+	sample->hdr.cpu = raw_smp_processor_id();
+	trace_ss_rdt_sample(sample);
+}
+
+static bool ss_op_claim(u64 *word, u32 bit)
+{
+	return !test_and_set_bit_lock(bit, (unsigned long *)word);
+}
+
+static void ss_op_unclaim(u64 *word, u32 bit)
+{
+	clear_bit_unlock(bit, (unsigned long *)word);
+}
+
+static const struct ss_rdt_ops ss_rdt_ops = {
+	.rdmsr = ss_op_rdmsr,
+	.wrmsr = ss_op_wrmsr,
+	.now_ns = ss_op_now_ns,
+	.owner = ss_rmid_get_owner,
+	.emit = ss_op_emit,
+	.claim = ss_op_claim,
+	.unclaim = ss_op_unclaim,
+};
+
+/* Unlocked: the list is only looked at, and the superblock that makes it non-empty is not. */
+static bool ss_resctrl_is_mounted(void)
+{
+	return ss_resctrl && !hlist_empty(&ss_resctrl->fs_supers);
+}
+
+static void ss_cpuid(u32 leaf, u32 subleaf, struct ss_cpuid_regs *regs)
+{
+	cpuid_count(leaf, subleaf, &regs->eax, &regs->ebx, &regs->ecx, &regs->edx);
+}
+
+/* Of this CPU. */
+static void ss_rdt_read_cpuid(struct ss_rdt_cpuid *cpuid)
+{
+	u32 leaf, subleaf, max_leaf = cpuid_eax(0);
+
+	memset(cpuid, 0, sizeof(*cpuid));
+	switch (boot_cpu_data.x86_vendor) {
+	case X86_VENDOR_INTEL:
+		cpuid->vendor = SS_VENDOR_INTEL;
+		break;
+	case X86_VENDOR_AMD:
+	case X86_VENDOR_HYGON:
+		cpuid->vendor = SS_VENDOR_AMD;
+		break;
+	}
+	cpuid->family = boot_cpu_data.x86;
+	cpuid->model = boot_cpu_data.x86_model;
+	cpuid->stepping = boot_cpu_data.x86_stepping;
+	if (max_leaf < 0xf)
+		return;
+	ss_cpuid(0x7, 0, &cpuid->features);
+	cpuid->apic_id = cpuid_edx(0xb);
+	ss_cpuid(0xf, 0, &cpuid->monitoring);
+	ss_cpuid(0xf, 1, &cpuid->l3);
+	leaf = cpuid->vendor == SS_VENDOR_AMD ? 0x8000001d : 4;
+	for (subleaf = 0; subleaf < 16; subleaf++) {
+		struct ss_cpuid_regs cache;
+
+		ss_cpuid(leaf, subleaf, &cache);
+		if (!(cache.eax & 0x1f)) /* no more caches */
+			break;
+		if (((cache.eax >> 5) & 7) == 3)
+			cpuid->cache = cache;
+	}
+}
+
+/* Does this CPU count only RMIDs that were assigned a counter? */
+static u32 ss_rdt_is_assignable(void)
+{
+	u64 config;
+
+	if (boot_cpu_data.extended_cpuid_level < SS_CPUID_ABMC_LEAF ||
+	    !(cpuid_ebx(SS_CPUID_ABMC_LEAF) & SS_CPUID_ABMC_EBX) ||
+	    rdmsrl_safe(SS_MSR_ABMC_CONFIG, &config))
+		return 0;
+	return config & SS_ABMC_ENABLED ? SS_RDT_ASSIGNABLE : 0;
+}
+
+/*
+ * A suspend forgets the registers. Before it every CPU gives its RMID back, after it each that is online
+ * begins anew; those that hotplug takes down and brings up meanwhile do so by themselves.
+ */
+static void ss_rdt_pause_cpu(void *unused)
+{
+	ss_rdt_cpu_end(this_cpu_ptr(&ss_rdt_cpu), &ss_rdt_ops);
+}
+
+static void ss_rdt_resume_cpu(void *unused)
+{
+	struct ss_rdt_shared *mine = this_cpu_read(ss_rdt_mine);
+	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
+
+	if (mine && !cpu->shared && !READ_ONCE(ss_rdt_aside_why))
+		ss_rdt_cpu_begin(cpu, &ss_rdt_ops, mine);
+}
+
+static int ss_rdt_pm(struct notifier_block *block, unsigned long action, void *unused)
+{
+	switch (action) {
+	case PM_SUSPEND_PREPARE:
+	case PM_HIBERNATION_PREPARE:
+		on_each_cpu(ss_rdt_pause_cpu, NULL, 1);
+		break;
+	case PM_POST_SUSPEND:
+	case PM_POST_HIBERNATION:
+		on_each_cpu(ss_rdt_resume_cpu, NULL, 1);
+		break;
+	}
+	return NOTIFY_OK;
+}
+
+static struct notifier_block ss_rdt_pm_block = { .notifier_call = ss_rdt_pm };
+
+/* ---- The choice, at load. */
+
+struct ss_rdt_survey {
+	raw_spinlock_t lock;
+	struct ss_rdt_caps caps;
+	bool any;
+	const char *why;
+};
+
+static void ss_rdt_survey_cpu(void *arg)
+{
+	struct ss_rdt_survey *survey = arg;
+	struct ss_rdt_cpuid cpuid;
+	struct ss_rdt_caps caps;
+	const char *why;
+
+	ss_rdt_read_cpuid(&cpuid);
+	why = ss_rdt_decode_caps(&cpuid, &caps);
+	this_cpu_write(ss_rdt_domain_id, ss_rdt_decode_domain(&cpuid));
+	raw_spin_lock(&survey->lock);
+	if (why)
+		survey->why = why;
+	else if (!survey->any)
+		survey->caps = caps;
+	else if (!ss_rdt_caps_intersect(&survey->caps, &caps))
+		survey->why = "the CPUs' RDT counters differ";
+	survey->any = true;
+	raw_spin_unlock(&survey->lock);
+}
+
+/* With sub-NUMA clusters, RMIDs are shared out among the nodes of an L3 cache. */
+static bool ss_rdt_has_clusters(void)
+{
+	unsigned int cpu, other;
+
+	for_each_online_cpu(cpu)
+		for_each_online_cpu(other)
+			if (per_cpu(ss_rdt_domain_id, cpu) == per_cpu(ss_rdt_domain_id, other) &&
+			    cpu_to_node(cpu) != cpu_to_node(other))
+				return true;
+	return false;
+}
+
+static const char *ss_rdt_survey_machine(void)
+{
+	struct ss_rdt_survey survey = { .lock = __RAW_SPIN_LOCK_UNLOCKED(survey.lock) };
+
+	on_each_cpu(ss_rdt_survey_cpu, &survey, 1);
+	if (survey.why)
+		return survey.why;
+	ss_rdt_caps = survey.caps;
+	if (ss_rdt_has_clusters())
+		return "sub-NUMA clusters share the RMIDs of an L3 cache";
+	/* Asks for a module if there is none: only where the kernel has it built in. */
+	if (IS_ENABLED(CONFIG_X86_CPU_RESCTRL) && boot_cpu_has(X86_FEATURE_CQM))
+		ss_resctrl = get_fs_type("resctrl");
+	if (ss_resctrl_is_mounted())
+		return "resctrl is mounted";
+	return NULL;
+}
+
+/* A CPU that comes later is looked at when it does. */
+u32 ss_rdt_init(bool wanted, u32 nr_rmids, u32 budget_us)
+{
+	const char *why = wanted ? ss_rdt_survey_machine() : "the parameter hardware=0 says so";
+
+	if (why) {
+		strscpy(ss_rdt_why, why, sizeof(ss_rdt_why));
+		return nr_rmids;
+	}
+	ss_rdt_used = true;
+	register_pm_notifier(&ss_rdt_pm_block);
+	ss_rdt_budget_ns = budget_us * 1000ull;
+	nr_rmids = min(nr_rmids, ss_rdt_caps.nr_rmids);
+	ss_rdt_caps.nr_rmids = nr_rmids;
+	strscpy(ss_rdt_why, "the CPUs have RDT monitoring, and nobody else uses it", sizeof(ss_rdt_why));
+	return nr_rmids;
+}
+
+void ss_rdt_exit(void)
+{
+	struct ss_rdt_node *node, *next;
+
+	if (ss_rdt_used)
+		unregister_pm_notifier(&ss_rdt_pm_block);
+	list_for_each_entry_safe(node, next, &ss_rdt_nodes, list)
+		kvfree(node);
+	INIT_LIST_HEAD(&ss_rdt_nodes);
+	if (ss_resctrl)
+		module_put(ss_resctrl->owner);
+}
+
+/* ---- CPUs come and go. */
+
+static struct ss_rdt_node *ss_rdt_find_node(u32 id)
+{
+	struct ss_rdt_node *node;
+
+	list_for_each_entry(node, &ss_rdt_nodes, list)
+		if (node->shared.domain.id == id)
+			return node;
+	node = kvzalloc(sizeof(*node), GFP_KERNEL);
+	if (!node)
+		return NULL;
+	ss_rdt_domain_init(&node->shared.domain, id, &ss_rdt_caps);
+	list_add_tail(&node->list, &ss_rdt_nodes);
+	return node;
+}
+
+int ss_rdt_cpu_online(void)
+{
+	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
+	struct ss_rdt_node *node;
+	struct ss_rdt_cpuid cpuid;
+	struct ss_rdt_caps caps, common = ss_rdt_caps;
+	unsigned long flags;
+	int err = 0;
+
+	if (!ss_rdt_used || READ_ONCE(ss_rdt_aside_why))
+		return 0;
+	ss_rdt_read_cpuid(&cpuid);
+	/* It came later, and is another kind of CPU: it runs under RMID 0. */
+	if (ss_rdt_decode_caps(&cpuid, &caps) || !ss_rdt_caps_intersect(&common, &caps) ||
+	    common.nr_rmids < ss_rdt_caps.nr_rmids || common.events != ss_rdt_caps.events)
+		return 0;
+	mutex_lock(&ss_rdt_mutex);
+	node = ss_rdt_find_node(ss_rdt_decode_domain(&cpuid));
+	if (node) {
+		if (cpumask_empty(&node->cpus))
+			ss_rdt_domain_reset(&node->shared.domain);
+		local_irq_save(flags);
+		cpu->assignable = ss_rdt_is_assignable();
+		if (!ss_rdt_cpu_begin(cpu, &ss_rdt_ops, &node->shared)) {
+			cpumask_set_cpu(raw_smp_processor_id(), &node->cpus);
+			this_cpu_write(ss_rdt_mine, &node->shared);
+		}
+		local_irq_restore(flags);
+	} else {
+		err = -ENOMEM;
+	}
+	mutex_unlock(&ss_rdt_mutex);
+	return err;
+}
+
+void ss_rdt_cpu_offline(void)
+{
+	struct ss_rdt_node *node;
+	unsigned long flags;
+
+	mutex_lock(&ss_rdt_mutex);
+	list_for_each_entry(node, &ss_rdt_nodes, list)
+		cpumask_clear_cpu(raw_smp_processor_id(), &node->cpus);
+	mutex_unlock(&ss_rdt_mutex);
+	local_irq_save(flags);
+	this_cpu_write(ss_rdt_mine, NULL);
+	ss_rdt_cpu_end(this_cpu_ptr(&ss_rdt_cpu), &ss_rdt_ops);
+	local_irq_restore(flags);
+}
+
+/* ---- Probes and ticks. Interrupts off. */
+
+/* Is there still something to do on this CPU? */
+static bool ss_rdt_may_go_on(struct ss_rdt_cpu *cpu)
+{
+	if (unlikely(ss_resctrl_is_mounted()))
+		cmpxchg(&ss_rdt_aside_why, SS_ASIDE_NOT, SS_ASIDE_RESCTRL);
+	if (likely(!READ_ONCE(ss_rdt_aside_why)))
+		return true;
+	ss_rdt_cpu_end(cpu, &ss_rdt_ops);
+	return false;
+}
+
+/* False: we step aside. */
+static bool ss_rdt_accept(struct ss_rdt_cpu *cpu, enum ss_rdt_trouble trouble)
+{
+	if (likely(trouble == SS_RDT_NO_TROUBLE))
+		return true;
+	cmpxchg(&ss_rdt_aside_why, SS_ASIDE_NOT,
+		trouble == SS_RDT_REFUSED ? SS_ASIDE_REFUSED : SS_ASIDE_FOREIGN);
+	return ss_rdt_may_go_on(cpu);
+}
+
+void ss_rdt_run(u32 rmid)
+{
+	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
+
+	if (cpu->shared && ss_rdt_may_go_on(cpu))
+		ss_rdt_accept(cpu, ss_rdt_cpu_run(cpu, &ss_rdt_ops, rmid));
+}
+
+void ss_rdt_tick(void)
+{
+	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
+
+	if (!cpu->shared || !ss_rdt_may_go_on(cpu))
+		return;
+	if (!ss_rdt_accept(cpu, ss_rdt_cpu_check(cpu, &ss_rdt_ops)))
+		return;
+	/* While nobody listens, RMIDs are only programmed. */
+	if (trace_ss_rdt_sample_enabled())
+		ss_rdt_cpu_read(cpu, &ss_rdt_ops, ss_rdt_budget_ns);
+}
+
+/* ---- What it did, and why. */
+
+const char *ss_rdt_backend(void)
+{
+	return ss_rdt_used && !READ_ONCE(ss_rdt_aside_why) ? "hardware" : "emulated";
+}
+
+bool ss_rdt_stepped_aside(void)
+{
+	return READ_ONCE(ss_rdt_aside_why);
+}
+
+const char *ss_rdt_reason(void)
+{
+	int why = READ_ONCE(ss_rdt_aside_why);
+
+	return why ? ss_rdt_aside_texts[why] : ss_rdt_why;
+}
+
+static void ss_rdt_show_counters(struct seq_file *m)
+{
+	struct ss_rdt_stats all = {};
+	u64 nr_programmed = 0, nr_adopted = 0;
+	unsigned int cpu;
+	u32 i;
+
+	for_each_possible_cpu(cpu) {
+		const struct ss_rdt_cpu *one = per_cpu_ptr(&ss_rdt_cpu, cpu);
+
+		nr_programmed += one->nr_programmed;
+		nr_adopted += one->nr_adopted;
+		all.nr_reads += one->stats.nr_reads;
+		all.nr_skipped += one->stats.nr_skipped;
+		all.nr_errors += one->stats.nr_errors;
+		all.nr_unattributed += one->stats.nr_unattributed;
+		for (i = 0; i < SS_RDT_NR_MBM; i++)
+			all.unattributed_bytes[i] += one->stats.unattributed_bytes[i];
+	}
+	seq_printf(m, "rdt_programmed: %llu\n", nr_programmed);
+	seq_printf(m, "rdt_adopted_closids: %llu\n", nr_adopted);
+	seq_printf(m, "rdt_reads: %llu\n", all.nr_reads);
+	seq_printf(m, "rdt_skipped_reads: %llu\n", all.nr_skipped);
+	seq_printf(m, "rdt_read_errors: %llu\n", all.nr_errors);
+	seq_printf(m, "rdt_unattributed_deltas: %llu\n", all.nr_unattributed);
+	seq_printf(m, "rdt_unattributed_total_bytes: %llu\n", all.unattributed_bytes[0]);
+	seq_printf(m, "rdt_unattributed_local_bytes: %llu\n", all.unattributed_bytes[1]);
+}
+
+void ss_rdt_show(struct seq_file *m)
+{
+	struct ss_rdt_node *node;
+
+	seq_printf(m, "backend: %s\n", ss_rdt_backend());
+	seq_printf(m, "backend_reason: %s\n", ss_rdt_reason());
+	if (!ss_rdt_used)
+		return;
+	seq_printf(m, "rdt_events:%s%s%s\n",
+		   ss_rdt_caps.events & 1u << SS_RDT_LLC_OCCUPANCY ? " llc_occupancy" : "",
+		   ss_rdt_caps.events & 1u << SS_RDT_MBM_TOTAL ? " mbm_total" : "",
+		   ss_rdt_caps.events & 1u << SS_RDT_MBM_LOCAL ? " mbm_local" : "");
+	seq_printf(m, "rdt_unit_bytes: %u\n", ss_rdt_caps.unit_bytes);
+	seq_printf(m, "rdt_counter_bits: %u\n", ss_rdt_caps.width);
+	seq_printf(m, "rdt_cache_bytes: %llu\n", ss_rdt_caps.cache_bytes);
+	mutex_lock(&ss_rdt_mutex);
+	list_for_each_entry(node, &ss_rdt_nodes, list)
+		seq_printf(m, "l3_domain_%u: %*pbl\n", node->shared.domain.id,
+			   cpumask_pr_args(&node->cpus));
+	mutex_unlock(&ss_rdt_mutex);
+	ss_rdt_show_counters(m);
+}

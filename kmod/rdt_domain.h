@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The RDT counters of one L3 domain: what was read last, and what a reading means. Pure C, so that host
+ * tests compile the same file; MSRs, clocks and locks are somebody else's.
+ */
+#ifndef SLOTSCOPE_RDT_DOMAIN_H
+#define SLOTSCOPE_RDT_DOMAIN_H
+
+#include <slotscope/events.h>
+#include <slotscope/rmid_fifo.h>
+
+#include "rdt_cpuid.h"
+
+#define SS_RDT_NR_MBM 2 /* total, local */
+
+/* Who has an RMID, or had it last, at one moment. */
+struct ss_rdt_owner {
+	__u32 generation; /* 0: nobody ever had it */
+	bool live;
+	__u64 alloc_ns;
+	__u64 freed_ns; /* by this owner; live: by the one before; 0: never */
+	__u64 prev_freed_ns; /* by the one before, 0: never */
+};
+
+/* One RMID in one domain. Who changes it has claimed the RMID. */
+struct ss_rdt_rmid {
+	__u64 count[SS_RDT_NR_MBM]; /* as last read */
+	__u64 read_ns[SS_RDT_NR_MBM]; /* when that was, 0: never */
+	__u64 occupancy_ns; /* when that was read, 0: never */
+	__u64 stale_bytes; /* of its occupancy, at most so much is left of owners before */
+	__u64 taint_traffic; /* traffic_bytes of the domain when its owner got it */
+	__u32 taint_generation; /* the owner that stale_bytes is about */
+	__u32 has_base; /* bit 0, 1: the count means something */
+	__u32 epoch; /* of the domain, when it was read */
+	__u32 zero;
+};
+
+/* Of whoever reads. */
+struct ss_rdt_stats {
+	__u64 nr_reads; /* of RMIDs, all events */
+	__u64 nr_skipped; /* RMIDs that a tick had no time for; they are read later */
+	__u64 nr_errors; /* values that were none */
+	__u64 nr_unattributed; /* deltas that were nobody's */
+	__u64 unattributed_bytes[SS_RDT_NR_MBM];
+};
+
+struct ss_rdt_domain {
+	__u32 id;
+	__u32 epoch; /* +1 after a time in which nobody read: counters may have gone round */
+	struct ss_rdt_caps caps;
+	__u64 traffic_bytes; /* of all RMIDs; may miss some, as it is only a measure of turnover */
+	struct ss_rdt_rmid rmids[SS_RMID_CAPACITY];
+};
+
+/* How a value of QM_CTR was read. */
+enum ss_rdt_flag {
+	SS_RDT_FAULT = 1, /* it was not: #GP */
+	SS_RDT_ASSIGNABLE = 2, /* the CPU counts only RMIDs that were assigned a counter */
+	SS_RDT_RAN = 4, /* the RMID ran here since it was read; else nobody waits for a sample */
+};
+
+void ss_rdt_domain_init(struct ss_rdt_domain *domain, __u32 id, const struct ss_rdt_caps *caps);
+/* All that was read before means nothing: no CPU of it was online. */
+void ss_rdt_domain_reset(struct ss_rdt_domain *domain);
+/*
+ * `value` was read for an event of `rmid` at now_ns, when `owner` had it. Returns true if *sample is to
+ * be emitted; but for its header it is whole. REQUIRES: the RMID is claimed.
+ */
+bool ss_rdt_domain_take(struct ss_rdt_domain *domain, __u32 rmid, enum ss_rdt_event event, __u64 value,
+			__u32 flags, const struct ss_rdt_owner *owner, __u64 now_ns,
+			struct ss_rdt_stats *stats, struct ss_rdt_sample *sample);
+
+#endif /* SLOTSCOPE_RDT_DOMAIN_H */

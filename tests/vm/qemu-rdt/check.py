@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""check.py FOLDER: what the module and the collector said in a guest, against what its CPUs really did.
+
+FOLDER holds slots.csv, events and info from the guest (see in-guest.sh), and truth.json and trace from the
+emulator (see README.md). Prints one line per claim with its numbers; exits 1 if one does not hold.
+"""
+import bisect
+import collections
+import csv
+import json
+import re
+import sys
+from pathlib import Path
+
+LIMBO_NS = 2_000_000
+TICK_NS = 1_000_000
+EVENT = {1: "llc", 2: "total", 3: "local"}
+
+failed = False
+
+
+def claim(holds, text):
+    global failed
+    failed |= not holds
+    print(("ok    " if holds else "WRONG ") + text)
+
+
+class Truth:
+    """When which RMID was active in which domain, from the emulator's trace. Times are the emulator's."""
+
+    def __init__(self, folder):
+        self.log = json.loads((folder / "truth.json").read_text())
+        self.config = self.log["config"]
+        self.domain_of = {v["vcpu"]: v["domain"] for v in self.log["vcpus"]}
+        self.spans = collections.defaultdict(list)  # rmid -> [(from, to)], over all domains
+        self.reads = []  # (time, vcpu, rmid, event, value)
+        self.owners = collections.defaultdict(collections.Counter)  # rmid -> cr3 -> ns
+        self.closids = set()
+        cpus = {}
+        for line in (folder / "trace").read_text().splitlines():
+            kind, time, *rest = line.split()
+            time, field = int(time), dict(word.split("=") for word in rest)
+            vcpu = int(field["cpu"])
+            state = cpus.setdefault(vcpu, {"since": time, "rmid": 0, "busy": False})
+            # Any line ends a span: then none is longer than what active_ns() looks back.
+            if state["busy"] and state["rmid"] and time > state["since"]:
+                self.spans[state["rmid"]].append((state["since"], time))
+            state["since"] = time
+            if kind == "W":
+                state["rmid"] = int(field["new"])
+                self.closids.add(int(field["clos"]))
+            elif kind in "HB":
+                state["busy"] = kind == "B"
+            elif kind == "I":
+                state["rmid"] = 0
+            elif kind == "R":
+                self.reads.append((time, vcpu, int(field["rmid"]), int(field["evt"]), int(field["val"], 16)))
+        for spans in self.spans.values():
+            spans.sort()
+
+        self.longest = max((to - at for spans in self.spans.values() for at, to in spans), default=0)
+
+    def active_ns(self, rmid, begin, end):
+        """Spans of several CPUs may overlap, and count each."""
+        total, spans = 0, self.spans[rmid]
+        at = bisect.bisect_left(spans, (begin - self.longest, 0))
+        while at < len(spans) and spans[at][0] < end:
+            total += max(0, min(end, spans[at][1]) - max(begin, spans[at][0]))
+            at += 1
+        return total
+
+
+class Events:
+    """The module's tracepoints. Times are the guest's CLOCK_MONOTONIC."""
+
+    def __init__(self, folder):
+        self.samples, self.leases = [], collections.defaultdict(list)
+        open_leases = {}
+        for line in (folder / "events").read_text().splitlines():
+            match = re.search(r" (ss_\w+): (.*)", line)
+            if not match:
+                continue
+            field = dict(word.split("=") for word in match[2].split())
+            field = {key: int(value) for key, value in field.items()}
+            if match[1] == "ss_rdt_sample":
+                self.samples.append(field)
+            elif match[1] == "ss_rmid_alloc":
+                open_leases[field["rmid"]] = field
+            elif match[1] == "ss_rmid_free" and field["rmid"] in open_leases:
+                begin = open_leases.pop(field["rmid"])
+                self.leases[field["rmid"]].append((begin["ts_ns"], field["ts_ns"], begin["tgid"]))
+        for rmid, begin in open_leases.items():
+            self.leases[rmid].append((begin["ts_ns"], None, begin["tgid"]))
+        for leases in self.leases.values():
+            leases.sort()
+
+
+def find_offset(truth, events):
+    """Emulator's time minus guest's: what most pairs of a sample and a read of the same RMID agree on."""
+    times = collections.defaultdict(list)
+    for time, _, rmid, event, _ in truth.reads:
+        times[rmid, event].append(time)
+    bins = collections.Counter()
+    for sample in events.samples:
+        for time in times[sample["rmid"], sample["event"]]:
+            bins[(time - sample["ts_ns"]) // 20_000] += 1
+    (best, count), = bins.most_common(1)
+    claim(count > len(events.samples) / 10,
+          f"clocks: {count} of {len(events.samples)} samples fit one offset of {best * 20_000} ns")
+    return best * 20_000
+
+
+def rows_of(folder):
+    lines = [line for line in (folder / "slots.csv").read_text().splitlines() if not line.startswith("#")]
+    return list(csv.DictReader(lines))
+
+
+def header_of(folder):
+    header = {}
+    for line in (folder / "slots.csv").read_text().splitlines():
+        if line.startswith("# ") and ": " in line:
+            key, value = line[2:].split(": ", 1)
+            header[key] = value
+    return header
+
+
+def check_bandwidth(truth, events, rows, offset, column, rate):
+    """Per process, over the slots in which a value is shown."""
+    slot_ns = TICK_NS
+    deltas = collections.defaultdict(list)
+    for sample in events.samples:
+        if EVENT[sample["event"]] in column:
+            deltas[sample["rmid"]].append((sample["since_ns"], sample["ts_ns"]))
+    shown = collections.defaultdict(list)
+    for row in rows:
+        if row["kind"] == "user" and row[column]:
+            shown[row["tgid"], row["comm"], int(row["rmid"])].append(row)
+    unit = truth.config["scale"]
+    nr, worst, all_csv, all_true = 0, 0.0, 0, 0
+    for (tgid, comm, rmid), mine in shown.items():
+        got = sum(int(row[column]) for row in mine)
+        true = 0
+        for row in mine:
+            begin = int(row["slot_start_ns"]) + offset
+            true += truth.active_ns(rmid, begin, begin + slot_ns) * rate // 1000
+        # A stretch of rows has two borders, at each of which a share of one delta may go to the slot beside it.
+        # Where an emulated CPU was late with its tick, a delta is long.
+        starts = sorted(int(row["slot_start_ns"]) for row in mine)
+        stretches = 1 + sum(b - a > slot_ns for a, b in zip(starts, starts[1:]))
+        longest = max((truth.active_ns(rmid, since + offset, ts + offset) for since, ts in deltas[rmid]
+                       if since < starts[-1] + slot_ns and ts > starts[0]), default=0)
+        border = stretches * (2 * unit + 2 * rate * max(longest, slot_ns // 2) // 1000)
+        all_csv, all_true = all_csv + got, all_true + true
+        nr += 1
+        error = abs(got - true)
+        if true > 2 * border:
+            worst = max(worst, error / true)
+        if error > max(border, true // 20):
+            claim(False, f"{column} of {tgid} ({comm}, RMID {rmid}): {got}, in truth {true}, in {stretches} stretches")
+    claim(nr > 0 and abs(all_csv - all_true) < all_true / 50,
+          f"{column}: {nr} processes, worst {100 * worst:.2f}% off; all {all_csv}, in truth {all_true} "
+          f"({100 * (all_csv - all_true) / max(all_true, 1):+.3f}%)")
+
+
+def check_occupancy(truth, rows):
+    cap, unit = truth.config["llc_cap"], truth.config["scale"]
+    values = [int(row["llc_occupancy_bytes"]) for row in rows if row["llc_occupancy_bytes"]]
+    # The model's occupancy grows with the time that ran, up to its cap, in each domain.
+    domains = len(set(truth.domain_of.values()))
+    claim(len(values) > 100 and max(values) <= cap * domains + unit and min(values) >= 0,
+          f"llc_occupancy_bytes: {len(values)} values, at most {max(values, default=0)} of {cap} x {domains}")
+    busiest = collections.Counter()
+    for row in rows:
+        if row["kind"] == "user":
+            busiest[row["tgid"]] += int(row["cpu_ns"])
+    tgid = busiest.most_common(1)[0][0]
+    of_it = [int(row["llc_occupancy_bytes"]) for row in rows
+             if row["tgid"] == tgid and row["llc_occupancy_bytes"]]
+    full = sum(value > 0.9 * cap for value in of_it)
+    claim(full > len(of_it) / 2, f"llc_occupancy_bytes of the busiest process: full in {full} of {len(of_it)} slots")
+
+
+def check_reuse(truth, events, offset):
+    """No RMID changes hands inside its limbo, and while it is nobody's no CPU runs under it."""
+    nr, shortest, idle_ns = 0, None, 0
+    for rmid, leases in events.leases.items():
+        for (_, freed, _), (begin, _, _) in zip(leases, leases[1:]):
+            nr += 1
+            shortest = min(shortest or begin - freed, begin - freed)
+            # The last switch-out is written some microseconds after the free was stamped.
+            idle_ns = max(idle_ns, truth.active_ns(rmid, freed + offset + 200_000, begin + offset - 40_000))
+    claim(shortest is None or shortest >= LIMBO_NS, f"reuse: {nr} times, the soonest after {shortest} ns")
+    claim(idle_ns == 0, f"reuse: nobody runs under an RMID that is free ({idle_ns} ns)")
+
+
+def check_statuses(rows, header, expected):
+    count = collections.Counter(row["rdt_status"] for row in rows if row["kind"] == "user")
+    share = count["ok"] / max(1, sum(count.values()))
+    claim(share >= expected, f"rdt_status of user rows: {dict(count)}")
+    claim(header.get("identity", "").startswith("holds"), f"identity {header.get('identity', 'is missing')[:60]}")
+
+
+def main():
+    folder = Path(sys.argv[1])
+    truth, events, rows, header = Truth(folder), Events(folder), rows_of(folder), header_of(folder)
+    gp = sum(v["pqr_gp"] + v["evtsel_gp"] + v["ctr_gp"] for v in truth.log["vcpus"])
+    claim(gp == 0, f"the CPUs refused {gp} writes")
+    claim(truth.closids <= {0}, f"CLOSIDs written: {sorted(truth.closids)}")
+    same = sum(v["pqr_same"] for v in truth.log["vcpus"])
+    writes = sum(v["pqr_writes"] for v in truth.log["vcpus"])
+    claim(same * 20 <= writes, f"PQR_ASSOC: {writes} writes, {same} of them changed nothing")
+    offset = find_offset(truth, events)
+    if truth.config["events"] & 2:
+        check_bandwidth(truth, events, rows, offset, "mbm_total_bytes", truth.config["total_rate"])
+    if truth.config["events"] & 4:
+        check_bandwidth(truth, events, rows, offset, "mbm_local_bytes", truth.config["local_rate"])
+    for bit, column in ((2, "mbm_total_bytes"), (4, "mbm_local_bytes")):
+        if not truth.config["events"] & bit:
+            claim(not any(row[column] for row in rows), f"{column}: not counted, and empty")
+    if truth.config["events"] & 1:
+        check_occupancy(truth, rows)
+    check_reuse(truth, events, offset)
+    check_statuses(rows, header, float(sys.argv[2]) if len(sys.argv) > 2 else 0.3)
+    sys.exit(failed)
+
+
+main()

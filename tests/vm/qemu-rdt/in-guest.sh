@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# In a guest whose CPUs have RDT: in-guest.sh SECONDS [PARAMETER...]. Records some known load with the module, and leaves what
+# check.py compares with the truth: slots.csv, events (the module's own tracepoints) and info. busybox sh.
+set -eu
+seconds=$1
+shift
+tracing=/sys/kernel/tracing
+[ -d $tracing/events ] || mount -t tracefs none $tracing
+
+insmod slotscope.ko "$@"
+dmesg | grep slotscope: | tail -n 1
+grep -q '^backend: hardware$' /proc/slotscope/info || { cat /proc/slotscope/info; exit 1; }
+
+echo 32768 >$tracing/buffer_size_kb
+for event in ss_rdt_sample ss_rmid_alloc ss_rmid_free; do
+	echo 1 >$tracing/events/slotscope/$event/enable
+done
+
+# One that always computes, one that computes and sleeps, one that starts a process every 20 ms.
+(while :; do :; done) &
+(while :; do i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); done; usleep 30000; done) &
+(while :; do /bin/true; usleep 20000; done) &
+trap 'kill %1 %2 %3 2>/dev/null || true' EXIT
+
+./slotscope record --source kmod --max-overhead 100 --events none --duration "$seconds" >summary 2>&1 || {
+	cat summary
+	exit 1
+}
+echo 0 >$tracing/tracing_on
+cat $tracing/trace >events
+cat /proc/slotscope/info >info
+for event in ss_rdt_sample ss_rmid_alloc ss_rmid_free; do
+	echo 0 >$tracing/events/slotscope/$event/enable
+done
+kill %1 %2 %3 2>/dev/null || true
+rmmod slotscope

@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# run.sh KERNEL NAME...: the module in a guest whose CPUs have RDT, against the emulator's truth. NAME is one of the
+# machines below, or all. What make test-rdt does; exit code 69 if the emulator is not in the cache.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+top=$(cd "$here/../../.." && pwd)
+build=${SLOTSCOPE_BUILD:-$top/build}
+readonly names=(plain fine wrap sockets few exhausted unavailable occupancy coexist)
+
+# What the machine NAME has: CPUs, CPU properties, and the share of user rows whose status has to be ok.
+describe() {
+	smp=2 topology='' properties='' parameters=rdt_budget_us=200 expected=0.5
+	case $1 in
+	plain) parameters='' expected=0.2 ;;
+	fine) properties=,rdt-scale=256 ;;
+	wrap) properties=,rdt-scale=256,rdt-cntr-init=16770000 ;;
+	sockets) smp=4 topology='-smp 4,sockets=2' ;;
+	few) properties=,rdt-max-rmid=19 expected=0.3 ;;
+	exhausted) properties=,rdt-max-rmid=7 expected=0 ;;
+	unavailable) properties=,rdt-unavail-every=50 expected=0.1 ;;
+	occupancy) properties=,rdt-events=1 ;;
+	coexist) ;;
+	*)
+		echo "run.sh: there is no machine $1; there are: ${names[*]}" >&2
+		exit 2
+		;;
+	esac
+}
+
+run() { # run KERNEL NAME
+	local work msr code=0
+	describe "$2"
+	work=$(mktemp -d)
+	echo "== $2 on $1"
+	if [ "$2" = coexist ]; then
+		msr=$(find "$("$top/scripts/kernels.sh" modules "$1")" -name 'msr.ko*')
+		cp "$msr" "$work"
+		case $msr in
+		*.xz) unxz "$work"/msr.ko.xz ;;
+		*.zst) unzstd -q --rm "$work"/msr.ko.zst ;;
+		esac
+		QEMU=$qemu "$top/tests/vm/guest.sh" --quiet --qemu "$firmware $cpu" --in "$build/kmod/$1/slotscope.ko" \
+			--in "$here/coexist.sh" --in "$work/msr.ko" "$1" -- sh coexist.sh || code=$?
+		rm -rf "$work"
+		return "$code"
+	fi
+	QEMU=$qemu QEMU_RDT_LOG=$work/truth.json QEMU_RDT_TRACE=$work/trace "$top/tests/vm/guest.sh" --quiet --smp "$smp" \
+		--qemu "$firmware $cpu$properties $topology" \
+		--timeout 240 --append tsc=reliable --in "$build/slotscope" --in "$build/kmod/$1/slotscope.ko" \
+		--in "$here/in-guest.sh" --out "/slotscope/slots.csv:$work/slots.csv" --out "/slotscope/events:$work/events" \
+		--out "/slotscope/info:$work/info" "$1" -- sh in-guest.sh "${SLOTSCOPE_RDT_SECONDS:-4}" \
+		${parameters:+"$parameters"} || code=$?
+	if [ $code = 0 ]; then
+		"$here/check.py" "$work" "$expected" || code=$?
+		grep '^rdt_' "$work/info" | tr '\n' ' '
+		echo
+	fi
+	if [ $code = 0 ] || [ $code = 72 ]; then
+		rm -rf "$work"
+	else
+		echo "run.sh: what was compared is in $work" >&2
+	fi
+	return "$code"
+}
+
+qemu=$("$here/build.sh" --cached) || exit $?
+firmware="-L /usr/share/seabios -L /usr/share/qemu -L /usr/lib/ipxe/qemu"
+cpu='-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6,cqm=on'
+kernel=$1
+shift
+[ "$1" != all ] || set -- "${names[@]}"
+for name; do
+	run "$kernel" "$name" || exit $? # 72: tests/run.sh tries again
+done
