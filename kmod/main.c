@@ -56,8 +56,10 @@ static int __init ss_init(void)
 	rmids = ss_rdt_init(hardware, rmids, rdt_budget_us);
 	ss_rmid_init(rmids);
 	err = ss_process_init(max_processes);
-	if (err)
+	if (err) {
+		pr_err("no memory for a table of %u processes; lower max_processes\n", max_processes);
 		goto err_rdt;
+	}
 	err = ss_probes_register();
 	if (err)
 		goto err_process;

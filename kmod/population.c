@@ -52,7 +52,7 @@ static int ss_walk_stopped(void *unused)
 
 int ss_population_walk(void)
 {
-	return stop_machine(ss_walk_stopped, NULL, NULL);
+	return ss_fault_here() ? -ENOMEM : stop_machine(ss_walk_stopped, NULL, NULL);
 }
 
 void ss_population_show(struct seq_file *m)

@@ -97,7 +97,9 @@ int ss_probes_register(void)
 		return -EOPNOTSUPP;
 	}
 	for (i = 0; i < ARRAY_SIZE(ss_probes); i++) {
-		err = tracepoint_probe_register(ss_probes[i].tracepoint, ss_probes[i].callback, NULL);
+		err = ss_fault_here() ? -ENOMEM :
+					tracepoint_probe_register(ss_probes[i].tracepoint,
+								  ss_probes[i].callback, NULL);
 		if (err) {
 			pr_err("cannot attach to tracepoint %s: %d\n", ss_probes[i].name, err);
 			ss_probes_unregister_first(i);

@@ -53,11 +53,19 @@ static struct ss_process *ss_entries; /* written under ss_process_lock */
 static u32 ss_nr_slots; /* power of two */
 static struct ss_process_stats ss_stats; /* under ss_process_lock */
 
+/* Rather no table than somebody killed for its memory: it can be hundreds of megabytes. */
+static void *ss_process_alloc(size_t size)
+{
+	if (ss_fault_here())
+		return NULL;
+	return __vmalloc(array_size(ss_nr_slots, size), GFP_KERNEL | __GFP_ZERO | __GFP_RETRY_MAYFAIL);
+}
+
 int ss_process_init(u32 capacity)
 {
 	ss_nr_slots = roundup_pow_of_two(max_t(u32, capacity, SS_PROBE_SLOTS)) * 2;
-	ss_keys = vzalloc(array_size(ss_nr_slots, sizeof(*ss_keys)));
-	ss_entries = vzalloc(array_size(ss_nr_slots, sizeof(*ss_entries)));
+	ss_keys = ss_process_alloc(sizeof(*ss_keys));
+	ss_entries = ss_process_alloc(sizeof(*ss_entries));
 	if (!ss_keys || !ss_entries) {
 		ss_process_exit();
 		return -ENOMEM;

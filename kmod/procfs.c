@@ -114,11 +114,11 @@ static int ss_info_show(struct seq_file *m, void *v)
 
 int ss_procfs_init(void)
 {
-	ss_proc_dir = proc_mkdir("slotscope", NULL);
+	ss_proc_dir = ss_fault_here() ? NULL : proc_mkdir("slotscope", NULL);
 	if (!ss_proc_dir)
 		return -ENOMEM;
-	if (proc_create("rmids", 0600, ss_proc_dir, &ss_rmids_ops) &&
-	    proc_create_single("info", 0400, ss_proc_dir, ss_info_show))
+	if (!ss_fault_here() && proc_create("rmids", 0600, ss_proc_dir, &ss_rmids_ops) &&
+	    !ss_fault_here() && proc_create_single("info", 0400, ss_proc_dir, ss_info_show))
 		return 0;
 	ss_procfs_exit();
 	return -ENOMEM;

@@ -241,8 +241,9 @@ static bool ss_rdt_has_clusters(void)
 
 static const char *ss_rdt_survey_machine(void)
 {
-	struct ss_rdt_survey survey = { .lock = __RAW_SPIN_LOCK_UNLOCKED(survey.lock) };
+	struct ss_rdt_survey survey = {};
 
+	raw_spin_lock_init(&survey.lock);
 	on_each_cpu(ss_rdt_survey_cpu, &survey, 1);
 	if (survey.why)
 		return survey.why;
@@ -297,7 +298,7 @@ static struct ss_rdt_node *ss_rdt_find_node(u32 id)
 	list_for_each_entry(node, &ss_rdt_nodes, list)
 		if (node->shared.domain.id == id)
 			return node;
-	node = kvzalloc(sizeof(*node), GFP_KERNEL);
+	node = ss_fault_here() ? NULL : kvzalloc(sizeof(*node), GFP_KERNEL);
 	if (!node)
 		return NULL;
 	ss_rdt_domain_init(&node->shared.domain, id, &ss_rdt_caps);

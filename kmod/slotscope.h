@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the files of the module share. Dependencies go one way:
- * rmid <- process <- cpu <- probes, population, tick <- procfs, report <- main.
+ * fault <- rmid <- process <- cpu <- probes, population, tick <- procfs, report <- main.
  */
 #ifndef SLOTSCOPE_KMOD_H
 #define SLOTSCOPE_KMOD_H
@@ -21,6 +21,10 @@
 #define SS_VERSION "0.1.0"
 
 struct ss_rdt_owner; /* rdt_domain.h */
+
+/* fault.c: is this the step of loading that a test wants to fail? Asked before each that can. */
+
+bool ss_fault_here(void);
 
 /* rmid.c: which RMID belongs to whom. Any context, interrupts off or on. */
 

@@ -49,7 +49,7 @@ static int ss_cpu_online(unsigned int cpu)
 
 	if (!cpumask_test_cpu(cpu, &ss_watch_mask))
 		return 0;
-	err = ss_rdt_cpu_online();
+	err = ss_fault_here() ? -ENOMEM : ss_rdt_cpu_online();
 	if (err)
 		return err;
 	ss_timer_setup(timer);
@@ -98,6 +98,8 @@ int ss_tick_init(const char *cpus)
 	} else {
 		ss_default_mask();
 	}
+	if (ss_fault_here())
+		return -ENOSPC;
 	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "slotscope:online", ss_cpu_online, ss_cpu_offline);
 	if (ret < 0)
 		return ret;

@@ -92,8 +92,9 @@ void CheckAgainstTruth(const Recorded& recorded) {
     double allowed =
         1e6 + 0.01 * cpu_ns + static_cast<double>(lost_ns) + StealTolerance(recorded.steal_ns);
     // Emulated machine: the kernel's scheduler clock and its monotonic clock drift apart, and it splits
-    // time at its own look at the clock, microseconds before the tracepoint where we do.
-    if (IsEmulated()) allowed += 0.04 * cpu_ns + 5e3 * static_cast<double>(seen.switches);
+    // time at its own look at the clock, microseconds before the tracepoint where we do. Between the two
+    // the host may run something else, which is steal time that nobody tells the guest about.
+    if (IsEmulated()) allowed += 0.2 * cpu_ns + 5e3 * static_cast<double>(seen.switches);
     EXPECT_LE(std::abs(static_cast<double>(seen.cpu_ns) - cpu_ns), allowed)
         << "tgid " << line.tgid << ": " << seen.cpu_ns << " ns, the kernel says " << line.values[0];
     // A zombie can be read before or after its final switch, which the kernel counts too.
@@ -124,7 +125,7 @@ TEST(Accuracy, SharesOfOneCpuAgreeWithTheKernel) {
     EXPECT_LE(
         std::abs(static_cast<double>(sums[line.tgid].wait_ns) - wait_ns),
         2e6 + 0.02 * wait_ns + StealTolerance(recorded.steal_ns) +
-            (IsEmulated() ? 0.04 * wait_ns + 5e3 * static_cast<double>(sums[line.tgid].switches) : 0))
+            (IsEmulated() ? 0.2 * wait_ns + 5e3 * static_cast<double>(sums[line.tgid].switches) : 0))
         << "tgid " << line.tgid;
   }
 }

@@ -116,20 +116,19 @@ TEST_P(LifetimeTest, OneAllocAndOneFreeEachAndTheFreeLast) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Lifetimes, LifetimeTest,
-                         testing::Values(Lifetime{"Simple", {"simple"}},
-                                         Lifetime{"LeaderExitsFirst", {"leader-exits-first"}},
-                                         Lifetime{"ExecByNonLeaderThread", {"exec-by-thread"}},
-                                         Lifetime{"ExecByLeaderWithThreads", {"exec-by-leader"}},
-                                         Lifetime{"ExecByThreadFailsLate", {"exec-fails", "10"}},
-                                         Lifetime{"UnreapedZombie", {"zombie"}},
-                                         Lifetime{"KillOf100SleepingThreads", {"kill-threads", "0"}},
-                                         Lifetime{"KillOf100SpinningThreads", {"kill-threads", "1"}},
-                                         Lifetime{"Vfork", {"vfork"}},
-                                         Lifetime{"GroupExit", {"group-exit"}},
-                                         Lifetime{"SameTgidReborn", {"reborn", "300"}},
-                                         Lifetime{"Many500ShortLived", {"many-short", "500"}}),
-                         [](const auto& c) { return c.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Lifetimes, LifetimeTest,
+    testing::Values(Lifetime{"Simple", {"simple"}}, Lifetime{"LeaderExitsFirst", {"leader-exits-first"}},
+                    Lifetime{"ExecByNonLeaderThread", {"exec-by-thread"}},
+                    Lifetime{"ExecByLeaderWithThreads", {"exec-by-leader"}},
+                    Lifetime{"ExecByThreadFailsLate", {"exec-fails", "10"}},
+                    Lifetime{"UnreapedZombie", {"zombie"}}, Lifetime{"Traced", {"traced"}},
+                    Lifetime{"KillOf100SleepingThreads", {"kill-threads", "0"}},
+                    Lifetime{"KillOf100SpinningThreads", {"kill-threads", "1"}},
+                    Lifetime{"Vfork", {"vfork"}}, Lifetime{"GroupExit", {"group-exit"}},
+                    Lifetime{"SameTgidReborn", {"reborn", "300"}},
+                    Lifetime{"Many500ShortLived", {"many-short", "500"}}),
+    [](const auto& c) { return c.param.name; });
 
 TEST(Lifetime, IoUringPollerBelongsToItsProcess) {
   Recorder recorder;

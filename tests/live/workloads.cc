@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -232,6 +233,32 @@ int Zombie(int) {
   return 0;
 }
 
+// Lets a traced process and its threads go on at each of their stops, until all are gone; at the stop
+// number `kill_at` the process is killed.
+void Trace(pid_t pid, int kill_at) {
+  int status, nr_stops = 0;
+  for (pid_t stopped; (stopped = waitpid(-1, &status, __WALL)) > 0;) {
+    if (!WIFSTOPPED(status)) continue;
+    if (++nr_stops == kill_at) kill(pid, SIGKILL);
+    ptrace(PTRACE_SETOPTIONS, stopped, nullptr, PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXIT);
+    ptrace(PTRACE_CONT, stopped, nullptr, nullptr);
+  }
+}
+
+// Traced and stopped at every turn: once to its end, its leader going first; once killed at a stop.
+int Traced(int) {
+  auto body = [] {
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr)) Fail("ptrace");
+    raise(SIGSTOP);
+    StartThreads(2, SleepThenExit);
+    raise(SIGSTOP);
+    syscall(SYS_exit, 0);
+  };
+  Trace(Start(body), 0);
+  Trace(Start(body), 3);
+  return 0;
+}
+
 int KillThreads(int spin) {
   int ready[2];
   if (pipe(ready)) Fail("pipe");
@@ -441,6 +468,7 @@ constexpr Workload kWorkloads[] = {
     {"exec-fails", ExecFails},
     {"exec-by-leader", ExecByLeader},
     {"zombie", Zombie},
+    {"traced", Traced},
     {"kill-threads", KillThreads},
     {"vfork", Vfork},
     {"group-exit", GroupExit},

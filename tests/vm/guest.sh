@@ -276,7 +276,7 @@ readonly guest_modules=(virtio_ring virtio virtio_pci_legacy_dev virtio_pci_mode
 copy_modules() {
 	local name file number=10 found
 	[ -n "$modules" ] || return 0
-	found=$(find "$modules/kernel/drivers/virtio" "$modules/kernel/drivers/char" -name 'virtio*.ko*')
+	found=$(find "$modules/kernel/drivers/virtio" "$modules/kernel/drivers/char" -name 'virtio*.ko*' 2>/dev/null) || true
 	for name in "${guest_modules[@]}"; do
 		file=$(grep "/$name\.ko" <<<"$found" | head -n 1) || continue
 		case $file in
@@ -398,7 +398,8 @@ rm -f "$work/overlay.cpio"
 # --- the run ---------------------------------------------------------------------------------
 
 # no_timer_check: on a starved host the check of the emulated timer can fail, and that is a panic.
-cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check printk.devkmsg=on log_buf_len=4M"
+# sysrq_always_enabled: for ask_guest below.
+cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check printk.devkmsg=on log_buf_len=4M sysrq_always_enabled"
 cmdline+="$append"
 
 # shellcheck disable=SC2054 # QEMU separates with commas, too
@@ -415,7 +416,8 @@ fi
 : >"$work/output"
 : >"$work/serial"
 : >"$work/result"
-arguments+=(-monitor none -append "$cmdline" -serial "file:$work/serial"
+mkfifo "$work/monitor.in" "$work/monitor.out"
+arguments+=(-monitor "pipe:$work/monitor" -append "$cmdline" -serial "file:$work/serial"
 	-device "virtio-serial-pci,ioeventfd=off"
 	-chardev "file,id=output,path=$work/output"
 	-device "virtserialport,chardev=output,name=slotscope.output"
@@ -427,6 +429,14 @@ arguments+=(-monitor none -append "$cmdline" -serial "file:$work/serial"
 leash=()
 if command -v setpriv >/dev/null; then leash=(setpriv --pdeathsig KILL); fi
 
+# ask_guest: the guest says in the serial log who is blocked, and three times what its CPUs are doing.
+ask_guest() {
+	for key in w l l l; do
+		timeout 2 bash -c "echo 'sendkey alt-sysrq-$key' >'$work/monitor.in'" || return 0
+		sleep 1
+	done
+}
+
 start=$SECONDS expired='' hung=''
 "${leash[@]}" "$qemu" "${arguments[@]}" </dev/null >"$work/qemu" 2>&1 &
 qemu_pid=$!
@@ -434,6 +444,7 @@ exec 3<"$work/output"
 while kill -0 "$qemu_pid" 2>/dev/null; do
 	cat <&3
 	if ((SECONDS - start > timeout)); then	# whole seconds: at least, not at most
+		ask_guest
 		expired=1
 		break
 	fi
@@ -482,7 +493,7 @@ mv "$work/serial.text" "$work/serial"
 # off. 6.1 tries the same instruction for ever, 6.12 takes it for a foreign breakpoint and dies ("Oops:
 # int3"). Nobody's fault in the guest, and worth a second try.
 is_emulator_defect() {
-	if [ -n "$hung" ]; then
+	if [ -n "$expired" ]; then
 		grep -q 'asm_exc_int3' "$work/serial" && ! grep -q -E '\bss_[a-z_]+\+0x' "$work/serial"
 	else
 		grep -q 'Oops: int3' "$work/serial"
@@ -490,10 +501,11 @@ is_emulator_defect() {
 }
 readonly emulator_defect="the guest ($kernel) was caught by a defect of the emulator (a stale breakpoint); try again"
 
-if [ -n "$hung" ] && is_emulator_defect; then
+if [ -n "$expired" ] && is_emulator_defect; then
 	fail $EXIT_EMULATOR "$emulator_defect"
 fi
 if [ -n "$expired" ]; then
+	[ -n "$hung" ] || tail -n 100 "$work/serial" >&2
 	print_splat "$work/serial" || true
 	keep_log
 	fail $EXIT_TIMEOUT "the guest ($kernel) was not done after $timeout s and was ended; see --timeout"

@@ -10,28 +10,12 @@ SLOTSCOPE_BINARY=/slotscope/slotscope
 SLOTSCOPE_TEST_SCALE=${SCALE:-8} # a fork takes many times as long in an emulated machine
 export SLOTSCOPE_TEST_SOURCE SLOTSCOPE_BINARY SLOTSCOPE_TEST_SCALE
 failures=0
-
-# Keeps tracepoints switched on, twice each, by the kernel's own tracer (which records nothing): attaching
-# and detaching ours then patches no code, which the emulator does not always bear (see guest.sh).
-keep_on() { # keep_on EVENT...: as under tracing/events
-	tracing=/sys/kernel/tracing
-	mkdir -p $tracing/instances/second 2>/dev/null
-	for instance in $tracing $tracing/instances/second; do
-		echo 0 >"$instance/tracing_on"
-		for event in "$@"; do
-			echo 1 >"$instance/events/$event/enable"
-		done
-	done
-}
+# shellcheck source=tests/vm/common.sh
+. ./common.sh
 
 load_module() { # load_module PARAMETER...
 	insmod slotscope.ko "$@" || fail "insmod $*"
 	keep_on slotscope
-}
-
-fail() {
-	echo "FAIL $*"
-	failures=$((failures + 1))
 }
 
 expect() { # expect CODE COMMAND...: runs it and compares its status
@@ -45,23 +29,9 @@ expect() { # expect CODE COMMAND...: runs it and compares its status
 	}
 }
 
-# until_true N COMMAND: polls for at most N tenths of a second.
-until_true() {
-	tries=$1
-	shift
-	while ! "$@" >/dev/null 2>&1; do
-		tries=$((tries - 1))
-		[ $tries -gt 0 ] || return 1
-		usleep 100000
-	done
-}
-
 live_tests() {
 	./live_tests --gtest_brief=1 "$@" || fail "live tests, source $SLOTSCOPE_TEST_SOURCE"
 }
-
-is_loaded() { grep -q '^slotscope ' /proc/modules; }
-is_unloadable() { rmmod slotscope; }
 
 module_life() {
 	expect 5 ./slotscope record --source kmod --duration 1
@@ -121,6 +91,96 @@ module_life() {
 	grep -q '^rmids: 32$' /proc/slotscope/info || fail "rmids=32 has no effect"
 	expect 0 rmmod slotscope
 	kill $old
+}
+
+# The N-th step of loading that can fail does, for every N, while processes are born and die.
+failing_loads() {
+	./live_tests --workload storm 4000 >/dev/null &
+	storm=$!
+	step=1
+	while ! insmod slotscope.ko fail_step=$step 2>/dev/null; do
+		[ ! -e /proc/slotscope ] || fail "a load that failed at step $step left /proc/slotscope"
+		is_loaded && fail "a load that failed at step $step left the module"
+		step=$((step + 1))
+		[ $step -lt 100 ] || break
+	done
+	# Two tables, four probes, the walk, the tick and each CPU's, three files.
+	expected=$((2 + 4 + 1 + 1 + $(nproc) + 3))
+	[ $step = $((expected + 1)) ] || fail "$((step - 1)) steps of loading can fail, not $expected"
+	rmmod slotscope || fail "rmmod"
+	wait $storm
+}
+
+# snapshots FILE: reads the RMID table while /tmp/busy exists; each time it is whole and of one moment.
+snapshots() {
+	reads=0
+	while [ -e /tmp/busy ]; do
+		cat /proc/slotscope/rmids >"$1" || fail "the RMID table cannot be read"
+		reads=$((reads + 1))
+		awk 'NR == 1 { next } NF < 6 || $1 != NR - 1 { exit 1 } $2 == "live" && live[$3, $6]++ { exit 1 }
+			END { if (NR != 512) exit 1 }' "$1" || fail "a snapshot of the RMID table is not consistent: $1"
+	done
+	[ $reads -gt 3 ] || fail "only $reads snapshots"
+	[ $failures = 0 ]
+}
+
+dumps() {
+	while [ -e /tmp/busy ]; do
+		echo dump >/proc/slotscope/rmids || fail "a dump was refused"
+		cat /proc/slotscope/info >/dev/null || fail "info cannot be read"
+	done
+	[ $failures = 0 ]
+}
+
+# Readers and writers of procfs while processes are born and die and a CPU goes and comes back; then the module
+# goes while they are at it, and while somebody has the file open.
+procfs_in_use() {
+	load_module
+	touch /tmp/busy
+	./live_tests --workload storm 4000 >/dev/null &
+	storm=$!
+	snapshots /tmp/snapshot.1 &
+	users=$!
+	for command in "snapshots /tmp/snapshot.2" dumps dumps; do
+		$command &
+		users="$users $!"
+	done
+	for online in 0 1 0 1; do
+		usleep 200000
+		echo $online >/sys/devices/system/cpu/cpu1/online
+	done
+	wait $storm
+	rm /tmp/busy
+	for user in $users; do
+		wait "$user" || fail "a user of procfs failed (above)"
+	done
+
+	exec 3</proc/slotscope/rmids
+	read -r _ <&3 || fail "the RMID table has no first line"
+	(while [ ! -e /tmp/done ]; do
+		cat /proc/slotscope/rmids
+		echo dump >/proc/slotscope/rmids
+	done) >/dev/null 2>&1 &
+	for _ in 1 2 3; do
+		until_true 20 is_unloadable || fail "rmmod fails while procfs is in use"
+		insmod slotscope.ko || fail "insmod"
+	done
+	touch /tmp/done
+	wait
+	cat <&3 >/dev/null 2>&1 # an error or an end, not the module's old code
+	exec 3<&-
+	rmmod slotscope || fail "rmmod"
+}
+
+# Process ids go round, below a small limit and at the largest there is.
+pids_go_round() {
+	limit=$(cat /proc/sys/kernel/pid_max)
+	echo 700 >/proc/sys/kernel/pid_max
+	live_tests --gtest_filter='Storms*512Rmids:Lifetimes*Many500*'
+	echo 4194304 >/proc/sys/kernel/pid_max
+	echo 4194000 >/proc/sys/kernel/ns_last_pid
+	live_tests --gtest_filter='Storms*512Rmids:Lifetimes*Many500*'
+	echo "$limit" >/proc/sys/kernel/pid_max
 }
 
 record_in_background() { # record_in_background FILE: returns when it records; $collector is its pid
@@ -194,9 +254,11 @@ unwatched_cpu() {
 	rmmod slotscope || fail "rmmod"
 }
 
-keep_on sched/sched_switch sched/sched_wakeup_new sched/sched_process_exec task/task_rename timer/hrtimer_expire_exit
+keep_scheduler_on
 if [ "$1" = kmod ]; then
 	module_life
+	failing_loads
+	procfs_in_use
 	unwatched_cpu
 	load_module
 	hotplug
@@ -205,6 +267,7 @@ if [ "$1" = kmod ]; then
 		live_tests --gtest_filter='Lifetime*:Storms*512Rmids:Accuracy*'
 	else
 		live_tests
+		pids_go_round
 	fi
 	# Nothing is left of the processes that the tests made.
 	grep -E '^(rmid_bad_frees|untracked|unknown_dead): [1-9]' /proc/slotscope/info && fail "the module's counters say so"
@@ -221,4 +284,5 @@ else
 	clock_step
 	live_tests
 fi
+no_memory_leaks
 if [ $failures = 0 ]; then echo PASS; else exit 1; fi

@@ -1,12 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# suite.sh KERNEL kmod|bpf: one guest, one source, all that in-guest.sh does. Exit code of guest.sh.
+# suite.sh KERNEL kmod|bpf: one guest, one source, all that in-guest.sh does.
+# suite.sh KERNEL stress SECONDS: one guest, all that stress.sh does.
+# Exit code of guest.sh.
 set -euo pipefail
 
 kernel=$1
-source=$2
+what=$2
+seconds=${3:-}
 top=$(cd "$(dirname "$0")/../.." && pwd)
+mem=1G timeout=420 scale=8
+case $kernel in # KASAN takes an eighth of the memory, and it and lockdep most of the time
+*-debug) mem=3G timeout=1500 scale=24 ;;
+esac
+if [ "$what" = stress ]; then
+	timeout=$((timeout + seconds))
+	script="SCALE=$scale sh stress.sh $seconds"
+else
+	script="QUICK=${QUICK:-} SCALE=$scale sh in-guest.sh $what"
+fi
 
-exec "$top/tests/vm/guest.sh" --quiet --timeout 420 --in "$top/build/slotscope" --in "$top/build/live_tests" \
-	--in "$top/build/kmod/$kernel/slotscope.ko" --in "$top/tests/vm/in-guest.sh" "$kernel" -- \
-	sh -c "QUICK=${QUICK:-} sh in-guest.sh $source"
+exec "$top/tests/vm/guest.sh" --quiet --mem $mem --timeout $timeout --in "$top/build/slotscope" \
+	--in "$top/build/live_tests" --in "$top/build/kmod/$kernel/slotscope.ko" --in "$top/tests/vm/common.sh" \
+	--in "$top/tests/vm/in-guest.sh" --in "$top/tests/vm/stress.sh" "$kernel" -- sh -c "$script"
