@@ -148,9 +148,10 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 
 ## ---- check
 
-test: deps-test ## everything below that this machine can run; what it cannot is SKIPped, with the reason
+test: deps-test deps-package ## everything below that this machine can run; what it cannot is SKIPped, with the reason
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(FUZZERS)
-	$(Q)tests/run.sh check unit fuzz live vm rdt-some
+	$(Q)$(MAKE) deb
+	$(Q)tests/run.sh check unit fuzz live vm rdt-some package
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(B)/slotscope
@@ -163,6 +164,15 @@ test-live: deps-test ## on this kernel, eBPF source; root
 test-vm: deps-test ## module and eBPF source in guests: 6.1, 6.12 and both -rt kernels; dkms
 	$(Q)$(MAKE) all $(B)/live_tests
 	$(Q)tests/run.sh vm
+
+# STRESS_SECONDS=...; the kernel is built once, in 20 minutes.
+test-vm-debug: deps-test ## the module and its relay on a kernel with KASAN, lockdep, kmemleak; a stress of 10 minutes
+	$(Q)$(MAKE) all $(B)/live_tests
+	$(Q)tests/run.sh vm-debug
+
+test-package: deps-test deps-package ## installs, uses and removes the Debian packages, in an overlay; dkms; root
+	$(Q)$(MAKE) deb
+	$(Q)tests/run.sh package
 
 test-rdt: deps-test ## the module on emulated RDT hardware, against the emulator's truth; builds a QEMU once
 	$(Q)$(MAKE) all
@@ -208,10 +218,10 @@ DKMS_SRC := $(DESTDIR)/usr/src/slotscope-$(VERSION)
 dkms-install: ## the module through dkms: for the running kernel, or KVER=...
 	$(Q)scripts/dkms-install.sh "$(DKMS_SRC)" "$(VERSION)" "$(KVER)"
 
-deb: all ## Debian packages, under build/deb: slotscope and slotscope-dkms
-	$(Q)scripts/make-deb.sh $(B)/deb
+deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-dkms
+	$(Q)scripts/make-deb.sh $(B)
 
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm test-rdt test-san fuzz bench bench-live check fmt install uninstall dkms-install deb clean
+.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-live check fmt install uninstall dkms-install deb clean

@@ -89,7 +89,7 @@ run_cppcheck() {
 }
 
 shell() {
-	shell_files | xargs shellcheck -f gcc
+	shell_files | xargs shellcheck -x -f gcc
 }
 
 shell_syntax() {

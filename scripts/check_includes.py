@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 STAGES = "base ring raw gen merge track slots gpu join detect remediate sinks cli".split()
-FOLDERS = "include kmod bpf collector bench tests scripts".split()
+FOLDERS = "include kmod bpf collector bench tests scripts debian".split()
 TOP_FILES = "Makefile dkms.conf README.md CONTRIBUTING.md LICENSE".split()
 SOURCE = re.compile(r"\.(c|h|cc|py|sh)$|(^|/)(Makefile|Kbuild)$|^dkms\.conf$")
 PORTABLE = re.compile(r"kmod/(portable|rdt_\w+)\.h$")  # pure C, compiled for the host too
@@ -24,6 +24,7 @@ INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)", re.M)
 VERSIONS = {
     "kmod/slotscope.h": r'#define SS_VERSION "(.*)"',
     "dkms.conf": r'PACKAGE_VERSION="(.*)"',
+    "debian/changelog": r"^slotscope \((.*)\)",
     "collector/base/version.h": r'kVersion = "(.*)"',
 }
 
@@ -199,6 +200,7 @@ def self_test():
     spdx = "// SPDX-License-Identifier: MIT\n"
     good = {f"{folder}/README.md": "" for folder in FOLDERS} | {name: spdx for name in TOP_FILES} | {
         "dkms.conf": spdx + 'PACKAGE_VERSION="1"\n',
+        "debian/changelog": "slotscope (1) unstable\n",
         "include/slotscope/a.h": spdx + "#include <linux/types.h>\n",
         "kmod/Kbuild": spdx + "slotscope-y := main.o\n",
         "kmod/slotscope.h": spdx + '#define SS_VERSION "1"\n#include <slotscope/a.h>\n',
@@ -246,6 +248,7 @@ def self_test():
         ("scripts/s.sh", "#!/bin/bash", "SPDX"),
         ("scripts/s.py", "", "SPDX"),
         ("dkms.conf", 'PACKAGE_VERSION="2"', "but kmod/slotscope.h has 1"),
+        ("debian/changelog", "slotscope 2", "no version here"),
         ("collector/base/version.h", 'kVersion = "2";', "but kmod/slotscope.h has 1"),
         ("kmod/slotscope.h", "", "no version here"),
     ]

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# deps.sh run|test|peers: installs the Debian packages that are missing, and nothing else. Says what and why.
+# deps.sh run|test|peers|deb|package|qemu-rdt|debug-kernel: installs the Debian packages that are missing, and nothing else. Says what and why.
 # Without root it prints the one command to run instead.
 set -euo pipefail
 
@@ -37,20 +37,48 @@ declare -A why=(
 	[dwarves]="type information of the module"
 	[xz-utils]="unpacks guest kernels' modules"
 	[zstd]="unpacks guest kernels' modules"
+	[bc]="builds the debug kernel"
+	[bison]="builds the debug kernel"
+	[flex]="builds the debug kernel"
+	[libssl-dev]="builds the debug kernel"
+	[debhelper]="make deb"
+	[lintian]="make test-package"
+	[systemd]="make test-package: checks the unit"
+	[dh-dkms]="make deb"
+	[dpkg-dev]="make deb; unpacks the test QEMU's source"
+	[ipxe-qemu]="the test QEMU's firmware"
+	[libattr1-dev]="builds the test QEMU"
+	[libcap-ng-dev]="builds the test QEMU"
+	[libfdt-dev]="builds the test QEMU"
+	[libglib2.0-dev]="builds the test QEMU"
+	[libpixman-1-dev]="builds the test QEMU"
+	[meson]="builds the test QEMU"
+	[ninja-build]="builds the test QEMU"
+	[pkg-config]="builds the test QEMU"
+	[qemu-system-data]="the test QEMU's firmware"
+	[seabios]="the test QEMU's firmware"
 )
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
 	libxxhash-dev nlohmann-json3-dev)
 testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 qemu-system-x86
 	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils zstd)
-
 peers=(linux-perf bpftrace)
+qemu_rdt=(dpkg-dev libglib2.0-dev libpixman-1-dev libcap-ng-dev libattr1-dev libfdt-dev zlib1g-dev meson ninja-build
+	pkg-config qemu-system-data seabios ipxe-qemu)
+deb=("${run[@]}" debhelper dh-dkms dpkg-dev)
+package=("${deb[@]}" "${testing[@]}" lintian systemd)
+debug_kernel=(g++ make bc bison flex libelf-dev libssl-dev dwarves python3 cpio xz-utils)
 
 case ${1:-} in
 run) wanted=("${run[@]}") ;;
 test) wanted=("${run[@]}" "${testing[@]}") ;;
 peers) wanted=("${peers[@]}") ;;
+qemu-rdt) wanted=("${qemu_rdt[@]}") ;;
+deb) wanted=("${deb[@]}") ;;
+package) wanted=("${package[@]}") ;;
+debug-kernel) wanted=("${debug_kernel[@]}") ;;
 *)
-	echo "usage: deps.sh run|test|peers" >&2
+	echo "usage: deps.sh run|test|peers|deb|package|qemu-rdt|debug-kernel" >&2
 	exit 2
 	;;
 esac

@@ -10,8 +10,9 @@
 #   kernels.sh modules NAME      print the path of lib/modules/RELEASE
 #
 # NAME is 6.1, 6.1-rt, 6.12, 6.12-rt (the newest release of that flavour at the time of the first
-# fetch; delete the file "KERNELS/NAME.release" to look again) or a full release. The last four
-# fetch first where needed. Once a name is in the cache, neither apt nor a network is needed for it.
+# fetch; delete the file "KERNELS/NAME.release" to look again), 6.1-debug, 6.12-debug (built by
+# debug-kernel.sh beside this, 20 minutes once) or a full release. The last four fetch first where
+# needed. Once a name is in the cache, neither apt nor a network is needed for it.
 #
 # Layout of KERNELS = ${SLOTSCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/slotscope}/kernels:
 #   NAME.release       the release that NAME stands for
@@ -25,11 +26,12 @@ die() { echo "kernels.sh: $*" >&2; exit 1; }
 
 usage() {
 	echo "usage: kernels.sh fetch NAME... | {release|kdir|image|modules} NAME"
-	echo "NAME: 6.1, 6.12, 6.1-rt, 6.12-rt, or a full release such as 6.1.0-56-amd64"
+	echo "NAME: 6.1, 6.12, 6.1-rt, 6.12-rt, 6.1-debug, 6.12-debug, or a full release such as 6.1.0-56-amd64"
 }
 
 bad_usage() { usage >&2; exit 2; }
 
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache_home=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}
 kernels=${SLOTSCOPE_CACHE:-$cache_home/slotscope}/kernels
 
@@ -141,10 +143,14 @@ unpack() {
 # resolve NAME sets $release, and fetches it unless it is in the cache.
 resolve() {
 	local name=$1 record=$kernels/$1.release
+	if [[ $name =~ ^([0-9]+\.[0-9]+)-debug$ ]]; then
+		release=$("$here/debug-kernel.sh" "${BASH_REMATCH[1]}" "$kernels")
+		return
+	fi
 	if is_release "$name"; then
 		release=$name
 	else
-		parse_name "$name" || die "'$name' is not a kernel name; there are 6.1, 6.12, 6.1-rt, 6.12-rt and full releases"
+		parse_name "$name" || die "'$name' is not a kernel name; there are 6.1, 6.12, 6.1-rt, 6.12-rt, 6.1-debug, 6.12-debug and full releases"
 		release=
 		[ ! -s "$record" ] || release=$(<"$record")
 	fi

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
-# line: "N passed, N failed, N skipped". Groups: check unit fuzz san live vm. A group that cannot run here is
+# line: "N passed, N failed, N skipped". Groups: check unit fuzz san live vm vm-debug rdt rdt-some package. A group that cannot run here is
 # skipped, with the reason. Exit code 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -32,7 +32,7 @@ step() {
 	case $code in
 	0)
 		echo "  PASS   $name ($((SECONDS - start)) s)"
-		grep -E 'tests? ran\.|^\[  SKIPPED \] 1 test|SKIP|bytes: [0-9]* processes' "$log" | sort -u | sed 's/^/         /'
+		grep -E 'tests? ran\.|^\[  SKIPPED \] 1 test|SKIP|bytes: [0-9]* processes|^stress: ' "$log" | sort -u | sed 's/^/         /'
 		passed=$((passed + 1))
 		;;
 	69 | 77) skip "$name" "$(tail -n 1 "$log")" ;;
@@ -69,7 +69,20 @@ vm() {
 	step "guest 6.12, eBPF source" tests/vm/suite.sh 6.12 bpf
 	step "guest 6.1-rt, module" env QUICK=1 tests/vm/suite.sh 6.1-rt kmod
 	step "guest 6.12-rt, module" env QUICK=1 tests/vm/suite.sh 6.12-rt kmod
-	step "dkms, module from it in guest 6.1" tests/vm/dkms.sh
+}
+
+# Guests on a kernel with KASAN, lockdep and kmemleak; any report of these fails.
+vm_debug() {
+	local kernel=${DEBUG_KERNEL:-6.12-debug} machine
+	step "a debug kernel" scripts/kernels.sh fetch "$kernel"
+	step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
+	step "guest $kernel, module" tests/vm/suite.sh "$kernel" kmod
+	step "guest $kernel, eBPF source" tests/vm/suite.sh "$kernel" bpf
+	step "QEMU with RDT" tests/vm/qemu-rdt/build.sh
+	for machine in sockets coexist; do
+		step "RDT in guest $kernel, $machine" tests/vm/qemu-rdt/run.sh "$kernel" "$machine"
+	done
+	step "stress in guest $kernel, ${STRESS_SECONDS:-600} s" tests/vm/suite.sh "$kernel" stress "${STRESS_SECONDS:-600}"
 }
 
 # RDT hardware, emulated: all machines on one kernel, the most telling ones on the other. In `make test`, what
@@ -106,6 +119,8 @@ for group in "$@"; do
 		;;
 	live) live ;;
 	vm) vm ;;
+	vm-debug) vm_debug ;;
+	package) step "packages, dkms, their modules in guests 6.1 and 6.12" tests/package.sh ;;
 	rdt-some) SLOTSCOPE_RDT_SECONDS=2 rdt "sockets coexist" "few" ;;
 	rdt) rdt "plain fine wrap sockets few exhausted unavailable occupancy coexist" "plain sockets few coexist" ;;
 	*)

@@ -16,10 +16,6 @@ cache=${SLOTSCOPE_CACHE:-$cache_home/slotscope}/qemu-rdt
 
 die() { echo "build.sh: $*" >&2; exit 1; }
 
-# The headers and tools that this configuration needs.
-readonly packages=(libglib2.0-dev libpixman-1-dev libcap-ng-dev libattr1-dev libfdt-dev zlib1g-dev meson
-	ninja-build dpkg-dev pkg-config qemu-system-data seabios ipxe-qemu)
-
 # What apt is to be asked about sources: the machine's own Debian mirrors, in lists of our own.
 make_apt() {
 	local list=$work/apt/sources.list
@@ -65,14 +61,7 @@ digest=$(cat "$here/monitoring.patch" "$here/build.sh" <(echo "$version") | sha2
 binary=$cache/$digest/qemu-system-x86_64
 if [ ! -x "$binary" ]; then
 	[ "${1:-}" != --cached ] || exit $EXIT_MISSING
-	for package in "${packages[@]}"; do
-		dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed$' ||
-			missing+=("$package")
-	done
-	if [ -n "${missing[*]:-}" ]; then
-		[ "$(id -u)" = 0 ] || die "these packages are missing: ${missing[*]}"
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
-	fi
+	"$here/../../../scripts/deps.sh" qemu-rdt >&2
 	mkdir -p "$cache"
 	exec 9>"$cache/.lock"
 	flock 9

@@ -35,11 +35,12 @@ run() { # run KERNEL NAME
 	work=$(mktemp -d)
 	echo "== $2 on $1"
 	if [ "$2" = coexist ]; then
+		: >"$work/msr.ko" # empty where the kernel has it built in
 		msr=$(find "$("$top/scripts/kernels.sh" modules "$1")" -name 'msr.ko*')
-		cp "$msr" "$work"
 		case $msr in
-		*.xz) unxz "$work"/msr.ko.xz ;;
-		*.zst) unzstd -q --rm "$work"/msr.ko.zst ;;
+		*.xz) xzcat "$msr" >"$work/msr.ko" ;;
+		*.zst) zstdcat "$msr" >"$work/msr.ko" ;;
+		*.ko) cp "$msr" "$work" ;;
 		esac
 		QEMU=$qemu "$top/tests/vm/guest.sh" --quiet --qemu "$firmware $cpu" --in "$build/kmod/$1/slotscope.ko" \
 			--in "$here/coexist.sh" --in "$work/msr.ko" "$1" -- sh coexist.sh || code=$?

@@ -1,0 +1,151 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# package.sh: what make deb built is clean (lintian), installs, works, upgrades, is removed and purged without a trace,
+# and so does what make dkms-install lays out; for the kernels 6.1 and 6.12. All of it in an overlay over this
+# system's files, which is thrown away. Each module that dkms built is loaded in a guest. Exit code 77: cannot run here.
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+version=$(sed -n 's/^#define SS_VERSION "\(.*\)"/\1/p' "$top/kmod/slotscope.h")
+
+skip() { echo "SKIP: $*"; exit 77; }
+fail() { echo "FAIL: $*" >&2; exit 1; }
+quietly() { "$@" >/tmp/log 2>&1 || { tail -n 40 /tmp/log >&2; fail "$*"; }; }
+
+# ---- Inside the overlay, as its root: inside OUT RELEASE...
+
+is_installed() { dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | grep -q '^ii'; }
+traces() { find / -xdev \( -path "$top" -o -path /tmp -o -path /var/cache/man -o -path /root/.cache \) -prune -o -name '*slotscope*' -print; }
+
+# module RELEASE prints the path of the module that dkms installed.
+module() { find "/lib/modules/$1/updates/dkms" -name 'slotscope.ko*' 2>/dev/null; }
+
+is_in_dkms() { dkms status -m slotscope -v "$version" -k "$1" 2>/dev/null | grep -q installed; }
+
+# Of what it finds under /lib/modules, the package builds for the running kernel only.
+install_for() { # install_for RELEASE...
+	local release
+	for release; do
+		is_in_dkms "$release" || quietly dkms install -m slotscope -v "$version" -k "$release"
+		is_in_dkms "$release" || fail "dkms did not install the module for $release"
+	done
+}
+
+use_module() {
+	modinfo "$(module "$1")" | grep -q '^parm: *rdt_budget_us' || fail "modinfo does not know the module's parameters"
+	echo 'options slotscope rmids=64' >>/etc/modprobe.d/slotscope-dkms.conf
+	modprobe --set-version "$1" --show-depends slotscope | grep -q 'rmids=64' || fail "modprobe does not read our options"
+}
+
+# Well-formed, not enabled, and its command records.
+use_unit() {
+	local command unit=/lib/systemd/system/slotscope.service
+	quietly systemd-analyze verify $unit
+	[ ! -e /etc/systemd/system/multi-user.target.wants/slotscope.service ] || fail "the unit is enabled"
+	command=$(sed -n "s/^ExecStart=\/bin\/sh -c '\(.*\)'$/\1/p" $unit)
+	mkdir /var/lib/slotscope
+	# shellcheck source=debian/slotscope.default
+	. /etc/default/slotscope
+	SLOTSCOPE_OPTIONS="$SLOTSCOPE_OPTIONS --duration 1" STATE_DIRECTORY=/var/lib/slotscope quietly sh -c "${command//%%/%}"
+	grep -q '^# identity: holds' /var/lib/slotscope/slots-20*Z.csv || fail "the unit's command recorded nothing that holds"
+	rm -r /var/lib/slotscope
+}
+
+inside() {
+	local out=$1 before release
+	shift
+	export DEBIAN_FRONTEND=noninteractive LC_ALL=C HOME=/root
+	before=$(traces)
+
+	quietly apt-get install -y --no-install-recommends /tmp/debs/*.deb
+	for package in slotscope slotscope-dkms; do
+		is_installed $package || fail "$package is not installed"
+	done
+	install_for "$@"
+	for release; do
+		mkdir -p "$out/$release"
+		cp "$(module "$release")" "$out/$release/"
+	done
+	use_module "$1"
+	use_unit
+	[ "$(/usr/bin/slotscope --version)" = "slotscope $version" ] || fail "slotscope --version is $(/usr/bin/slotscope --version)"
+	zgrep -q 'row per process' /usr/share/man/man1/slotscope.1.gz || fail "there is no manual page"
+
+	quietly apt-get install -y --reinstall /tmp/debs/*.deb
+	install_for "$1"
+	quietly apt-get remove -y slotscope slotscope-dkms
+	[ -z "$(dkms status -m slotscope 2>/dev/null)" ] || fail "after a removal dkms still knows the module"
+	for release; do
+		[ -z "$(module "$release")" ] || fail "after a removal the module for $release is still there"
+	done
+	grep -q 'rmids=64' /etc/modprobe.d/slotscope-dkms.conf || fail "a removal took a changed configuration file"
+	quietly apt-get purge -y slotscope slotscope-dkms
+	[ "$(traces)" = "$before" ] || fail "a purge left: $(diff <(echo "$before") <(traces))"
+	echo "ok    packages: installed, used, upgraded, removed, purged"
+
+	for release; do
+		quietly make -C "$top" dkms-install KVER="$release"
+		is_in_dkms "$release" || fail "make dkms-install did not install the module for $release"
+		quietly dkms remove -m slotscope -v "$version" --all
+		[ -z "$(module "$release")" ] || fail "dkms remove left the module for $release"
+	done
+	echo "ok    dkms: add, build, install, remove"
+}
+
+if [ "${1:-}" = --inside ]; then
+	shift
+	inside "$@"
+	exit
+fi
+
+# ---- Outside.
+
+[ "$(id -u)" = 0 ] || skip "it installs packages in an overlay, and needs root for that"
+grep -qw overlay /proc/filesystems || skip "this kernel has no overlayfs"
+command -v systemd-analyze >/dev/null || skip "systemd is not installed"
+for package in slotscope slotscope-dkms; do
+	! is_installed $package || skip "$package is installed here"
+done
+releases=()
+for kernel in 6.1 6.12; do
+	releases+=("$("$top/scripts/kernels.sh" release $kernel)")
+done
+
+findings=$(lintian --fail-on none "$top"/build/deb/*.changes 2>/dev/null)
+[ -z "$findings" ] || fail "lintian: $findings"
+echo "ok    lintian"
+
+out=$(mktemp -d)
+work=$(mktemp -d)
+trap 'rm -rf "$out" "$work"' EXIT
+# shellcheck disable=SC2016 # for the inner shell
+unshare --mount --propagation private bash -euc '
+	work=$1 top=$2 out=$3
+	shift 3
+	mount -t tmpfs none "$work"
+	mkdir "$work"/{upper,work,root}
+	mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/root"
+	cd "$work/root"
+	for dir in /proc /sys /dev; do mount --rbind $dir .$dir; done
+	mount -t tmpfs none tmp
+	mkdir -p tmp/debs tmp/out
+	mount --bind "$out" tmp/out
+	cp "$top"/build/deb/slotscope_*.deb "$top"/build/deb/slotscope-dkms_*.deb tmp/debs/
+	for release; do
+		mkdir -p "lib/modules/$release"
+		[ -e "lib/modules/$release/build" ] || ln -s "$("$top/scripts/kernels.sh" kdir "$release")" "lib/modules/$release/build"
+	done
+	chroot . "$top/tests/package.sh" --inside /tmp/out "$@"
+' sh "$work" "$top" "$out" "${releases[@]}"
+
+for release in "${releases[@]}"; do
+	module=$(echo "$out/$release"/slotscope.ko*)
+	case $module in
+	*.xz) unxz "$module" ;;
+	*.zst) unzstd -q --rm "$module" ;;
+	esac
+	"$top/tests/vm/guest.sh" --quiet --in "$out/$release/slotscope.ko" --in "$top/build/slotscope" "$release" -- sh -c '
+		insmod slotscope.ko && ./slotscope record --source kmod --duration 1 --strict >/tmp/log || { cat /tmp/log; exit 1; }
+		rmmod slotscope'
+	echo "ok    $release: the module that dkms built loads, and is recorded from"
+done
