@@ -110,9 +110,9 @@ $(B)/live_tests: $(LIVE_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgtest
 
-$(B)/pingpong: $(B)/obj/bench/pingpong.o
+$(B)/pingpong $(B)/instructions: $(B)/%: $(B)/obj/bench/%.o
 	$(call msg,LINK,$@)
-	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS)
 
 $(B)/bench_%: $(B)/obj/bench/%.o $(B)/libslotscope.a
 	$(call msg,LINK,$@)
@@ -198,6 +198,10 @@ bench-live: deps-test deps-peers ## what it costs this machine to be watched, be
 	$(Q)$(MAKE) all $(B)/pingpong
 	$(Q)bench/live.py $(B)
 
+bench-vm: deps-test ## what the module costs, in instructions, in guests that count them; KERNEL=6.1 6.12
+	$(Q)$(MAKE) $(B)/instructions $(foreach kernel,$(or $(KERNEL),6.1 6.12),$(B)/kmod/$(kernel)/slotscope.ko)
+	$(Q)bench/vm.py $(B) $(or $(KERNEL),6.1 6.12)
+
 check: deps-test ## formats, kernel style, sparse, cppcheck, and who may include whom
 	$(Q)$(MAKE) bpf
 	$(Q)scripts/check.sh
@@ -224,4 +228,4 @@ deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-d
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-live check fmt install uninstall dkms-install deb clean
+.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-live bench-vm check fmt install uninstall dkms-install deb clean

@@ -69,7 +69,7 @@ static void ss_cpu_take_wait(struct ss_cpu *cpu, const struct task_struct *runni
 	cpu->run_delay = run_delay;
 }
 
-static void ss_cpu_measure(struct ss_cpu *cpu, u64 now_ns, s32 next_tgid, u32 cause)
+static void ss_cpu_emit_measure(const struct ss_cpu *cpu, u64 now_ns, s32 next_tgid, u32 cause)
 {
 	struct ss_measure msg;
 
@@ -83,17 +83,25 @@ static void ss_cpu_measure(struct ss_cpu *cpu, u64 now_ns, s32 next_tgid, u32 ca
 	msg.wait_ns = cpu->wait_ns;
 	msg.tgid = cpu->id.tgid;
 	msg.next_tgid = next_tgid;
-	msg.seq = cpu->seq++;
+	msg.seq = cpu->seq;
 	msg.rmid = cpu->id.rmid;
 	msg.generation = cpu->id.generation;
 	msg.flags = cpu->flags | cause;
 	msg.switches = cpu->switches;
 	msg.preemptions = cpu->preemptions;
+	trace_ss_measure(&msg);
+}
+
+/* Most of what a measure costs is its message: while nobody listens, there is none. */
+static void ss_cpu_measure(struct ss_cpu *cpu, u64 now_ns, s32 next_tgid, u32 cause)
+{
+	if (trace_ss_measure_enabled())
+		ss_cpu_emit_measure(cpu, now_ns, next_tgid, cause);
+	cpu->seq++;
 	cpu->last_ns = now_ns;
 	cpu->wait_ns = 0;
 	cpu->switches = 0;
 	cpu->preemptions = 0;
-	trace_ss_measure(&msg);
 }
 
 /* The clock may step back by nanoseconds when the timekeeper is updated; measures must not. */

@@ -345,7 +345,7 @@ static void ss_process_retry_lease(struct ss_process *entry, const struct signal
 {
 	struct ss_rmid_event event = {};
 
-	if (!raw_spin_trylock(&ss_process_lock))
+	if (!ss_rmid_may_alloc() || !raw_spin_trylock(&ss_process_lock))
 		return;
 	if (ss_keys[slot] == signal && !entry->lease &&
 	    ss_rmid_try_alloc(entry->tgid, entry->start_time_ns, entry->comm, &event) > 0)

@@ -24,7 +24,7 @@ struct ss_rmid_owner {
 };
 
 static DEFINE_RAW_SPINLOCK(ss_rmid_lock);
-/* All below: written under ss_rmid_lock. ss_fifo is peeked at without it in ss_rmid_try_alloc(). */
+/* All below: written under ss_rmid_lock. ss_fifo is peeked at without it in ss_rmid_may_alloc(). */
 static struct ss_rmid_fifo ss_fifo;
 static struct ss_rmid_owner ss_owner[SS_RMID_CAPACITY];
 static struct ss_rmid_stats ss_stats;
@@ -97,14 +97,17 @@ int ss_rmid_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_rmid_
 	return rmid;
 }
 
+/* Unlocked on purpose: while there is none, a switch must not touch the lock's cache line. */
+bool ss_rmid_may_alloc(void)
+{
+	return READ_ONCE(ss_fifo.count) && ss_rmid_fifo_may_alloc(&ss_fifo, ktime_get_mono_fast_ns());
+}
+
 int ss_rmid_try_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_rmid_event *event)
 {
 	unsigned long flags;
 	int rmid;
 
-	/* Unlocked on purpose: while there is none, a switch must not touch the lock's cache line. */
-	if (!ss_rmid_fifo_may_alloc(&ss_fifo, ktime_get_mono_fast_ns()))
-		return 0;
 	if (!raw_spin_trylock_irqsave(&ss_rmid_lock, flags))
 		return 0;
 	rmid = ss_rmid_alloc_locked(tgid, start_time_ns, comm, event);

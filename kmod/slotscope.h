@@ -53,7 +53,9 @@ struct ss_rmid_stats {
 void ss_rmid_init(u32 nr_rmids);
 /* Fills *event for emission after any lock is dropped. Returns the RMID (> 0) or enum ss_rmid_error. */
 int ss_rmid_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_rmid_event *event);
-/* The same, but gives up (0) instead of waiting for the lock, or when there is surely none. */
+/* Would ss_rmid_try_alloc() perhaps find one? */
+bool ss_rmid_may_alloc(void);
+/* The same as ss_rmid_alloc(), but gives up (0) instead of waiting for the lock. */
 int ss_rmid_try_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_rmid_event *event);
 void ss_rmid_free(u32 rmid, struct ss_rmid_event *event);
 void ss_rmid_rename(u32 rmid, u32 generation, const char *comm);

@@ -21,6 +21,8 @@
 namespace slotscope {
 namespace {
 
+constexpr std::string_view kHardware = "hardware";  // of "backend"
+
 struct SkeletonDeleter {
   void operator()(relay* skeleton) const { relay__destroy(skeleton); }
 };
@@ -114,6 +116,16 @@ class KmodSource final : public Source {
     return losses;
   }
 
+  // The module gives RDT hardware up for good when somebody else uses it.
+  std::string TakeNews() override {
+    std::string text;
+    if (!has_hardware_ || !ReadModuleFile(kModuleInfoPath, &text).ok()) return {};
+    ModuleInfo module = ParseModuleInfo(text);
+    has_hardware_ = module["backend"] == kHardware;
+    if (has_hardware_) return {};
+    return fmt::format("the module does not use RDT hardware any more: {}", module["backend_reason"]);
+  }
+
   std::vector<uint64_t> output_errors() const override {
     return OutputErrorsByCpu(bpf_map__fd(skeleton_->maps.ss_output_errors));
   }
@@ -132,6 +144,7 @@ class KmodSource final : public Source {
     info_.backend = value("backend");
     info_.backend_reason = value("backend_reason");
     info_.rdt = ParseModuleRdt(module);
+    has_hardware_ = info_.backend == kHardware;
     info_.tick = "hrtimer, pinned, at the slot border";
     auto present = ReadCpuList("present");
     for (int cpu : ParseCpuList(value("watched_cpus")).value_or(std::vector<int>{}))
@@ -167,6 +180,7 @@ class KmodSource final : public Source {
   CounterGroups counters_;
   SourceInfo info_;
   SourceLosses at_start_;
+  bool has_hardware_ = false;
   // Destroyed in reverse: rings first, then the object.
   std::unique_ptr<relay, SkeletonDeleter> skeleton_;
   std::unique_ptr<PerfRings> rings_;

@@ -196,6 +196,13 @@ void Reader::FollowClock() {
   Put(ItemKind::kClock, 0, now.monotonic_ns, static_cast<uint64_t>(now.unix_offset_ns));
 }
 
+void Reader::FollowNews() {
+  std::string news = source_->TakeNews();
+  if (news.empty()) return;
+  Warn(news);
+  AddNote(std::move(news));
+}
+
 void Reader::FollowLosses() {
   SourceLosses losses = source_->losses();
   if (losses == losses_) return;
@@ -242,6 +249,7 @@ void Reader::Run() {
     if (now_ns >= next_loss_check_ns) {
       next_loss_check_ns = now_ns + kLossCheckPeriodNs;
       FollowLosses();
+      FollowNews();
     }
     if (now_ns >= next_dump_ns && dump_requested_.exchange(false, std::memory_order_relaxed)) {
       if (Status status = TakeDump(); !status.ok()) Warn(status.message());
@@ -250,6 +258,7 @@ void Reader::Run() {
   }
   source_->Stop();
   FollowLosses();
+  FollowNews();
   PutNotes();
   DrainAll();
   // Everything queued before is visible to a consumer that sees the flag.

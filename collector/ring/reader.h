@@ -73,6 +73,7 @@ class Reader {
   void ReopenDeadRings();
   void FollowClock();
   void FollowLosses();
+  void FollowNews();
   void PutNotes();
   Status TakeDump();
   void Warn(std::string text);

@@ -55,6 +55,8 @@ class Source {
   // Detaches: no message is written after it. The rings can still be drained.
   virtual void Stop() = 0;
   virtual SourceLosses losses() const = 0;
+  // A sentence on what the source does not do any more since the last call, or empty.
+  virtual std::string TakeNews() { return {}; }
   // [cpu] -> messages that a program could not write there.
   virtual std::vector<uint64_t> output_errors() const = 0;
   // Any thread, from Start() on: the BPF programs, for their statistics.

@@ -49,6 +49,7 @@ usage() {
 	  --timeout S            seconds from the start of QEMU; then exit 124 (180)
 	  --in HOST[:GUEST]      copy a file or directory in; default /slotscope/NAME; repeatable
 	  --out GUEST:HOST       copy a file or directory out, also when COMMAND failed; repeatable
+	  --count-instructions   the clock counts instructions, 16 ns each, and stands still for none; one CPU
 	  --append "ARGS"        more kernel arguments
 	  --qemu "ARGS"          more QEMU arguments, split at blanks
 	  --log FILE             the serial log (default: a temporary file, kept when the run fails)
@@ -64,7 +65,7 @@ bad_usage() { echo "guest.sh: $* (guest.sh --help lists the options)" >&2; exit 
 
 # --- options ---------------------------------------------------------------------------------
 
-smp=2 mem=1G timeout=180 append='' log='' modules='' quiet='' shell=''
+smp=2 mem=1G accelerator=tcg,thread=multi timeout=180 append='' log='' modules='' quiet='' shell=''
 ins=() outs=() qemu_extra=() kernel='' command=()
 
 while [ $# -gt 0 ]; do
@@ -78,6 +79,7 @@ while [ $# -gt 0 ]; do
 	--timeout) timeout=$2; shift 2 ;;
 	--in) ins+=("$2"); shift 2 ;;
 	--out) outs+=("$2"); shift 2 ;;
+	--count-instructions) accelerator=tcg,thread=single smp=1; qemu_extra+=(-icount 'shift=4,sleep=off'); shift ;;
 	--append) append+=" $2"; shift 2 ;;
 	--qemu) read -r -d '' -a words <<<"$2" || true; qemu_extra+=("${words[@]}"); shift 2 ;;
 	--log) log=$2; shift 2 ;;
@@ -403,7 +405,7 @@ cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check printk.devkmsg=on log_
 cmdline+="$append"
 
 # shellcheck disable=SC2054 # QEMU separates with commas, too
-arguments=(-accel tcg,thread=multi -cpu max -smp "$smp" -m "$mem" -nodefaults -no-user-config
+arguments=(-accel "$accelerator" -cpu max -smp "$smp" -m "$mem" -nodefaults -no-user-config
 	-display none -no-reboot -kernel "$image" -initrd "$work/initrd"
 	-device "isa-debug-exit,iobase=0xf4,iosize=0x04")
 

@@ -34,20 +34,25 @@ class Truth:
         self.config = self.log["config"]
         self.domain_of = {v["vcpu"]: v["domain"] for v in self.log["vcpus"]}
         self.spans = collections.defaultdict(list)  # rmid -> [(from, to)], over all domains
+        self.segments = collections.defaultdict(list)  # vcpu -> [(from, to, address space, rmid)], while it computes
         self.reads = []  # (time, vcpu, rmid, event, value)
-        self.owners = collections.defaultdict(collections.Counter)  # rmid -> cr3 -> ns
         self.closids = set()
         cpus = {}
         for line in (folder / "trace").read_text().splitlines():
             kind, time, *rest = line.split()
             time, field = int(time), dict(word.split("=") for word in rest)
             vcpu = int(field["cpu"])
-            state = cpus.setdefault(vcpu, {"since": time, "rmid": 0, "busy": False})
+            state = cpus.setdefault(vcpu, {"since": time, "rmid": 0, "busy": False, "cr3": None})
             # Any line ends a span: then none is longer than what active_ns() looks back.
-            if state["busy"] and state["rmid"] and time > state["since"]:
-                self.spans[state["rmid"]].append((state["since"], time))
+            if state["busy"] and time > state["since"]:
+                if state["rmid"]:
+                    self.spans[state["rmid"]].append((state["since"], time))
+                self.segments[vcpu].append((state["since"], time, state["cr3"], state["rmid"]))
             state["since"] = time
-            if kind == "W":
+            if kind == "C":
+                state["cr3"] = field["cr3"]
+            elif kind == "W":
+                state["cr3"] = field["cr3"]
                 state["rmid"] = int(field["new"])
                 self.closids.add(int(field["clos"]))
             elif kind in "HB":
@@ -76,18 +81,22 @@ class Events:
 
     def __init__(self, folder):
         self.samples, self.leases = [], collections.defaultdict(list)
+        self.measures = collections.defaultdict(list)  # cpu -> [(start, end, rmid)]
         open_leases = {}
         for line in (folder / "events").read_text().splitlines():
-            match = re.search(r" (ss_\w+): (.*)", line)
+            match = re.search(r" \[(\d+)\] .* (ss_\w+): (.*)", line)
             if not match:
                 continue
-            field = dict(word.split("=") for word in match[2].split())
-            field = {key: int(value) for key, value in field.items()}
-            if match[1] == "ss_rdt_sample":
+            cpu, event = int(match[1]), match[2]
+            field = dict(word.split("=") for word in match[3].split())
+            field = {key: int(value, 0) for key, value in field.items()}
+            if event == "ss_rdt_sample":
                 self.samples.append(field)
-            elif match[1] == "ss_rmid_alloc":
+            elif event == "ss_measure":
+                self.measures[cpu].append((field["start_ns"], field["ts_ns"], field["rmid"]))
+            elif event == "ss_rmid_alloc":
                 open_leases[field["rmid"]] = field
-            elif match[1] == "ss_rmid_free" and field["rmid"] in open_leases:
+            elif event == "ss_rmid_free" and field["rmid"] in open_leases:
                 begin = open_leases.pop(field["rmid"])
                 self.leases[field["rmid"]].append((begin["ts_ns"], field["ts_ns"], begin["tgid"]))
         for rmid, begin in open_leases.items():
@@ -194,6 +203,36 @@ def check_reuse(truth, events, offset):
     claim(idle_ns == 0, f"reuse: nobody runs under an RMID that is free ({idle_ns} ns)")
 
 
+def check_spaces(truth, events, offset):
+    """Which address spaces ran under which RMIDs, and for how long: the module's measures against PQR_ASSOC. A space
+    is known by its CR3; pages are used again, so a space here may be several, one after the other."""
+    said, true, borders = collections.Counter(), collections.Counter(), collections.Counter()
+    for cpu, measures in events.measures.items():
+        segments, at = truth.segments[cpu], 0
+        for start, end, rmid in sorted(measures):
+            start, end = start + offset, end + offset
+            while at < len(segments) and segments[at][1] <= start:
+                at += 1
+            here = at
+            while here < len(segments) and segments[here][0] < end:
+                begin, until, space, programmed = segments[here]
+                ns = min(end, until) - max(start, begin)
+                said[space, rmid] += ns
+                true[space, programmed] += ns
+                borders[space] += 1
+                here += 1
+    spaces = {space for space, rmid in said if rmid} | {space for space, rmid in true if rmid}
+    pairs = {pair for pair in said.keys() | true.keys() if pair[1]}
+    all_ns = sum(ns for (_, rmid), ns in true.items() if rmid)
+    differ_ns = sum(abs(said[pair] - true[pair]) for pair in pairs)
+    # The register is written some emulated microseconds after the measure was stamped, and CR3 after that.
+    wrong = [pair for pair in pairs if abs(said[pair] - true[pair]) > 20_000 * borders[pair[0]] + true[pair] // 20]
+    for space, rmid in wrong:
+        claim(False, f"address space {space} under RMID {rmid}: {said[space, rmid]} ns, in truth {true[space, rmid]}")
+    claim(len(spaces) > 20 and differ_ns < all_ns / 20,
+          f"address spaces: {len(spaces)} under {len(pairs)} RMIDs in all, {all_ns} ns, {100 * differ_ns / max(all_ns, 1):.2f}% differ")
+
+
 def check_statuses(rows, header, expected):
     count = collections.Counter(row["rdt_status"] for row in rows if row["kind"] == "user")
     share = count["ok"] / max(1, sum(count.values()))
@@ -220,6 +259,7 @@ def main():
             claim(not any(row[column] for row in rows), f"{column}: not counted, and empty")
     if truth.config["events"] & 1:
         check_occupancy(truth, rows)
+    check_spaces(truth, events, offset)
     check_reuse(truth, events, offset)
     check_statuses(rows, header, float(sys.argv[2]) if len(sys.argv) > 2 else 0.3)
     sys.exit(failed)

@@ -50,6 +50,69 @@ expect_quiet 5
 printf '\000\000\000\000\000\000\000\000' | dd of=/dev/cpu/1/msr bs=8 count=1 oflag=seek_bytes seek=3215 2>/dev/null
 echo "ok    a foreign writer: stepped aside, and left what it wrote"
 
+# While somebody records: no value is shown from then on, and the file says why.
+insmod slotscope.ko rdt_budget_us=200
+./slotscope record --source kmod --max-overhead 100 --events none --output aside.csv >out 2>err &
+recorder=$!
+while ! grep -q recording err; do usleep 50000; done
+sleep 2
+mount -t resctrl none /sys/fs/resctrl
+sleep 3
+umount /sys/fs/resctrl
+kill $recorder
+wait $recorder || fail "the recording failed: $(cat out err)"
+grep -q '^# backend: hardware' aside.csv || fail "the file does not say that it began with hardware"
+awk -F, 'NR == FNR { if (/^# note: the module does not use RDT hardware any more: resctrl was mounted/) line = FNR; next }
+	/^#/ { next } FNR < line && $19 == "ok" { before++ } FNR > line && $19 == "ok" { after++ }
+	END { exit !(line && before > 100 && !after) }' aside.csv aside.csv ||
+	fail "values before and after resctrl was mounted: $(grep '^# note' aside.csv; awk -F, '{ print $19 }' aside.csv | sort | uniq -c)"
+grep -q '^# identity: holds' aside.csv || fail "$(grep '^# identity' aside.csv)"
+rmmod slotscope
+echo "ok    resctrl mounted during a recording: a note in the file, and no value after it"
+
+# CLOSIDs are somebody else's: those that are there at load, and one that changes under us.
+write_pqr() { # write_pqr CPU CLOSID RMID
+	printf "\\x$(printf %02x $(($3 & 255)))\\x$(printf %02x $(($3 >> 8)))\\0\\0\\x$(printf %02x "$2")\\0\\0\\0" |
+		dd of="/dev/cpu/$1/msr" bs=8 count=1 oflag=seek_bytes seek=3215 2>/dev/null
+}
+closid() { pqr "$1" | cut -c 1-8; }
+write_pqr 0 3 0
+write_pqr 1 3 0
+insmod slotscope.ko
+taskset 2 sh -c 'while :; do :; done' &
+busy=$!
+usleep 200000
+[ "$(closid 0)" = 00000003 ] && [ "$(closid 1)" = 00000003 ] || fail "a CLOSID is lost: $(pqr 0) $(pqr 1)"
+rmid=$(awk -v tgid=$busy '$2 == "live" && $3 == tgid { print $1 }' /proc/slotscope/rmids)
+[ "$(pqr 1)" = "00000003$(printf %08x "$rmid")" ] || fail "CPU 1 has $(pqr 1) in PQR_ASSOC, not the RMID $rmid of who runs there"
+write_pqr 1 5 "$rmid"
+usleep 100000
+expect hardware 'RDT monitoring'
+[ "$(info rdt_adopted_closids)" -gt 0 ] || fail "no CLOSID was adopted"
+[ "$(closid 1)" = 00000005 ] && [ "$(closid 0)" = 00000003 ] || fail "a changed CLOSID is lost: $(pqr 0) $(pqr 1)"
+kill $busy
+rmmod slotscope
+[ "$(pqr 0) $(pqr 1)" = "0000000300000000 0000000500000000" ] || fail "after unload: $(pqr 0) $(pqr 1)"
+write_pqr 0 0 0
+write_pqr 1 0 0
+echo "ok    CLOSIDs survive load, switches, a change from outside, and unload"
+
+# Suspend, as far as the kernel's own test of it goes: the notifiers run, tasks are frozen and thawed.
+if [ -e /sys/power/pm_test ]; then
+	insmod slotscope.ko
+	echo 1 >/sys/module/suspend/parameters/pm_test_delay
+	echo freezer >/sys/power/pm_test
+	echo freeze >/sys/power/state
+	before=$(info rdt_programmed)
+	usleep 200000
+	expect hardware 'RDT monitoring'
+	[ "$(info rdt_programmed)" -gt "$before" ] || fail "after a suspend no RMID is programmed"
+	echo none >/sys/power/pm_test
+	rmmod slotscope
+	expect_quiet
+	echo "ok    suspend and resume"
+fi
+
 insmod slotscope.ko hardware=0
 expect emulated 'hardware=0'
 expect_quiet

@@ -12,7 +12,7 @@ dmesg | grep slotscope: | tail -n 1
 grep -q '^backend: hardware$' /proc/slotscope/info || { cat /proc/slotscope/info; exit 1; }
 
 echo 32768 >$tracing/buffer_size_kb
-for event in ss_rdt_sample ss_rmid_alloc ss_rmid_free; do
+for event in ss_rdt_sample ss_rmid_alloc ss_rmid_free ss_measure; do
 	echo 1 >$tracing/events/slotscope/$event/enable
 done
 
@@ -29,7 +29,7 @@ trap 'kill %1 %2 %3 2>/dev/null || true' EXIT
 echo 0 >$tracing/tracing_on
 cat $tracing/trace >events
 cat /proc/slotscope/info >info
-for event in ss_rdt_sample ss_rmid_alloc ss_rmid_free; do
+for event in ss_rdt_sample ss_rmid_alloc ss_rmid_free ss_measure; do
 	echo 0 >$tracing/events/slotscope/$event/enable
 done
 kill %1 %2 %3 2>/dev/null || true

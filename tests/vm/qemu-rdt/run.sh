@@ -42,8 +42,8 @@ run() { # run KERNEL NAME
 		*.zst) zstdcat "$msr" >"$work/msr.ko" ;;
 		*.ko) cp "$msr" "$work" ;;
 		esac
-		QEMU=$qemu "$top/tests/vm/guest.sh" --quiet --qemu "$firmware $cpu" --in "$build/kmod/$1/slotscope.ko" \
-			--in "$here/coexist.sh" --in "$work/msr.ko" "$1" -- sh coexist.sh || code=$?
+		QEMU=$qemu "$top/tests/vm/guest.sh" --quiet --qemu "$firmware $cpu,rdt-max-closid=7" --in "$build/kmod/$1/slotscope.ko" \
+			--in "$build/slotscope" --in "$here/coexist.sh" --in "$work/msr.ko" "$1" -- sh coexist.sh || code=$?
 		rm -rf "$work"
 		return "$code"
 	fi

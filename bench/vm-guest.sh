@@ -1,0 +1,109 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# vm-guest.sh: what vm.py runs in a guest whose clock counts instructions. Prints lines for vm.py:
+#   measure CASE PROCESSES RMIDS SWITCH_NS SWITCHES COMPUTE_NS LIFE_NS LIVES
+#   longest FUNCTION MOST_NS LEAST_NS COUNT
+#   value KEY VALUE
+# CASE is alone, kmod, empty-raw_tracepoint or empty-tracepoint. busybox sh.
+set -eu
+tracing=/sys/kernel/tracing
+
+start() { # start WORD...: instructions WORD... in the background, until stop
+	mkfifo /tmp/input
+	./instructions "$@" </tmp/input >/tmp/ready &
+	exec 4>/tmp/input
+	while ! grep -q ready /tmp/ready; do usleep 10000; done
+}
+
+stop() {
+	exec 4>&-
+	wait
+	rm /tmp/input
+}
+
+measure() { # measure CASE PROCESSES RMIDS, three times
+	for _ in 1 2 3; do
+		./instructions switch 10000 >/tmp/switch
+		./instructions compute 60000000 >/tmp/compute
+		./instructions life 200 >/tmp/life
+		read -r switch_ns switches </tmp/switch
+		read -r compute_ns _ </tmp/compute
+		read -r life_ns lives </tmp/life
+		echo "measure $1 $2 $3 $switch_ns $switches $compute_ns $life_ns $lives"
+	done
+}
+
+table_bytes() { awk '/ss_process_/ { sum += $2 } END { print sum + 0 }' /proc/vmallocinfo; }
+info() { sed -n "s/^$1: //p" /proc/slotscope/info; }
+
+compare() { # compare PROCESSES RMIDS...
+	processes=$1
+	shift
+	start hold "$processes" 1
+	measure alone "$processes" 0
+	for rmids; do
+		insmod slotscope.ko rmids="$rmids"
+		measure kmod "$processes" "$rmids"
+		rmmod slotscope
+	done
+	stop
+}
+
+empty() { # empty TYPE
+	start empty "$1"
+	measure "empty-$1" 10 0
+	stop
+}
+
+# The longest run of each function that runs with interrupts off, the tracer's own instructions included.
+longest() {
+	start hold 2000 1
+	insmod slotscope.ko
+	echo 0 >$tracing/tracing_on
+	for name in ss_on_sched_switch ss_on_sched_wakeup_new ss_on_sched_process_exec ss_on_task_rename ss_tick \
+		ss_rmid_snapshot ss_rmid_count; do
+		echo $name >>$tracing/set_ftrace_filter
+	done
+	echo 1 >$tracing/max_graph_depth
+	echo 4096 >$tracing/buffer_size_kb
+	echo function_graph >$tracing/current_tracer
+	echo 1 >$tracing/tracing_on
+	./instructions life 300 >/dev/null
+	./instructions switch 4000 >/dev/null
+	for _ in 1 2 3; do cat /proc/slotscope/rmids >/dev/null; done
+	echo 0 >$tracing/tracing_on
+	sed -n 's/^.*) *[^0-9]* *\([0-9.]*\) us *| *\(ss_[a-z_]*\).*$/\1 \2/p' $tracing/trace |
+		awk '{ count[$2]++; if ($1 > most[$2]) most[$2] = $1 }
+			{ if (!($2 in least) || $1 < least[$2]) least[$2] = $1 }
+			END { for (name in most) printf "longest %s %d %d %d\n", name, most[name] * 1000, least[name] * 1000, count[name] }'
+	echo nop >$tracing/current_tracer
+	echo >$tracing/set_ftrace_filter
+	echo "value process_slots $(info process_slots)"
+	echo "value table_bytes $(table_bytes)"
+	echo "value module_bytes $(cat /sys/module/slotscope/coresize)"
+	rmmod slotscope
+	stop
+}
+
+walk() { # walk PROCESSES THREADS
+	start hold "$1" "$2"
+	insmod slotscope.ko
+	echo "value walk_threads $(info walk_threads)"
+	echo "value walk_ns $(info walk_ns)"
+	rmmod slotscope
+	stop
+}
+
+if [ "${1:-}" = rdt ]; then
+	compare 10 512
+	exit
+fi
+measure alone 10 0
+empty raw_tracepoint
+empty tracepoint
+compare 10 16 512
+compare 100 512
+compare 500 512
+compare 2000 16 512
+longest
+walk 20 1000
