@@ -199,7 +199,7 @@ bench-live: deps-test deps-peers ## what it costs this machine to be watched, be
 	$(Q)bench/live.py $(B)
 
 bench-vm: deps-test ## what the module costs, in instructions, in guests that count them; KERNEL=6.1 6.12
-	$(Q)$(MAKE) $(B)/instructions $(foreach kernel,$(or $(KERNEL),6.1 6.12),$(B)/kmod/$(kernel)/slotscope.ko)
+	$(Q)$(MAKE) $(B)/instructions $(B)/slotscope $(foreach kernel,$(or $(KERNEL),6.1 6.12),$(B)/kmod/$(kernel)/slotscope.ko)
 	$(Q)bench/vm.py $(B) $(or $(KERNEL),6.1 6.12)
 
 check: deps-test ## formats, kernel style, sparse, cppcheck, and who may include whom

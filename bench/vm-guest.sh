@@ -4,7 +4,7 @@
 #   measure CASE PROCESSES RMIDS SWITCH_NS SWITCHES COMPUTE_NS LIFE_NS LIVES
 #   longest FUNCTION MOST_NS LEAST_NS COUNT
 #   value KEY VALUE
-# CASE is alone, kmod, empty-raw_tracepoint or empty-tracepoint. busybox sh.
+# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, or recorded-SOURCE. busybox sh.
 set -eu
 tracing=/sys/kernel/tracing
 
@@ -55,6 +55,16 @@ empty() { # empty TYPE
 	stop
 }
 
+recorded() { # recorded SOURCE RMIDS
+	./slotscope record --source "$1" --output /tmp/slots.csv 2>/tmp/err &
+	recorder=$!
+	while ! grep -q recording /tmp/err; do usleep 10000; done
+	measure "recorded-$1" 10 "$2"
+	kill -INT $recorder
+	wait $recorder
+	rm /tmp/slots.csv
+}
+
 # The longest run of each function that runs with interrupts off, the tracer's own instructions included.
 longest() {
 	start hold 2000 1
@@ -101,6 +111,10 @@ fi
 measure alone 10 0
 empty raw_tracepoint
 empty tracepoint
+recorded bpf 0
+insmod slotscope.ko
+recorded kmod 512
+rmmod slotscope
 compare 10 16 512
 compare 100 512
 compare 500 512

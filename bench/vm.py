@@ -12,6 +12,8 @@ from pathlib import Path
 
 NS_PER_INSTRUCTION = 16  # -icount shift=4
 TICK_NS = 1_000_000
+NAMES = {"kmod": "kmod", "empty-raw_tracepoint": "empty BPF raw tracepoint", "empty-tracepoint": "empty BPF tracepoint",
+         "recorded-bpf": "slotscope record, bpf", "recorded-kmod": "slotscope record, kmod"}
 here = Path(__file__).resolve().parent
 top = here.parent
 build = Path(sys.argv[1])
@@ -19,7 +21,7 @@ build = Path(sys.argv[1])
 
 def guest(kernel, words, rdt=False):
     command = [top / "tests/vm/guest.sh", "--quiet", "--count-instructions", "--smp", "1", "--mem", "3G", "--timeout", "900", "--append", "tsc=reliable",
-               "--in", build / "instructions", "--in", here / "vm-guest.sh", "--in", build / f"kmod/{kernel}/slotscope.ko"]
+               "--in", build / "instructions", "--in", build / "slotscope", "--in", here / "vm-guest.sh", "--in", build / f"kmod/{kernel}/slotscope.ko"]
     environment = None
     if rdt:
         qemu = subprocess.run([top / "tests/vm/qemu-rdt/build.sh"], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -72,9 +74,9 @@ def show(kernel, lines, rdt_lines):
         if case == "alone":
             continue
         switch, tick, life = measures.added((case, processes, rmids))
-        name = case if case == "kmod" else f"BPF program, {case.removeprefix('empty-')}"
+        name = NAMES[case]
         alone = "   ({:.0f}, {:.0f})".format(*measures.alone(processes))
-        tick_text = f"{tick:8.0f}" if case == "kmod" else "       -"
+        tick_text = "       -" if case.startswith("empty") else f"{tick:8.0f}"
         print(f"{name:28} {processes:4} {rmids or '-':>6} {switch:10.0f} {tick_text} {life:8.0f}{alone}")
     if rdt_lines:
         hardware = Measures(rdt_lines)

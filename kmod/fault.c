@@ -8,11 +8,16 @@
 
 #include "slotscope.h"
 
-static unsigned int fail_step;
+static unsigned int fail_step; /* 0 once the module is loaded */
 module_param(fail_step, uint, 0);
 MODULE_PARM_DESC(fail_step, "for tests: this step of loading fails, counted from 1 (default 0: none)");
 
 static atomic_t ss_nr_steps = ATOMIC_INIT(0);
+
+void ss_fault_end(void)
+{
+	fail_step = 0;
+}
 
 bool ss_fault_here(void)
 {

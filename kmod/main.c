@@ -73,6 +73,7 @@ static int __init ss_init(void)
 	if (err)
 		goto err_tick;
 	ss_report_start();
+	ss_fault_end();
 	pr_info("%s backend (%s), %u RMIDs, ABI %d\n", ss_rdt_backend(), ss_rdt_reason(), rmids,
 		SS_ABI_VERSION);
 	return 0;

@@ -9,8 +9,11 @@
  * off).
  *
  * Known hole, accepted: a thread that was already released but is not yet switched out for the last
- * time is not in the list. Its dead switch finds its process gone, or takes one off a count too many;
- * the process is kept by live > 0 then.
+ * time is not in the list. Its dead switch finds its process gone (unknown_dead), or takes one off a
+ * count too many. Then live > 0 keeps the process, but in its exit_group its last but one thread is
+ * taken for the last, and what the last one still does is counted to the RMID's next owner if it takes
+ * longer than the limbo. The window at load is from exit_notify() to the end of do_exit(), some
+ * microseconds.
  */
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>

@@ -27,6 +27,8 @@
 #include "slotscope.h"
 #include "trace.h"
 
+#define SS_MSR_SNC_CONFIG 0xca0u /* of Intel CPUs with sub-NUMA clusters */
+#define SS_SNC_NOT_SPLIT 1u
 #define SS_MSR_ABMC_CONFIG 0xc00003ffu /* AMD L3_QOS_EXT_CFG */
 #define SS_ABMC_ENABLED 1u
 #define SS_CPUID_ABMC_LEAF 0x80000020u
@@ -35,6 +37,7 @@
 struct ss_rdt_node {
 	struct list_head list;
 	struct cpumask cpus; /* that are online and use it */
+	int numa; /* of all of them */
 	struct ss_rdt_shared shared;
 };
 
@@ -46,7 +49,7 @@ static u64 ss_rdt_budget_ns;
 static int ss_rdt_aside_why;
 static struct file_system_type *ss_resctrl; /* NULL: the kernel has none */
 static DEFINE_PER_CPU(struct ss_rdt_cpu, ss_rdt_cpu);
-static DEFINE_PER_CPU(u32, ss_rdt_domain_id);
+static DEFINE_PER_CPU(u32, ss_rdt_l3); /* as surveyed */
 static DEFINE_PER_CPU(struct ss_rdt_shared *, ss_rdt_mine); /* its domain's, while it is online */
 static DEFINE_MUTEX(ss_rdt_mutex); /* ss_rdt_nodes, their cpus; in process context */
 static LIST_HEAD(ss_rdt_nodes);
@@ -161,6 +164,37 @@ static u32 ss_rdt_is_assignable(void)
 	return config & SS_ABMC_ENABLED ? SS_RDT_ASSIGNABLE : 0;
 }
 
+/* ---- Stepping aside. Interrupts off. */
+
+/* Is there still something to do on this CPU? */
+static bool ss_rdt_may_go_on(struct ss_rdt_cpu *cpu)
+{
+	if (unlikely(ss_resctrl_is_mounted()))
+		cmpxchg(&ss_rdt_aside_why, SS_ASIDE_NOT, SS_ASIDE_RESCTRL);
+	if (likely(!READ_ONCE(ss_rdt_aside_why)))
+		return true;
+	ss_rdt_cpu_end(cpu, &ss_rdt_ops);
+	return false;
+}
+
+/* False: we step aside. */
+static bool ss_rdt_accept(struct ss_rdt_cpu *cpu, enum ss_rdt_trouble trouble)
+{
+	if (likely(trouble == SS_RDT_NO_TROUBLE))
+		return true;
+	cmpxchg(&ss_rdt_aside_why, SS_ASIDE_NOT,
+		trouble == SS_RDT_REFUSED ? SS_ASIDE_REFUSED : SS_ASIDE_FOREIGN);
+	return ss_rdt_may_go_on(cpu);
+}
+
+/* The use of a CPU begins. False: it does not. */
+static bool ss_rdt_begin(struct ss_rdt_cpu *cpu, struct ss_rdt_shared *shared)
+{
+	return ss_rdt_may_go_on(cpu) && ss_rdt_accept(cpu, ss_rdt_cpu_begin(cpu, &ss_rdt_ops, shared));
+}
+
+/* ---- Suspend. */
+
 /*
  * A suspend forgets the registers. Before it every CPU gives its RMID back, after it each that is online
  * begins anew; those that hotplug takes down and brings up meanwhile do so by themselves.
@@ -175,8 +209,19 @@ static void ss_rdt_resume_cpu(void *unused)
 	struct ss_rdt_shared *mine = this_cpu_read(ss_rdt_mine);
 	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
 
-	if (mine && !cpu->shared && !READ_ONCE(ss_rdt_aside_why))
-		ss_rdt_cpu_begin(cpu, &ss_rdt_ops, mine);
+	if (mine && !cpu->shared)
+		ss_rdt_begin(cpu, mine);
+}
+
+/* No counter is a base for what comes: it may lose its power. */
+static void ss_rdt_forget_bases(void)
+{
+	struct ss_rdt_node *node;
+
+	mutex_lock(&ss_rdt_mutex);
+	list_for_each_entry(node, &ss_rdt_nodes, list)
+		node->shared.domain.epoch++;
+	mutex_unlock(&ss_rdt_mutex);
 }
 
 static int ss_rdt_pm(struct notifier_block *block, unsigned long action, void *unused)
@@ -185,9 +230,11 @@ static int ss_rdt_pm(struct notifier_block *block, unsigned long action, void *u
 	case PM_SUSPEND_PREPARE:
 	case PM_HIBERNATION_PREPARE:
 		on_each_cpu(ss_rdt_pause_cpu, NULL, 1);
+		ss_rdt_forget_bases();
 		break;
 	case PM_POST_SUSPEND:
 	case PM_POST_HIBERNATION:
+		ss_rdt_forget_bases(); /* CPUs that came back meanwhile may have read some */
 		on_each_cpu(ss_rdt_resume_cpu, NULL, 1);
 		break;
 	}
@@ -214,7 +261,7 @@ static void ss_rdt_survey_cpu(void *arg)
 
 	ss_rdt_read_cpuid(&cpuid);
 	why = ss_rdt_decode_caps(&cpuid, &caps);
-	this_cpu_write(ss_rdt_domain_id, ss_rdt_decode_domain(&cpuid));
+	this_cpu_write(ss_rdt_l3, ss_rdt_decode_l3(&cpuid));
 	raw_spin_lock(&survey->lock);
 	if (why)
 		survey->why = why;
@@ -226,30 +273,87 @@ static void ss_rdt_survey_cpu(void *arg)
 	raw_spin_unlock(&survey->lock);
 }
 
-/* With sub-NUMA clusters, RMIDs are shared out among the nodes of an L3 cache. */
-static bool ss_rdt_has_clusters(void)
+static int ss_node_of(unsigned int cpu)
+{
+	return max(cpu_to_node(cpu), 0);
+}
+
+/*
+ * NUMA nodes of each L3 cache: more than one are sub-NUMA clusters. 0: the caches differ, or the nodes
+ * of one do not follow each other, as the hardware's numbering of clusters needs.
+ */
+static u32 ss_rdt_count_clusters(void)
 {
 	unsigned int cpu, other;
+	u32 nr_clusters = 0;
 
-	for_each_online_cpu(cpu)
+	for_each_online_cpu(cpu) {
+		nodemask_t nodes = NODE_MASK_NONE;
+		u32 nr;
+
 		for_each_online_cpu(other)
-			if (per_cpu(ss_rdt_domain_id, cpu) == per_cpu(ss_rdt_domain_id, other) &&
-			    cpu_to_node(cpu) != cpu_to_node(other))
-				return true;
-	return false;
+			if (per_cpu(ss_rdt_l3, cpu) == per_cpu(ss_rdt_l3, other))
+				node_set(ss_node_of(other), nodes);
+		nr = nodes_weight(nodes);
+		if (nr_clusters && nr != nr_clusters)
+			return 0;
+		if (find_last_bit(nodes.bits, MAX_NUMNODES) - first_node(nodes) >= nr)
+			return 0;
+		nr_clusters = nr;
+	}
+	return nr_clusters;
+}
+
+/* A node of which no CPU is online may be one more cluster of somebody's L3 cache. */
+static bool ss_rdt_sees_all_nodes(void)
+{
+	nodemask_t present = NODE_MASK_NONE, online = NODE_MASK_NONE;
+	unsigned int cpu;
+
+	for_each_present_cpu(cpu)
+		node_set(ss_node_of(cpu), present);
+	for_each_online_cpu(cpu)
+		node_set(ss_node_of(cpu), online);
+	return nodes_equal(present, online);
+}
+
+static void ss_rdt_survey_split(void *arg)
+{
+	bool *is_split = arg;
+	u64 config;
+
+	if (rdmsrl_safe(SS_MSR_SNC_CONFIG, &config) || config & SS_SNC_NOT_SPLIT)
+		WRITE_ONCE(*is_split, false);
+}
+
+static const char *ss_rdt_survey_clusters(void)
+{
+	u32 nr_clusters = ss_rdt_count_clusters();
+	bool is_split = nr_clusters > 1 && ss_rdt_caps.may_split;
+
+	if (!ss_rdt_sees_all_nodes())
+		return "a NUMA node has no CPU online: sub-NUMA clusters cannot be told";
+	if (is_split)
+		on_each_cpu(ss_rdt_survey_split, &is_split, 1);
+	return ss_rdt_caps_divide(&ss_rdt_caps, nr_clusters, is_split);
 }
 
 static const char *ss_rdt_survey_machine(void)
 {
 	struct ss_rdt_survey survey = {};
+	const char *why;
 
 	raw_spin_lock_init(&survey.lock);
+	cpus_read_lock();
 	on_each_cpu(ss_rdt_survey_cpu, &survey, 1);
-	if (survey.why)
-		return survey.why;
-	ss_rdt_caps = survey.caps;
-	if (ss_rdt_has_clusters())
-		return "sub-NUMA clusters share the RMIDs of an L3 cache";
+	why = survey.why;
+	if (!why) {
+		ss_rdt_caps = survey.caps;
+		why = ss_rdt_survey_clusters();
+	}
+	cpus_read_unlock();
+	if (why)
+		return why;
 	/* Asks for a module if there is none: only where the kernel has it built in. */
 	if (IS_ENABLED(CONFIG_X86_CPU_RESCTRL) && boot_cpu_has(X86_FEATURE_CQM))
 		ss_resctrl = get_fs_type("resctrl");
@@ -291,8 +395,10 @@ void ss_rdt_exit(void)
 
 /* ---- CPUs come and go. */
 
-static struct ss_rdt_node *ss_rdt_find_node(u32 id)
+static struct ss_rdt_node *ss_rdt_find_node(u32 l3, int numa)
 {
+	const u32 nr_clusters = ss_rdt_caps.nr_clusters, cluster = numa % nr_clusters;
+	const u32 id = l3 * nr_clusters + cluster;
 	struct ss_rdt_node *node;
 
 	list_for_each_entry(node, &ss_rdt_nodes, list)
@@ -301,7 +407,8 @@ static struct ss_rdt_node *ss_rdt_find_node(u32 id)
 	node = ss_fault_here() ? NULL : kvzalloc(sizeof(*node), GFP_KERNEL);
 	if (!node)
 		return NULL;
-	ss_rdt_domain_init(&node->shared.domain, id, &ss_rdt_caps);
+	node->numa = numa;
+	ss_rdt_domain_init(&node->shared.domain, id, cluster, &ss_rdt_caps);
 	list_add_tail(&node->list, &ss_rdt_nodes);
 	return node;
 }
@@ -312,6 +419,7 @@ int ss_rdt_cpu_online(void)
 	struct ss_rdt_node *node;
 	struct ss_rdt_cpuid cpuid;
 	struct ss_rdt_caps caps, common = ss_rdt_caps;
+	const int numa = ss_node_of(raw_smp_processor_id());
 	unsigned long flags;
 	int err = 0;
 
@@ -319,17 +427,23 @@ int ss_rdt_cpu_online(void)
 		return 0;
 	ss_rdt_read_cpuid(&cpuid);
 	/* It came later, and is another kind of CPU: it runs under RMID 0. */
-	if (ss_rdt_decode_caps(&cpuid, &caps) || !ss_rdt_caps_intersect(&common, &caps) ||
-	    common.nr_rmids < ss_rdt_caps.nr_rmids || common.events != ss_rdt_caps.events)
+	if (ss_rdt_decode_caps(&cpuid, &caps) ||
+	    ss_rdt_caps_divide(&caps, ss_rdt_caps.nr_clusters, true) ||
+	    !ss_rdt_caps_intersect(&common, &caps) || common.nr_rmids < ss_rdt_caps.nr_rmids ||
+	    common.nr_hardware_rmids < ss_rdt_caps.nr_hardware_rmids ||
+	    common.events != ss_rdt_caps.events)
 		return 0;
 	mutex_lock(&ss_rdt_mutex);
-	node = ss_rdt_find_node(ss_rdt_decode_domain(&cpuid));
-	if (node) {
+	node = ss_rdt_find_node(ss_rdt_decode_l3(&cpuid), numa);
+	if (node && node->numa != numa) {
+		pr_warn_once("CPU %u is on another NUMA node than its L3 cache was: it runs under RMID 0\n",
+			     raw_smp_processor_id());
+	} else if (node) {
 		if (cpumask_empty(&node->cpus))
 			ss_rdt_domain_reset(&node->shared.domain);
 		local_irq_save(flags);
 		cpu->assignable = ss_rdt_is_assignable();
-		if (!ss_rdt_cpu_begin(cpu, &ss_rdt_ops, &node->shared)) {
+		if (ss_rdt_begin(cpu, &node->shared)) {
 			cpumask_set_cpu(raw_smp_processor_id(), &node->cpus);
 			this_cpu_write(ss_rdt_mine, &node->shared);
 		}
@@ -357,27 +471,6 @@ void ss_rdt_cpu_offline(void)
 }
 
 /* ---- Probes and ticks. Interrupts off. */
-
-/* Is there still something to do on this CPU? */
-static bool ss_rdt_may_go_on(struct ss_rdt_cpu *cpu)
-{
-	if (unlikely(ss_resctrl_is_mounted()))
-		cmpxchg(&ss_rdt_aside_why, SS_ASIDE_NOT, SS_ASIDE_RESCTRL);
-	if (likely(!READ_ONCE(ss_rdt_aside_why)))
-		return true;
-	ss_rdt_cpu_end(cpu, &ss_rdt_ops);
-	return false;
-}
-
-/* False: we step aside. */
-static bool ss_rdt_accept(struct ss_rdt_cpu *cpu, enum ss_rdt_trouble trouble)
-{
-	if (likely(trouble == SS_RDT_NO_TROUBLE))
-		return true;
-	cmpxchg(&ss_rdt_aside_why, SS_ASIDE_NOT,
-		trouble == SS_RDT_REFUSED ? SS_ASIDE_REFUSED : SS_ASIDE_FOREIGN);
-	return ss_rdt_may_go_on(cpu);
-}
 
 void ss_rdt_run(u32 rmid)
 {
@@ -460,6 +553,7 @@ void ss_rdt_show(struct seq_file *m)
 		   ss_rdt_caps.events & 1u << SS_RDT_LLC_OCCUPANCY ? " llc_occupancy" : "",
 		   ss_rdt_caps.events & 1u << SS_RDT_MBM_TOTAL ? " mbm_total" : "",
 		   ss_rdt_caps.events & 1u << SS_RDT_MBM_LOCAL ? " mbm_local" : "");
+	seq_printf(m, "rdt_clusters: %u\n", ss_rdt_caps.nr_clusters);
 	seq_printf(m, "rdt_unit_bytes: %u\n", ss_rdt_caps.unit_bytes);
 	seq_printf(m, "rdt_counter_bits: %u\n", ss_rdt_caps.width);
 	seq_printf(m, "rdt_cache_bytes: %llu\n", ss_rdt_caps.cache_bytes);

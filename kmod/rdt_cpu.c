@@ -39,22 +39,24 @@ static int ss_rdt_write_pqr(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops
 	return err;
 }
 
-int ss_rdt_cpu_begin(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, struct ss_rdt_shared *shared)
+enum ss_rdt_trouble ss_rdt_cpu_begin(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops,
+				     struct ss_rdt_shared *shared)
 {
 	__u64 pqr;
-	int err;
 
 	cpu->shared = NULL;
+	cpu->rmid = 0;
 	memset(cpu->ran, 0, sizeof(cpu->ran));
-	err = ops->rdmsr(SS_MSR_PQR_ASSOC, &pqr);
-	if (err)
-		return err;
+	if (ops->rdmsr(SS_MSR_PQR_ASSOC, &pqr))
+		return SS_RDT_REFUSED;
+	if ((__u32)pqr)
+		return SS_RDT_FOREIGN_WRITER;
 	cpu->closid = (__u32)(pqr >> 32);
-	err = ss_rdt_write_pqr(cpu, ops, 0);
-	if (err)
-		return err;
+	/* Nothing changes by it: may we write at all? */
+	if (ss_rdt_write_pqr(cpu, ops, 0))
+		return SS_RDT_REFUSED;
 	cpu->shared = shared;
-	return 0;
+	return SS_RDT_NO_TROUBLE;
 }
 
 void ss_rdt_cpu_end(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops)
@@ -107,7 +109,7 @@ static bool ss_rdt_read_rmid(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *op
 	struct ss_rdt_owner owner;
 	struct ss_rdt_sample sample;
 	__u32 event, how;
-	__u64 value, now_ns;
+	__u64 selector, value, now_ns;
 
 	if (!ops->claim(&shared->claimed[rmid / 64], rmid % 64))
 		return false;
@@ -120,7 +122,8 @@ static bool ss_rdt_read_rmid(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *op
 			continue;
 		how = flags | cpu->assignable;
 		value = 0;
-		if (ops->wrmsr(SS_MSR_QM_EVTSEL, (__u64)rmid << 32 | event) ||
+		selector = (__u64)(shared->domain.first_rmid + rmid) << 32 | event;
+		if (ops->wrmsr(SS_MSR_QM_EVTSEL, selector) ||
 		    ops->rdmsr(SS_MSR_QM_CTR, &value))
 			how |= SS_RDT_FAULT;
 		cpu->stats.nr_errors += how & SS_RDT_FAULT || value >> 62;

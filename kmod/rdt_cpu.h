@@ -55,8 +55,9 @@ struct ss_rdt_cpu {
 	__u64 nr_adopted; /* somebody changed the CLOSID */
 };
 
-/* The CPU comes online, or wakes from a suspend. Runs under RMID 0 until a switch. */
-int ss_rdt_cpu_begin(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, struct ss_rdt_shared *shared);
+/* The CPU comes online, or wakes from a suspend. Under RMID 0 until a switch, or there is trouble. */
+enum ss_rdt_trouble ss_rdt_cpu_begin(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops,
+				     struct ss_rdt_shared *shared);
 /* RMID 0, with the CLOSID that is there now, and nothing more after that. A foreign RMID stays. */
 void ss_rdt_cpu_end(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops);
 /* A process with this RMID (0: none) runs from now on. Not if there is trouble. */

@@ -58,6 +58,20 @@ static void ss_rdt_set_correction(const struct ss_rdt_cpuid *cpuid, __u32 nr_rmi
 	caps->correction = (__u32)(((__u64)ss_corrections[index].ppm * (1u << 20) + 500000) / 1000000);
 }
 
+/* Servers from Ice Lake on, and those of small cores from Sierra Forest on: Intel's, all of family 6. */
+static bool ss_rdt_may_split(const struct ss_rdt_cpuid *cpuid)
+{
+	static const __u8 models[] = { 0x6a, 0x8f, 0xcf, 0xad, 0xaf, 0xdd };
+	__u32 i;
+
+	if (cpuid->vendor != SS_VENDOR_INTEL || cpuid->family != 6)
+		return false;
+	for (i = 0; i < sizeof(models); i++)
+		if (cpuid->model == models[i])
+			return true;
+	return false;
+}
+
 static __u64 ss_rdt_cache_bytes(const struct ss_cpuid_regs *cache)
 {
 	__u64 line = (cache->ebx & 0xfff) + 1;
@@ -67,6 +81,11 @@ static __u64 ss_rdt_cache_bytes(const struct ss_cpuid_regs *cache)
 	if (!(cache->eax & 0x1f)) /* no such cache */
 		return 0;
 	return line * partitions * ways * ((__u64)cache->ecx + 1);
+}
+
+static __u32 ss_rdt_usable(__u32 nr_rmids)
+{
+	return nr_rmids < SS_RMID_CAPACITY ? nr_rmids : SS_RMID_CAPACITY;
 }
 
 const char *ss_rdt_decode_caps(const struct ss_rdt_cpuid *cpuid, struct ss_rdt_caps *caps)
@@ -91,7 +110,10 @@ const char *ss_rdt_decode_caps(const struct ss_rdt_cpuid *cpuid, struct ss_rdt_c
 		return "the CPU has RMIDs, but counts nothing by them";
 	if (!l3->ebx)
 		return "the CPU does not say what its RDT counters count";
-	caps->nr_rmids = max_rmid < SS_RMID_CAPACITY ? max_rmid + 1 : SS_RMID_CAPACITY;
+	caps->nr_hardware_rmids = max_rmid < ~0u ? max_rmid + 1 : max_rmid;
+	caps->nr_rmids = ss_rdt_usable(caps->nr_hardware_rmids);
+	caps->may_split = ss_rdt_may_split(cpuid);
+	caps->nr_clusters = 1;
 	caps->unit_bytes = l3->ebx;
 	caps->has_overflow_bit = !!(l3->eax & SS_CPUID_F1_EAX_OVERFLOW);
 	if (caps->has_overflow_bit)
@@ -106,7 +128,7 @@ const char *ss_rdt_decode_caps(const struct ss_rdt_cpuid *cpuid, struct ss_rdt_c
 	return NULL;
 }
 
-__u32 ss_rdt_decode_domain(const struct ss_rdt_cpuid *cpuid)
+__u32 ss_rdt_decode_l3(const struct ss_rdt_cpuid *cpuid)
 {
 	__u32 nr_sharing = ((cpuid->cache.eax >> 14) & 0xfff) + 1;
 	__u32 shift = 0;
@@ -120,7 +142,32 @@ bool ss_rdt_caps_intersect(struct ss_rdt_caps *caps, const struct ss_rdt_caps *o
 {
 	if (other->nr_rmids < caps->nr_rmids)
 		caps->nr_rmids = other->nr_rmids;
+	if (other->nr_hardware_rmids < caps->nr_hardware_rmids)
+		caps->nr_hardware_rmids = other->nr_hardware_rmids;
 	caps->events &= other->events;
+	caps->may_split &= other->may_split;
 	return caps->events && caps->unit_bytes == other->unit_bytes && caps->width == other->width &&
 	       caps->has_overflow_bit == other->has_overflow_bit;
+}
+
+const char *ss_rdt_caps_divide(struct ss_rdt_caps *caps, __u32 nr_clusters, bool is_split)
+{
+	if (nr_clusters == 1)
+		return NULL;
+	if (!nr_clusters)
+		return "the NUMA nodes of the L3 caches are in no order that is known";
+	if (!is_split)
+		return "sub-NUMA clusters, and the kernel has not set them up for RDT";
+	if (caps->nr_hardware_rmids / nr_clusters < 2 || caps->unit_bytes < nr_clusters)
+		return "more sub-NUMA clusters than RMIDs can be shared out to";
+	caps->nr_clusters = nr_clusters;
+	caps->nr_rmids = ss_rdt_usable(caps->nr_hardware_rmids / nr_clusters);
+	caps->unit_bytes /= nr_clusters;
+	caps->cache_bytes /= nr_clusters;
+	return NULL;
+}
+
+__u32 ss_rdt_first_rmid(const struct ss_rdt_caps *caps, __u32 cluster)
+{
+	return cluster * (caps->nr_hardware_rmids / caps->nr_clusters);
 }

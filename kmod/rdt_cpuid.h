@@ -26,7 +26,10 @@ struct ss_rdt_cpuid {
 
 /* What all CPUs of a machine have in common, or one of them has. */
 struct ss_rdt_caps {
-	__u32 nr_rmids; /* RMID 0 included */
+	__u32 nr_rmids; /* that we can hand out, RMID 0 included */
+	__u32 nr_hardware_rmids; /* of an L3 cache, for all its clusters */
+	__u32 may_split; /* the CPU has the register that says how sub-NUMA clusters count */
+	__u32 nr_clusters; /* sub-NUMA clusters of an L3 cache that count apart; 1: there are none */
 	__u32 events; /* bit enum ss_rdt_event */
 	__u32 unit_bytes; /* a count, of bandwidth and of occupancy */
 	__u32 width; /* bits of a bandwidth counter */
@@ -39,8 +42,16 @@ struct ss_rdt_caps {
 /* NULL, or why this CPU cannot monitor. */
 const char *ss_rdt_decode_caps(const struct ss_rdt_cpuid *cpuid, struct ss_rdt_caps *caps);
 /* As the kernel numbers L3 caches in sysfs. */
-__u32 ss_rdt_decode_domain(const struct ss_rdt_cpuid *cpuid);
+__u32 ss_rdt_decode_l3(const struct ss_rdt_cpuid *cpuid);
 /* To what both have. Returns false if that is too little to monitor with. */
 bool ss_rdt_caps_intersect(struct ss_rdt_caps *caps, const struct ss_rdt_caps *other);
+/*
+ * Sub-NUMA clusters share out the RMIDs, the counts and the space of an L3 cache. nr_clusters: as found,
+ * 0: in no order that is known. is_split: every CPU is in the mode in which each cluster counts its own
+ * RMIDs from 0 on; that is the kernel's to choose. NULL, or why this machine cannot monitor.
+ */
+const char *ss_rdt_caps_divide(struct ss_rdt_caps *caps, __u32 nr_clusters, bool is_split);
+/* What a cluster adds to an RMID in QM_EVTSEL. */
+__u32 ss_rdt_first_rmid(const struct ss_rdt_caps *caps, __u32 cluster);
 
 #endif /* SLOTSCOPE_RDT_CPUID_H */

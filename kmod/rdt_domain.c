@@ -34,10 +34,12 @@ void ss_rdt_domain_reset(struct ss_rdt_domain *domain)
 		domain->rmids[rmid].stale_bytes = ~0ull; /* whose lines there are is not known */
 }
 
-void ss_rdt_domain_init(struct ss_rdt_domain *domain, __u32 id, const struct ss_rdt_caps *caps)
+void ss_rdt_domain_init(struct ss_rdt_domain *domain, __u32 id, __u32 cluster,
+			const struct ss_rdt_caps *caps)
 {
 	memset(domain, 0, sizeof(*domain));
 	domain->id = id;
+	domain->first_rmid = ss_rdt_first_rmid(caps, cluster);
 	domain->caps = *caps;
 	ss_rdt_domain_reset(domain);
 }
@@ -147,8 +149,9 @@ static bool ss_rdt_take_occupancy(struct ss_rdt_domain *domain, __u32 rmid, __u6
 		one->occupancy_ns = sample->hdr.ts_ns;
 		if (bytes < one->stale_bytes)
 			one->stale_bytes = bytes;
-		if (caps->cache_bytes &&
-		    domain->traffic_bytes - one->taint_traffic >= 2 * caps->cache_bytes)
+		/* Signed: the sum may lose what two CPUs add at once, and so step back. */
+		if (caps->cache_bytes && (__s64)(domain->traffic_bytes - one->taint_traffic) >=
+						 (__s64)(2 * caps->cache_bytes))
 			one->stale_bytes = 0;
 		if (one->stale_bytes > caps->cache_bytes / caps->nr_rmids)
 			status = SS_RDT_TAINTED;

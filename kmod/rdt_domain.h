@@ -44,8 +44,11 @@ struct ss_rdt_stats {
 	__u64 unattributed_bytes[SS_RDT_NR_MBM];
 };
 
+/* An L3 cache, or one of its sub-NUMA clusters. */
 struct ss_rdt_domain {
 	__u32 id;
+	__u32 first_rmid; /* in QM_EVTSEL; in PQR_ASSOC all begin at 0 */
+	__u32 zero;
 	__u32 epoch; /* +1 after a time in which nobody read: counters may have gone round */
 	struct ss_rdt_caps caps;
 	__u64 traffic_bytes; /* of all RMIDs; may miss some, as it is only a measure of turnover */
@@ -59,7 +62,8 @@ enum ss_rdt_flag {
 	SS_RDT_RAN = 4, /* the RMID ran here since it was read; else nobody waits for a sample */
 };
 
-void ss_rdt_domain_init(struct ss_rdt_domain *domain, __u32 id, const struct ss_rdt_caps *caps);
+void ss_rdt_domain_init(struct ss_rdt_domain *domain, __u32 id, __u32 cluster,
+			const struct ss_rdt_caps *caps);
 /* All that was read before means nothing: no CPU of it was online. */
 void ss_rdt_domain_reset(struct ss_rdt_domain *domain);
 /*

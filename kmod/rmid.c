@@ -6,6 +6,7 @@
  * under the run-queue lock and from procfs: the lock is raw and is taken with interrupts off; under
  * it there is a bounded amount of work and no tracepoint.
  */
+#include <linux/seqlock.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/ktime.h>
@@ -14,11 +15,9 @@
 #include "slotscope.h"
 
 struct ss_rmid_owner {
+	seqcount_raw_spinlock_t seq; /* of lease: it is read without the lock */
+	struct ss_rdt_owner lease;
 	u64 start_time_ns;
-	u64 since_ns; /* alloc_ns or freed_ns */
-	u64 alloc_ns;
-	u64 freed_ns; /* 0: never */
-	u64 prev_freed_ns; /* by the owner before, 0: never */
 	s32 tgid;
 	char comm[SS_COMM_LEN];
 };
@@ -31,6 +30,10 @@ static struct ss_rmid_stats ss_stats;
 
 void ss_rmid_init(u32 nr_rmids)
 {
+	u32 rmid;
+
+	for (rmid = 0; rmid < SS_RMID_CAPACITY; rmid++)
+		seqcount_raw_spinlock_init(&ss_owner[rmid].seq, &ss_rmid_lock);
 	ss_rmid_fifo_init(&ss_fifo, nr_rmids, SS_RMID_LIMBO_NS);
 }
 
@@ -50,6 +53,21 @@ static void ss_rmid_fill_event(struct ss_rmid_event *event, u32 rmid, u64 now_ns
 	event->generation = ss_fifo.generation[rmid];
 	event->tgid = ss_owner[rmid].tgid;
 	event->start_time_ns = ss_owner[rmid].start_time_ns;
+}
+
+static void ss_rmid_set_live(u32 rmid, bool live, u64 now_ns)
+{
+	struct ss_rdt_owner *lease = &ss_owner[rmid].lease;
+
+	write_seqcount_begin(&ss_owner[rmid].seq);
+	lease->generation = ss_fifo.generation[rmid];
+	lease->live = live;
+	lease->prev_freed_ns = live ? 0 : lease->freed_ns;
+	if (live)
+		lease->alloc_ns = now_ns;
+	else
+		lease->freed_ns = now_ns;
+	write_seqcount_end(&ss_owner[rmid].seq);
 }
 
 static int ss_rmid_alloc_locked(s32 tgid, u64 start_time_ns, const char *comm,
@@ -72,9 +90,7 @@ static int ss_rmid_alloc_locked(s32 tgid, u64 start_time_ns, const char *comm,
 	owner = &ss_owner[rmid];
 	owner->tgid = tgid;
 	owner->start_time_ns = start_time_ns;
-	owner->since_ns = now_ns;
-	owner->alloc_ns = now_ns;
-	owner->prev_freed_ns = owner->freed_ns;
+	ss_rmid_set_live(rmid, true, now_ns);
 	strscpy(owner->comm, comm, sizeof(owner->comm));
 	ss_stats.nr_alloc++;
 	ss_rmid_fill_event(event, rmid, now_ns);
@@ -131,24 +147,21 @@ void ss_rmid_free(u32 rmid, struct ss_rmid_event *event)
 		ss_stats.nr_free++;
 		ss_rmid_fill_event(event, rmid, now_ns);
 		event->hdr.type = SS_RMID_FREE;
-		ss_owner[rmid].since_ns = now_ns;
-		ss_owner[rmid].freed_ns = now_ns;
+		ss_rmid_set_live(rmid, false, now_ns);
 	}
 	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
 }
 
+/* Without the lock: in their ticks, at the same time, all CPUs ask for each RMID that they read. */
 void ss_rmid_get_owner(u32 rmid, struct ss_rdt_owner *owner)
 {
 	const struct ss_rmid_owner *last = &ss_owner[rmid % SS_RMID_CAPACITY];
-	unsigned long flags;
+	unsigned int seq;
 
-	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
-	owner->generation = ss_fifo.generation[rmid % SS_RMID_CAPACITY];
-	owner->live = ss_fifo.live[rmid % SS_RMID_CAPACITY];
-	owner->alloc_ns = last->alloc_ns;
-	owner->freed_ns = owner->live ? last->prev_freed_ns : last->freed_ns;
-	owner->prev_freed_ns = owner->live ? 0 : last->prev_freed_ns;
-	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+	do {
+		seq = read_seqcount_begin(&last->seq);
+		*owner = last->lease;
+	} while (read_seqcount_retry(&last->seq, seq));
 }
 
 void ss_rmid_rename(u32 rmid, u32 generation, const char *comm)
@@ -170,11 +183,11 @@ static void ss_rmid_copy_locked(u32 rmid, u64 now_ns, struct ss_rmid_line *line)
 	line->generation = ss_fifo.generation[rmid];
 	line->tgid = owner->tgid;
 	line->start_time_ns = owner->start_time_ns;
-	line->since_ns = owner->since_ns;
+	line->since_ns = owner->lease.live ? owner->lease.alloc_ns : owner->lease.freed_ns;
 	memcpy(line->comm, owner->comm, sizeof(line->comm));
 	if (ss_fifo.live[rmid])
 		line->state = SS_RMID_LIVE_STATE;
-	else if (line->generation && now_ns - owner->since_ns < ss_fifo.limbo_ns)
+	else if (line->generation && now_ns - line->since_ns < ss_fifo.limbo_ns)
 		line->state = SS_RMID_LIMBO_STATE;
 	else
 		line->state = SS_RMID_FREE_STATE;

@@ -25,6 +25,7 @@ struct ss_rdt_owner; /* rdt_domain.h */
 /* fault.c: is this the step of loading that a test wants to fail? Asked before each that can. */
 
 bool ss_fault_here(void);
+void ss_fault_end(void);
 
 /* rmid.c: which RMID belongs to whom. Any context, interrupts off or on. */
 

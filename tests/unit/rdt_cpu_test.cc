@@ -60,6 +60,8 @@ struct Machine {
   uint64_t status_bits = 0;  // of each value
   uint32_t cpu = 0;          // that runs the code
   uint32_t nr_rmids = kNrRmids;
+  // Sub-NUMA clusters: the domains are those of one L3 cache, and QM_EVTSEL counts the RMIDs through.
+  uint32_t nr_clusters = 1;
   std::array<Life, SS_RMID_CAPACITY> lives;
   std::set<std::pair<uint32_t, bool>> refused;  // msr, is it a write
   std::set<const __u64*> no_claims;             // words whose bits are somebody else's
@@ -79,7 +81,11 @@ struct Machine {
   }
 
   uint64_t Value(uint32_t rmid, uint32_t event) {
-    const uint32_t domain = DomainOf(cpu);
+    uint32_t domain = DomainOf(cpu);
+    if (nr_clusters > 1) {  // whichever CPU asks
+      domain = rmid / nr_rmids;
+      rmid %= nr_rmids;
+    }
     reads.emplace_back(cpu, rmid);
     switch (event) {
       case SS_RDT_MBM_TOTAL:
@@ -132,7 +138,7 @@ int WriteMsr(__u32 msr, __u64 value) {
       cpu.pqr = value;
       break;
     case SS_MSR_QM_EVTSEL:
-      if (value >> 32 >= m.nr_rmids) return kGp;
+      if (value >> 32 >= m.nr_rmids * m.nr_clusters) return kGp;
       cpu.evtsel = value;
       if (value != kForeignEvtsel) m.events.insert(static_cast<uint32_t>(value));
       break;
@@ -180,28 +186,32 @@ class RdtCpu : public testing::Test {
 
   static uint64_t Closid(uint32_t cpu) { return 3 + cpu; }
 
-  void SetUpDomains(uint32_t nr_rmids, uint32_t events) {
+  void SetUpDomains(uint32_t nr_rmids, uint32_t events, uint32_t nr_clusters = 1) {
     machine_.nr_rmids = nr_rmids;
+    machine_.nr_clusters = nr_clusters;
     ss_rdt_caps caps = {};
-    caps.nr_rmids = nr_rmids;
+    caps.nr_rmids = caps.nr_hardware_rmids = nr_rmids * nr_clusters;
+    caps.nr_clusters = 1;
     caps.events = events;
-    caps.unit_bytes = kUnitBytes;
+    caps.unit_bytes = kUnitBytes * nr_clusters;
     caps.width = 24;
     caps.corrected_from = UINT32_MAX;
     caps.cache_bytes = 1u << 20;
+    ASSERT_EQ(ss_rdt_caps_divide(&caps, nr_clusters, true), nullptr);
     for (uint32_t domain = 0; domain < kNrDomains; domain++) {
       shared_[domain] = {};
-      ss_rdt_domain_init(&shared_[domain].domain, domain, &caps);
+      ss_rdt_domain_init(&shared_[domain].domain, domain, domain % nr_clusters, &caps);
     }
   }
 
   void On(uint32_t cpu) { machine_.cpu = cpu; }
-  int Begin(uint32_t cpu) {
+  void Reset(uint32_t cpu) { machine_.cpus[cpu].pqr = Closid(cpu) << 32; }
+  ss_rdt_trouble Begin(uint32_t cpu) {
     On(cpu);
     return ss_rdt_cpu_begin(&cpus_[cpu], &kOps, &shared_[DomainOf(cpu)]);
   }
   void BeginAll() {
-    for (uint32_t i = 0; i < kNrCpus; i++) ASSERT_EQ(Begin(i), 0);
+    for (uint32_t i = 0; i < kNrCpus; i++) ASSERT_EQ(Begin(i), SS_RDT_NO_TROUBLE);
   }
   void End(uint32_t cpu) {
     On(cpu);
@@ -270,16 +280,25 @@ using Rmids = std::vector<uint32_t>;
 // ---- PQR_ASSOC.
 
 TEST_F(RdtCpu, BeginsUnderRmid0WithTheClosidThatIsThere) {
-  machine_.cpus[1].pqr = 9ull << 32 | 17;
-  ASSERT_EQ(Begin(1), 0);
+  machine_.cpus[1].pqr = 9ull << 32;
+  ASSERT_EQ(Begin(1), SS_RDT_NO_TROUBLE);
   EXPECT_EQ(machine_.cpus[1].pqr, 9ull << 32);
   EXPECT_EQ(cpus_[1].closid, 9u);
   EXPECT_EQ(Check(1), SS_RDT_NO_TROUBLE);
   EXPECT_EQ(cpus_[1].nr_adopted, 0u);
 }
 
+TEST_F(RdtCpu, DoesNotBeginWhereSomebodysRmidIs) {
+  machine_.cpus[1].pqr = 9ull << 32 | 17;
+  EXPECT_EQ(Begin(1), SS_RDT_FOREIGN_WRITER);
+  EXPECT_EQ(cpus_[1].shared, nullptr);
+  EXPECT_TRUE(Writes(SS_MSR_PQR_ASSOC).empty());
+  Run(1, 3);
+  EXPECT_EQ(machine_.cpus[1].pqr, 9ull << 32 | 17);
+}
+
 TEST_F(RdtCpu, WritesAnRmidOnlyWhenItChanges) {
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   machine_.accesses.clear();
   for (uint32_t rmid : {0u, 3u, 3u, 4u, 4u, 4u, 0u, 0u, 3u}) Run(0, rmid);
   const uint64_t closid = Closid(0) << 32;
@@ -290,7 +309,7 @@ TEST_F(RdtCpu, WritesAnRmidOnlyWhenItChanges) {
 }
 
 TEST_F(RdtCpu, AClosidThatIsSetBetweenTwoTicksSurvivesASwitch) {
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 4);
   machine_.cpus[0].pqr = 77ull << 32 | 4;
   Run(0, 5);
@@ -299,7 +318,7 @@ TEST_F(RdtCpu, AClosidThatIsSetBetweenTwoTicksSurvivesASwitch) {
 }
 
 TEST_F(RdtCpu, AForeignRmidIsSeenByTheSwitchAndStays) {
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 4);
   machine_.cpus[0].pqr = Closid(0) << 32 | 9;
   EXPECT_EQ(ss_rdt_cpu_run(&cpus_[0], &kOps, 5), SS_RDT_FOREIGN_WRITER);
@@ -309,7 +328,7 @@ TEST_F(RdtCpu, AForeignRmidIsSeenByTheSwitchAndStays) {
 }
 
 TEST_F(RdtCpu, AdoptsAClosidThatSomebodyChanged) {
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 3);
   machine_.cpus[0].pqr = 77ull << 32 | 3;
   EXPECT_EQ(Check(0), SS_RDT_NO_TROUBLE);
@@ -323,7 +342,7 @@ TEST_F(RdtCpu, AdoptsAClosidThatSomebodyChanged) {
 }
 
 TEST_F(RdtCpu, FindsAForeignWriter) {
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 3);
   const size_t before = Writes(SS_MSR_PQR_ASSOC).size();
   for (uint64_t rmid : {0, 4}) {
@@ -337,7 +356,7 @@ TEST_F(RdtCpu, FindsAForeignWriter) {
 
 TEST_F(RdtCpu, EndsUnderRmid0WithTheClosidThatIsThereAndTouchesNothingAfterThat) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 3);
   machine_.cpus[0].pqr = 55ull << 32 | 3;  // nobody has looked since
   End(0);
@@ -357,11 +376,11 @@ TEST_F(RdtCpu, EndsUnderRmid0WithTheClosidThatIsThereAndTouchesNothingAfterThat)
 
 TEST_F(RdtCpu, BeginsAgainAfterItEnded) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 30);
   End(0);
-  machine_.cpus[0].pqr = 8ull << 32 | 5;  // as after a suspend
-  ASSERT_EQ(Begin(0), 0);
+  machine_.cpus[0].pqr = 8ull << 32;  // as after a suspend
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   EXPECT_EQ(machine_.cpus[0].pqr, 8ull << 32);
   EXPECT_EQ(Read(0), Rmids{30});  // what ran before is not forgotten
   Run(0, 30);
@@ -385,7 +404,7 @@ TEST_F(RdtCpu, IsNotUsedBeforeItBegan) {
 TEST_F(RdtCpu, IsNotUsedIfItRefusesTheAssociation) {
   for (bool is_write : {false, true}) {
     machine_.refused = {{SS_MSR_PQR_ASSOC, is_write}};
-    EXPECT_EQ(Begin(0), kGp);
+    EXPECT_EQ(Begin(0), SS_RDT_REFUSED);
     EXPECT_EQ(cpus_[0].shared, nullptr);
     machine_.refused.clear();
     Run(0, 3);
@@ -394,7 +413,7 @@ TEST_F(RdtCpu, IsNotUsedIfItRefusesTheAssociation) {
 }
 
 TEST_F(RdtCpu, SaysThatTheAssociationIsRefusedLater) {
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   machine_.refused = {{SS_MSR_PQR_ASSOC, false}};
   EXPECT_EQ(Check(0), SS_RDT_REFUSED);
   machine_.accesses.clear();
@@ -404,7 +423,7 @@ TEST_F(RdtCpu, SaysThatTheAssociationIsRefusedLater) {
 
 TEST_F(RdtCpu, WithoutASelectorNothingIsReadOrForgotten) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 30);
   machine_.refused = {{SS_MSR_QM_EVTSEL, false}};
   machine_.accesses.clear();
@@ -420,7 +439,8 @@ TEST_F(RdtCpu, ARefusedReadIsAnErrorOfEachEvent) {
   uint64_t nr_errors = 0;
   for (const auto& refused : cases) {
     AllocAll();
-    ASSERT_EQ(Begin(0), 0);
+    Reset(0);
+    ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
     shared_[0].sweep = 100;
     machine_.samples.clear();
     Run(0, 30);
@@ -444,7 +464,8 @@ TEST_F(RdtCpu, ACpuThatAssignsCountersSaysThatOneIsUnassigned) {
   machine_.status_bits = 1ull << 62;
   for (const auto& c : cases) {
     cpus_[0].assignable = c.assignable;
-    ASSERT_EQ(Begin(0), 0);
+    Reset(0);
+    ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
     machine_.samples.clear();
     Run(0, 30);
     Read(0);
@@ -457,7 +478,7 @@ TEST_F(RdtCpu, ACpuThatAssignsCountersSaysThatOneIsUnassigned) {
 
 TEST_F(RdtCpu, RestoresTheSelector) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   for (uint64_t budget_ns : {uint64_t{0}, uint64_t{1}, kAccessNs + 1, 20 * kAccessNs, kLong}) {
     for (uint32_t rmid = 1; rmid < 20; rmid++) Run(0, rmid);
     Run(0, 0);
@@ -476,7 +497,8 @@ TEST_F(RdtCpu, SelectsOnlyTheEventsThatAreAnnounced) {
     machine_.events.clear();
     machine_.samples.clear();
     AllocAll();
-    ASSERT_EQ(Begin(0), 0);
+    Reset(0);
+    ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
     Run(0, 30);
     Read(0);
     std::set<uint32_t> announced;
@@ -491,7 +513,7 @@ TEST_F(RdtCpu, SelectsOnlyTheEventsThatAreAnnounced) {
 }
 
 TEST_F(RdtCpu, ReadsLinesAfterBandwidthWhichMayLiftTheirTaint) {
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   AllocAll();
   Run(0, 30);
   Read(0);
@@ -516,7 +538,7 @@ TEST_F(RdtCpu, SamplesSayWhoReadThem) {
 
 TEST_F(RdtCpu, WhatRanIsReadInTheNextTickAndOnceMoreAfterItRanLast) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 30);
   Run(0, 31);
   Run(0, 32);
@@ -560,7 +582,7 @@ TEST_F(RdtCpu, WhatRanInTwoDomainsIsReadInBoth) {
 
 TEST_F(RdtCpu, CountsReadsOfRmids) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 30);
   Read(0);
   EXPECT_EQ(cpus_[0].stats.nr_reads, 1u + 2);  // the sweep
@@ -613,7 +635,7 @@ TEST_F(RdtCpu, StopsInTimeAndLeavesTheRestToTheDomain) {
 
 TEST_F(RdtCpu, ReadsLaterWhatItLeftItself) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   for (uint32_t rmid = 60; rmid < 70; rmid++) Run(0, rmid);
   Run(0, 0);
   std::multiset<uint32_t> read;
@@ -627,7 +649,7 @@ TEST_F(RdtCpu, ReadsLaterWhatItLeftItself) {
 
 TEST_F(RdtCpu, WhatIsLeftToLastInOneTickIsFirstInAnother) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   std::set<uint32_t> read;
   for (int tick = 0; tick < 8; tick++) {
     for (uint32_t rmid : {1u, 70u, 130u, 195u}) Run(0, rmid);
@@ -639,7 +661,7 @@ TEST_F(RdtCpu, WhatIsLeftToLastInOneTickIsFirstInAnother) {
 
 TEST_F(RdtCpu, WithoutTimeNothingIsSwept) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Read(0, 0);
   EXPECT_TRUE(machine_.reads.empty());
 }
@@ -648,7 +670,7 @@ TEST_F(RdtCpu, WithoutTimeNothingIsSwept) {
 
 TEST_F(RdtCpu, AnRmidThatAnotherCpuReadsIsReadLater) {
   AllocAll();
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   Run(0, 30);
   Run(0, 31);
   Run(0, 0);
@@ -679,7 +701,7 @@ TEST_F(RdtCpu, AnRmidThatWasLeftAndIsClaimedStaysLeft) {
 
 TEST_F(RdtCpu, TheSweepPassesOverWhatIsClaimed) {
   SetUpDomains(6, 1u << SS_RDT_MBM_TOTAL);
-  ASSERT_EQ(Begin(0), 0);
+  ASSERT_EQ(Begin(0), SS_RDT_NO_TROUBLE);
   shared_[0].claimed[0] = 1u << 2;
   for (int tick = 0; tick < 10; tick++) Read(0);
   EXPECT_EQ(NrReads(0, 2), 0u);
@@ -777,8 +799,12 @@ class Switching {
   std::function<void(uint32_t, uint32_t)> run_;
 };
 
-TEST_F(RdtCpu, NoByteIsLostWhateverRunsWhere) {
-  SetUpDomains(24, 7 << 1);
+class RdtCpuAnyRun : public RdtCpu, public testing::WithParamInterface<uint32_t> {};  // clusters
+
+INSTANTIATE_TEST_SUITE_P(Clusters, RdtCpuAnyRun, testing::Values(1, kNrDomains));
+
+TEST_P(RdtCpuAnyRun, NoByteIsLostWhateverRunsWhere) {
+  SetUpDomains(24, 7 << 1, GetParam());
   BeginAll();
   SweepAll();
   AllocAll();
@@ -834,8 +860,8 @@ TEST_F(RdtCpu, NoByteIsLostWhateverRunsWhere) {
   }
 }
 
-TEST_F(RdtCpu, NoByteIsLostWhoeverComesAndGoes) {
-  SetUpDomains(24, 1u << SS_RDT_MBM_TOTAL);
+TEST_P(RdtCpuAnyRun, NoByteIsLostWhoeverComesAndGoes) {
+  SetUpDomains(24, 1u << SS_RDT_MBM_TOTAL, GetParam());
   BeginAll();
   SweepAll();
   machine_.samples.clear();

@@ -162,7 +162,70 @@ TEST(RdtCpuid, DomainIsTheApicIdWithoutWhatSharesTheCache) {
     ss_rdt_cpuid cpuid = IceLake();
     cpuid.cache.eax = 3 | 3u << 5 | (c.nr_sharing - 1) << 14;
     cpuid.apic_id = c.apic_id;
-    EXPECT_EQ(ss_rdt_decode_domain(&cpuid), c.domain) << c.nr_sharing << " " << c.apic_id;
+    EXPECT_EQ(ss_rdt_decode_l3(&cpuid), c.domain) << c.nr_sharing << " " << c.apic_id;
+  }
+}
+
+TEST(RdtCpuid, SubNumaClustersShareRmidsCountsAndCache) {
+  const struct {
+    uint32_t max_rmid, clusters, nr_rmids, first_of_last;
+  } cases[] = {{223, 1, 224, 0},    {223, 2, 112, 112},   {222, 2, 111, 111},  // one is left over
+               {1023, 2, 512, 512}, {1919, 3, 512, 1280}, {3, 2, 2, 2}};
+  for (const auto& c : cases) {
+    ss_rdt_cpuid cpuid = IceLake();
+    cpuid.monitoring.ebx = cpuid.l3.ecx = c.max_rmid;
+    ss_rdt_caps caps;
+    ASSERT_EQ(ss_rdt_decode_caps(&cpuid, &caps), nullptr);
+    ASSERT_EQ(ss_rdt_caps_divide(&caps, c.clusters, true), nullptr);
+    EXPECT_EQ(caps.nr_rmids, c.nr_rmids) << c.max_rmid;
+    EXPECT_EQ(caps.unit_bytes, 65536u / c.clusters);
+    EXPECT_EQ(caps.cache_bytes, (48u << 20) / c.clusters);
+    EXPECT_EQ(ss_rdt_first_rmid(&caps, 0), 0u);
+    EXPECT_EQ(ss_rdt_first_rmid(&caps, c.clusters - 1), c.first_of_last) << c.max_rmid;
+    caps.nr_rmids = 2;  // as the user wants it: the hardware's numbers stay
+    EXPECT_EQ(ss_rdt_first_rmid(&caps, c.clusters - 1), c.first_of_last) << c.max_rmid;
+  }
+}
+
+TEST(RdtCpuid, OnlySomeServersSayHowSubNumaClustersCount) {
+  const struct {
+    ss_cpu_vendor vendor;
+    uint32_t family, model;
+    bool may_split;
+  } cases[] = {{SS_VENDOR_INTEL, 6, 0x6a, true},
+               {SS_VENDOR_INTEL, 6, 0xcf, true},
+               {SS_VENDOR_INTEL, 6, 0x55, false},  // Cascade Lake, whose clusters do not
+               {SS_VENDOR_INTEL, 15, 0x6a, false},
+               {SS_VENDOR_AMD, 6, 0x6a, false}};
+  for (const auto& c : cases) {
+    ss_rdt_cpuid cpuid = IceLake();
+    cpuid.vendor = c.vendor;
+    cpuid.family = c.family;
+    cpuid.model = c.model;
+    cpuid.stepping = 7;
+    ss_rdt_caps caps;
+    ASSERT_EQ(ss_rdt_decode_caps(&cpuid, &caps), nullptr);
+    EXPECT_EQ(caps.may_split, c.may_split) << c.model;
+  }
+}
+
+TEST(RdtCpuid, SubNumaClustersThatAreNotForUs) {
+  const struct {
+    const char* why;
+    uint32_t max_rmid, clusters;
+    bool is_split;
+  } cases[] = {{"no order", 223, 0, true},
+               {"not set them up", 223, 2, false},
+               {"more sub-NUMA clusters", 2, 2, true},
+               {"more sub-NUMA clusters", 223, 113, true}};
+  for (const auto& c : cases) {
+    ss_rdt_cpuid cpuid = IceLake();
+    cpuid.monitoring.ebx = cpuid.l3.ecx = c.max_rmid;
+    ss_rdt_caps caps;
+    ASSERT_EQ(ss_rdt_decode_caps(&cpuid, &caps), nullptr);
+    const char* why = ss_rdt_caps_divide(&caps, c.clusters, c.is_split);
+    ASSERT_NE(why, nullptr) << c.why;
+    EXPECT_NE(std::string(why).find(c.why), std::string::npos) << why;
   }
 }
 

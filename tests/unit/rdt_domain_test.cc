@@ -28,6 +28,7 @@ constexpr uint64_t kOverflow = 1ull << 61;
 // Hardly any lines: cache_bytes / nr_rmids are 256 units.
 ss_rdt_caps Caps() {
   ss_rdt_caps caps = {};
+  caps.nr_clusters = 1;
   caps.nr_rmids = 64;
   caps.events = 1u << SS_RDT_LLC_OCCUPANCY | 1u << SS_RDT_MBM_TOTAL | 1u << SS_RDT_MBM_LOCAL;
   caps.unit_bytes = 64;
@@ -88,7 +89,7 @@ class RdtDomain : public testing::Test {
   RdtDomain() { Init(Caps()); }
 
   void Init(const ss_rdt_caps& caps) {
-    ss_rdt_domain_init(&domain_, kDomain, &caps);
+    ss_rdt_domain_init(&domain_, kDomain, 0, &caps);
     stats_ = {};
     lives_.clear();
   }
@@ -644,6 +645,15 @@ TEST_F(RdtDomain, WhatWasFilledBeforeTheReuseDoesNotLiftTheTaint) {
   Total(35, 100 + (1u << 20), kRan, 9);
   Alloc(40);
   EXPECT_EQ(Said(Lines(50, 5000)), "tainted [50,50)");
+}
+
+// CPUs add to it at once, without a lock.
+TEST_F(RdtDomain, ASumOfTrafficThatStepsBackDoesNotLiftTheTaint) {
+  domain_.traffic_bytes = 1u << 20;
+  Alloc(10);
+  EXPECT_EQ(Said(Lines(20, 5000)), "tainted [20,20)");
+  domain_.traffic_bytes = 100;
+  EXPECT_EQ(Said(Lines(30, 5000)), "tainted [30,30)");
 }
 
 TEST_F(RdtDomain, LocalBytesAreNotCountedAgainAsFilling) {

@@ -11,7 +11,7 @@ seconds=${3:-}
 top=$(cd "$(dirname "$0")/../.." && pwd)
 mem=1G timeout=420 scale=8
 case $kernel in # KASAN takes an eighth of the memory, and it and lockdep most of the time
-*-debug) mem=3G timeout=1500 scale=24 ;;
+*-debug) mem=3G timeout=2400 scale=24 ;;
 esac
 if [ "$what" = stress ]; then
 	timeout=$((timeout + seconds))

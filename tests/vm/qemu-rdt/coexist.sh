@@ -47,8 +47,16 @@ expect emulated 'somebody else writes RMIDs'
 expect_quiet 5
 rmmod slotscope
 expect_quiet 5
-printf '\000\000\000\000\000\000\000\000' | dd of=/dev/cpu/1/msr bs=8 count=1 oflag=seek_bytes seek=3215 2>/dev/null
 echo "ok    a foreign writer: stepped aside, and left what it wrote"
+
+# It wrote before we came, and not again since.
+insmod slotscope.ko
+expect emulated 'somebody else writes RMIDs'
+expect_quiet 5
+rmmod slotscope
+expect_quiet 5
+printf '\000\000\000\000\000\000\000\000' | dd of=/dev/cpu/1/msr bs=8 count=1 oflag=seek_bytes seek=3215 2>/dev/null
+echo "ok    a foreign RMID that is there at load stays there"
 
 # While somebody records: no value is shown from then on, and the file says why.
 insmod slotscope.ko rdt_budget_us=200

@@ -7,6 +7,28 @@ shift
 tracing=/sys/kernel/tracing
 [ -d $tracing/events ] || mount -t tracefs none $tracing
 
+set_cpus() { # set_cpus 0|1 CPU...
+	state=$1
+	shift
+	for cpu; do echo "$state" >/sys/devices/system/cpu/cpu"$cpu"/online; done
+}
+
+# Sub-NUMA clusters: only what the kernel has set up, and only if all of them can be seen.
+if [ -e /sys/devices/system/node/node1 ]; then
+	set_cpus 0 2 3
+	insmod slotscope.ko
+	grep 'reason: a NUMA node has no CPU online' /proc/slotscope/info || { cat /proc/slotscope/info; exit 1; }
+	rmmod slotscope
+	set_cpus 1 2 3
+	if ! dmesg | grep -q 'Sub-NUMA Cluster mode detected'; then
+		insmod slotscope.ko
+		grep 'reason: sub-NUMA clusters, and the kernel has not set them up' /proc/slotscope/info |
+			tee refused
+		[ -s refused ] || { cat /proc/slotscope/info; exit 1; }
+		exit 0
+	fi
+fi
+
 insmod slotscope.ko "$@"
 dmesg | grep slotscope: | tail -n 1
 grep -q '^backend: hardware$' /proc/slotscope/info || { cat /proc/slotscope/info; exit 1; }

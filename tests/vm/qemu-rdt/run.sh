@@ -7,7 +7,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 build=${SLOTSCOPE_BUILD:-$top/build}
-readonly names=(plain fine wrap sockets few exhausted unavailable occupancy coexist)
+readonly names=(plain fine wrap sockets clusters few exhausted unavailable occupancy coexist)
 
 # What the machine NAME has: CPUs, CPU properties, and the share of user rows whose status has to be ok.
 describe() {
@@ -17,6 +17,11 @@ describe() {
 	fine) properties=,rdt-scale=256 ;;
 	wrap) properties=,rdt-scale=256,rdt-cntr-init=16770000 ;;
 	sockets) smp=4 topology='-smp 4,sockets=2' ;;
+	clusters)
+		smp=4 properties=,rdt-clusters=2,rdt-max-rmid=127
+		topology='-smp 4,sockets=1 -object memory-backend-ram,id=m0,size=512M -object memory-backend-ram,id=m1,size=512M'
+		topology+=' -numa node,cpus=0-1,memdev=m0 -numa node,cpus=2-3,memdev=m1'
+		;;
 	few) properties=,rdt-max-rmid=19 expected=0.3 ;;
 	exhausted) properties=,rdt-max-rmid=7 expected=0 ;;
 	unavailable) properties=,rdt-unavail-every=50 expected=0.1 ;;
@@ -51,9 +56,11 @@ run() { # run KERNEL NAME
 		--qemu "$firmware $cpu$properties $topology" \
 		--timeout 240 --append tsc=reliable --in "$build/slotscope" --in "$build/kmod/$1/slotscope.ko" \
 		--in "$here/in-guest.sh" --out "/slotscope/slots.csv:$work/slots.csv" --out "/slotscope/events:$work/events" \
-		--out "/slotscope/info:$work/info" "$1" -- sh in-guest.sh "${SLOTSCOPE_RDT_SECONDS:-4}" \
+		--out "/slotscope/info:$work/info" --out "/slotscope/refused:$work/refused" "$1" -- sh in-guest.sh "${SLOTSCOPE_RDT_SECONDS:-4}" \
 		${parameters:+"$parameters"} || code=$?
-	if [ $code = 0 ]; then
+	if [ $code = 0 ] && [ "$2" = clusters ] && [ -s "$work/refused" ]; then
+		echo "refused, as it has to be on a kernel that does not know sub-NUMA clusters"
+	elif [ $code = 0 ]; then
 		"$here/check.py" "$work" "$expected" || code=$?
 		grep '^rdt_' "$work/info" | tr '\n' ' '
 		echo
