@@ -151,7 +151,7 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 test: deps-test deps-package ## everything below that this machine can run; what it cannot is SKIPped, with the reason
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(FUZZERS)
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh check unit fuzz live vm rdt-some package
+	$(Q)tests/run.sh check unit fuzz live vm-some rdt-some package
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(B)/slotscope

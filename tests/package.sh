@@ -120,8 +120,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$out" "$work"' EXIT
 # shellcheck disable=SC2016 # for the inner shell
 unshare --mount --propagation private bash -euc '
-	work=$1 top=$2 out=$3
-	shift 3
+	work=$1 top=$2 out=$3 cache=$4
+	shift 4
 	mount -t tmpfs none "$work"
 	mkdir "$work"/{upper,work,root}
 	mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/root"
@@ -130,13 +130,18 @@ unshare --mount --propagation private bash -euc '
 	mount -t tmpfs none tmp
 	mkdir -p tmp/debs tmp/out
 	mount --bind "$out" tmp/out
+	# The overlay has no other file systems, and its /tmp is empty.
+	for dir in "$top" "$cache"; do
+		mkdir -p ".$dir"
+		mount --bind "$dir" ".$dir"
+	done
 	cp "$top"/build/deb/slotscope_*.deb "$top"/build/deb/slotscope-dkms_*.deb tmp/debs/
 	for release; do
 		mkdir -p "lib/modules/$release"
 		[ -e "lib/modules/$release/build" ] || ln -s "$("$top/scripts/kernels.sh" kdir "$release")" "lib/modules/$release/build"
 	done
 	chroot . "$top/tests/package.sh" --inside /tmp/out "$@"
-' sh "$work" "$top" "$out" "${releases[@]}"
+' sh "$work" "$top" "$out" "${SLOTSCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/slotscope}" "${releases[@]}"
 
 for release in "${releases[@]}"; do
 	module=$(echo "$out/$release"/slotscope.ko*)
@@ -145,7 +150,7 @@ for release in "${releases[@]}"; do
 	*.zst) unzstd -q --rm "$module" ;;
 	esac
 	"$top/tests/vm/guest.sh" --quiet --in "$out/$release/slotscope.ko" --in "$top/build/slotscope" "$release" -- sh -c '
-		insmod slotscope.ko && ./slotscope record --source kmod --duration 1 --strict >/tmp/log || { cat /tmp/log; exit 1; }
+		insmod slotscope.ko && ./slotscope record --source kmod --duration 1 >/tmp/log || { cat /tmp/log; exit 1; }
 		rmmod slotscope'
 	echo "ok    $release: the module that dkms built loads, and is recorded from"
 done

@@ -254,6 +254,9 @@ unwatched_cpu() {
 	rmmod slotscope || fail "rmmod"
 }
 
+# Of the live tests, what depends on the kernel's flavour.
+quick='Lifetime*:Storms*512Rmids:Accuracy*'
+
 keep_scheduler_on
 if [ "$1" = kmod ]; then
 	module_life
@@ -264,7 +267,7 @@ if [ "$1" = kmod ]; then
 	hotplug
 	clock_step
 	if [ "${QUICK:-}" ]; then
-		live_tests --gtest_filter='Lifetime*:Storms*512Rmids:Accuracy*'
+		live_tests --gtest_filter="$quick"
 	else
 		live_tests
 		pids_go_round
@@ -282,7 +285,7 @@ if [ "$1" = kmod ]; then
 else
 	hotplug
 	clock_step
-	live_tests
+	live_tests ${QUICK:+--gtest_filter="$quick"}
 fi
 no_memory_leaks
 if [ $failures = 0 ]; then echo PASS; else exit 1; fi
