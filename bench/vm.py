@@ -66,6 +66,16 @@ class Measures:
         return instructions(switch_ns / switches), instructions(life_ns / lives)
 
 
+def check_targets(kernel, measures):
+    """Nobody listens: a switch costs less than with an empty BPF tracepoint program and 150 more, however many processes."""
+    empty, (few, many) = measures.added(("empty-tracepoint", 10, 0))[0], (measures.added(("kmod", n, 512))[0] for n in (10, 2000))
+    for case, processes, rmids in measures.runs:
+        if case == "kmod" and measures.added((case, processes, rmids))[0] >= empty + 150:
+            failures.append(f"{kernel}: a switch costs more than {empty:.0f} + 150 with {processes} processes and {rmids} RMIDs")
+    if many > few * 1.25:
+        failures.append(f"{kernel}: a switch costs {few:.0f} with 10 processes and {many:.0f} with 2000")
+
+
 def show(kernel, lines, rdt_lines):
     measures = Measures(lines)
     print(f"Instructions, kernel {kernel}, one CPU, nobody listens\n")
@@ -78,6 +88,7 @@ def show(kernel, lines, rdt_lines):
         alone = "   ({:.0f}, {:.0f})".format(*measures.alone(processes))
         tick_text = "       -" if case.startswith("empty") else f"{tick:8.0f}"
         print(f"{name:28} {processes:4} {rmids or '-':>6} {switch:10.0f} {tick_text} {life:8.0f}{alone}")
+    check_targets(kernel, measures)
     if rdt_lines:
         hardware = Measures(rdt_lines)
         for case, processes, rmids in hardware.runs:
@@ -95,5 +106,9 @@ def show(kernel, lines, rdt_lines):
           f" of {values['process_slots']} slots\n")
 
 
+failures = []
 for name in sys.argv[2:]:
     show(name, guest(name, []), guest(name, ["rdt"], rdt=True))
+for failure in failures:
+    print(f"missed: {failure}")
+sys.exit(bool(failures))

@@ -68,15 +68,15 @@ static int ss_rmids_release(struct inode *inode, struct file *file)
 
 static ssize_t ss_rmids_write(struct file *file, const char __user *ubuf, size_t count, loff_t *ppos)
 {
-	char command[8];
+	static const char wanted[] = { 'd', 'u', 'm', 'p', '\n' };
+	char command[sizeof(wanted)];
 	int err;
 
-	if (count >= sizeof(command))
+	if (count != sizeof(wanted) && count != sizeof(wanted) - 1) /* echo -n */
 		return -EINVAL;
 	if (copy_from_user(command, ubuf, count))
 		return -EFAULT;
-	command[count] = '\0';
-	if (strcmp(command, "dump") && strcmp(command, "dump\n"))
+	if (memcmp(command, wanted, count))
 		return -EINVAL;
 	err = ss_process_dump();
 	return err ?: count;

@@ -31,8 +31,7 @@ static enum hrtimer_restart ss_tick(struct hrtimer *timer)
 
 static void ss_timer_setup(struct hrtimer *timer)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
-	/* 908a1d775422 ("hrtimers: Introduce hrtimer_setup() to replace hrtimer_init()") */
+#ifdef SS_HAS_HRTIMER_SETUP
 	hrtimer_setup(timer, ss_tick, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);
 #else
 	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED_HARD);

@@ -123,7 +123,7 @@ for group in "$@"; do
 	vm-some) vm some ;;
 	vm-debug) vm_debug ;;
 	package) step "packages, dkms, their modules in guests 6.1 and 6.12" tests/package.sh ;;
-	rdt-some) SLOTSCOPE_RDT_SECONDS=2 rdt "sockets coexist" "few clusters" ;;
+	rdt-some) SLOTSCOPE_RDT_SECONDS=2 rdt "sockets exhausted coexist" "wrap few clusters unavailable occupancy" ;;
 	rdt) rdt "plain fine wrap sockets clusters few exhausted unavailable occupancy coexist" "plain sockets clusters few coexist" ;;
 	*)
 		echo "run.sh: there is no group $group" >&2

@@ -57,8 +57,6 @@ double StealTolerance(uint64_t steal_ns) {
   return static_cast<double>(steal_ns) + 1e7 * static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-bool IsEmulated() { return getenv("SLOTSCOPE_TEST_SCALE") != nullptr; }
-
 std::map<int32_t, RowSums> SumByTgid(const CsvFile& csv) {
   std::map<int32_t, RowSums> sums;
   for (const auto& row : csv.rows) {
@@ -170,6 +168,14 @@ TEST(Accuracy, HostileNamesStayInTheirField) {
   auto sums = SumByTgid(recorded.csv);
   int32_t tgid = recorded.truth.TgidsOf("proc").at(0);
   EXPECT_TRUE(sums[tgid].comms.contains("a\\x2cb\\x22c\\x5cd\\x0a\\x1b[2J"));
+}
+
+TEST(Accuracy, AThreadsNameIsNotItsProcesss) {
+  Recorded recorded = RecordWorkload({"rename-thread"});
+  auto sums = SumByTgid(recorded.csv);
+  int32_t tgid = recorded.truth.TgidsOf("proc").at(0);
+  EXPECT_TRUE(sums[tgid].comms.contains("the leader's"));
+  EXPECT_FALSE(sums[tgid].comms.contains("a thread's"));
 }
 
 TEST(Accuracy, CountersAreDeltasOfTheInterval) {

@@ -246,6 +246,8 @@ std::string TempDir() {
   return dir.path;
 }
 
+bool IsEmulated() { return getenv("SLOTSCOPE_TEST_SCALE") != nullptr; }
+
 uint64_t StealNs() {
   std::ifstream file("/proc/stat");
   std::string cpu;

@@ -101,6 +101,9 @@ std::string SlotscopeBinary();
 // A folder of this test run's own, removed at exit.
 std::string TempDir();
 
+// Tests run in a guest, whose CPUs are slow.
+bool IsEmulated();
+
 // The steal time of all CPUs so far, in ns: what the kernel's own accounting leaves out.
 uint64_t StealNs();
 

@@ -153,10 +153,10 @@ TEST(Lifetime, IoUringPollerBelongsToItsProcess) {
   EXPECT_LE(last_ns, free_ns);
 }
 
-TEST(Lifetime, BirthAndDeathInsideOneSlotAreBothSeen) {
+TEST(Lifetime, BirthAndDeathWithinATickAreBothSeen) {
   Recorder recorder;
   ASSERT_NO_FATAL_FAILURE(recorder.Start());
-  WorkloadResult result = RunWorkload({"many-short", "50"});
+  WorkloadResult result = RunWorkload({"many-shortest", "200"});
   recorder.Stop();
   ASSERT_EQ(result.exit_code, 0) << result.output;
   std::map<int32_t, uint64_t> born, died;
@@ -164,14 +164,18 @@ TEST(Lifetime, BirthAndDeathInsideOneSlotAreBothSeen) {
     if (event.hdr.type == SS_RMID_ALLOC) born[event.tgid] = event.hdr.ts_ns;
     if (event.hdr.type == SS_RMID_FREE) died[event.tgid] = event.hdr.ts_ns;
   }
-  int nr_inside_one_slot = 0;
-  for (int32_t tgid : result.TgidsOf("proc"))
-    nr_inside_one_slot += born.contains(tgid) && died.contains(tgid) &&
-                          born[tgid] / SS_TICK_PERIOD_NS == died[tgid] / SS_TICK_PERIOD_NS;
-  if (nr_inside_one_slot == 0 && getenv("SLOTSCOPE_TEST_SCALE"))
-    GTEST_SKIP() << "no process lives within a millisecond on this emulated machine";
-  EXPECT_GT(nr_inside_one_slot, 0)
-      << "none of 50 processes lived within one slot: the test shows nothing";
+  int nr_both = 0;
+  uint64_t shortest_ns = UINT64_MAX;
+  for (int32_t tgid : result.TgidsOf("proc")) {
+    if (!born.contains(tgid) || !died.contains(tgid)) continue;
+    nr_both++;
+    shortest_ns = std::min(shortest_ns, died[tgid] - born[tgid]);
+  }
+  EXPECT_EQ(nr_both, 200);
+  // A debug kernel on an emulated machine takes its time.
+  if (shortest_ns >= SS_TICK_PERIOD_NS && IsEmulated())
+    GTEST_SKIP() << "no process lives for less than a millisecond here, but " << shortest_ns << " ns";
+  EXPECT_LT(shortest_ns, SS_TICK_PERIOD_NS) << "the test shows nothing";
 }
 
 }  // namespace

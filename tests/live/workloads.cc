@@ -357,6 +357,21 @@ int ManyShort(int count) {
   return 0;
 }
 
+// As short as a life can be.
+int ManyShortest(int count) {
+  std::fflush(stdout);
+  std::vector<pid_t> pids;
+  for (int i = 0; i < count; i++) {
+    pid_t pid = vfork();
+    if (pid < 0) Fail("vfork");
+    if (pid == 0) _exit(0);
+    Reap(pid);
+    pids.push_back(pid);
+  }
+  for (pid_t pid : pids) std::printf("proc %d\n", pid);
+  return 0;
+}
+
 // `count` forks by four parents at once; children live for up to some milliseconds.
 int Storm(int count) {
   std::vector<pid_t> parents;
@@ -451,6 +466,21 @@ int Rename(int) {
   return 0;
 }
 
+void* RenameMyself(void*) {
+  prctl(PR_SET_NAME, "a thread's");
+  return nullptr;
+}
+
+// A process is named by its leader.
+int RenameThread(int) {
+  Reap(Start([] {
+    prctl(PR_SET_NAME, "the leader's");
+    StartThreads(3, RenameMyself);
+    Burn(20'000'000);
+  }));
+  return 0;
+}
+
 int Nothing(int) {
   Burn(1'000'000);
   return 0;
@@ -475,11 +505,13 @@ constexpr Workload kWorkloads[] = {
     {"reborn", Reborn},
     {"io-uring", IoUring},
     {"many-short", ManyShort},
+    {"many-shortest", ManyShortest},
     {"storm", Storm},
     {"crowd", Crowd},
     {"shares", Shares},
     {"ping-pong", PingPong},
     {"rename", Rename},
+    {"rename-thread", RenameThread},
     {"nothing", Nothing},
 };
 

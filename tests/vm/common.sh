@@ -43,8 +43,14 @@ is_unloadable() { rmmod slotscope; }
 no_memory_leaks() {
 	[ -e /sys/kernel/debug/kmemleak ] || return 0
 	usleep 6000000 # it does not look at what is younger
-	echo scan >/sys/kernel/debug/kmemleak
-	echo scan >/sys/kernel/debug/kmemleak
+	for _ in 1 2; do
+		echo scan >/sys/kernel/debug/kmemleak || fail "kmemleak has switched itself off"
+	done
 	cat /sys/kernel/debug/kmemleak
+}
+
+# lockdep stops at its first report, and when it runs out of room.
+lockdep_is_on() {
+	[ ! -e /proc/lockdep_stats ] || grep -q 'debug_locks: *1' /proc/lockdep_stats || fail "lockdep has switched itself off"
 }
 

@@ -34,7 +34,8 @@ readonly splat="$prefix(WARNING: |Oops|general protection|rcu: INFO: rcu.*stall|
 '|(^|[^[:alnum:]_])BUG: |kernel BUG at |BUG [[:alnum:]_-]+ \(|\[ cut here \]|KASAN: |UBSAN: '\
 '|INFO: task .* blocked for more than|INFO: trying to register non-static key|hard LOCKUP'\
 '|possible (circular|recursive) locking|possible irq lock inversion|suspicious RCU usage'\
-'|unreferenced object|new suspected memory leaks|Kernel panic - not syncing'
+'|unreferenced object|new suspected memory leaks|Kernel panic - not syncing'\
+'|slotscope: .*please report this'
 readonly taint_mask=$((1 << 7 | 1 << 9 | 1 << 14))	# died, warned, soft lockup
 
 fail() { local status=$1; shift; echo "guest.sh: $*" >&2; exit "$status"; }
@@ -495,6 +496,8 @@ mv "$work/serial.text" "$work/serial"
 # off. 6.1 tries the same instruction for ever, 6.12 takes it for a foreign breakpoint and dies ("Oops:
 # int3"). Nobody's fault in the guest, and worth a second try.
 is_emulator_defect() {
+	# What the kernel found before has nothing to do with it. A CPU that hangs is what it looks like to the others.
+	! sed '/int3/,$d' "$work/serial" | grep -v -E 'soft lockup|rcu.*stall|blocked for more' | grep -q -E "$splat" || return 1
 	if [ -n "$expired" ]; then
 		grep -q 'asm_exc_int3' "$work/serial" && ! grep -q -E '\bss_[a-z_]+\+0x' "$work/serial"
 	else

@@ -52,7 +52,13 @@ module_life() {
 	for word in dumps dum "" "dump dump" dumpdumpdumpdumpdump reset; do
 		echo "$word" >/proc/slotscope/rmids 2>/dev/null && fail "'$word' was accepted"
 	done
+	for text in 'dump\0' 'dump\0ab' 'dump\n\n' ' dump' 'DUMP'; do
+		# shellcheck disable=SC2059 # it is a format
+		printf "$text" >/proc/slotscope/rmids 2>/dev/null && fail "'$text' was accepted"
+	done
 	[ "$(stat -c %a /proc/slotscope/rmids)" = 600 ] || fail "/proc/slotscope/rmids is not 0600"
+	[ "$(stat -c %a /proc/slotscope/info)" = 400 ] || fail "/proc/slotscope/info is not 0400"
+	dd if=/proc/slotscope/rmids bs=7 2>/dev/null | wc -l | grep -q '^512$' || fail "read in small pieces, the RMID table has other lines"
 	[ "$(awk '$2 == "live"' /proc/slotscope/rmids | awk '{ print $3 }' | sort | uniq -d | wc -l)" = 0 ] ||
 		fail "a process has two RMIDs"
 
@@ -84,9 +90,25 @@ module_life() {
 	wait $storm
 
 	# Bad parameters are refused with a sentence.
-	for parameter in rmids=0 rmids=1 rmids=513 max_processes=1 cpus=x cpus=9999; do
+	for parameter in rmids=0 rmids=1 rmids=513 max_processes=1 max_processes=4194305 rdt_budget_us=0 rdt_budget_us=201 \
+		cpus=x cpus=9999; do
+		dmesg -c >/dev/null
 		insmod slotscope.ko $parameter 2>/dev/null && fail "parameter $parameter was accepted"
+		dmesg | grep -q "slotscope: parameter ${parameter%%=*}=" || fail "parameter $parameter was refused without a sentence"
 	done
+	insmod slotscope-no-probe.ko 2>/dev/null && fail "it loads on a kernel without a tracepoint that it needs"
+	dmesg | grep -q 'slotscope: this kernel has no tracepoint sched_wakeup_nix' || fail "it does not say which tracepoint is missing"
+
+	# A table that is too small: who found no room is counted, and said; and the largest there is.
+	load_module max_processes=64
+	./live_tests --workload crowd 300 >/dev/null || fail "crowd"
+	grep -q '^untracked: [1-9]' /proc/slotscope/info || fail "300 processes have room in a table of 64"
+	rmmod slotscope || fail "rmmod"
+	dmesg | grep -q 'slotscope: .*raise max_processes' || fail "the kernel log does not say that the table was too small"
+	load_module max_processes=4194304
+	./live_tests --workload crowd 300 >/dev/null || fail "crowd"
+	grep -q '^untracked: 0$' /proc/slotscope/info || fail "the largest table has no room"
+	rmmod slotscope || fail "rmmod"
 	expect 0 insmod slotscope.ko rmids=32
 	grep -q '^rmids: 32$' /proc/slotscope/info || fail "rmids=32 has no effect"
 	expect 0 rmmod slotscope
@@ -109,7 +131,26 @@ failing_loads() {
 	[ $step = $((expected + 1)) ] || fail "$((step - 1)) steps of loading can fail, not $expected"
 	rmmod slotscope || fail "rmmod"
 	wait $storm
+
+	# Loaded while a CPU is away, which then comes; unloaded while it is away.
+	echo 0 >/sys/devices/system/cpu/cpu1/online
+	load_module
+	hard_timers 0
+	echo 1 >/sys/devices/system/cpu/cpu1/online
+	hard_timers 0 1
+	echo 0 >/sys/devices/system/cpu/cpu1/online
+	hard_timers 0
+	rmmod slotscope || fail "rmmod while a CPU is offline"
+	echo 1 >/sys/devices/system/cpu/cpu1/online
 }
+
+# Each watched CPU has its tick, in hard interrupt context also with PREEMPT_RT: on the first of its clocks.
+hard_timers() { # hard_timers CPU...
+	until_true 20 are_hard_timers "$@" || fail "ticks by CPU and clock: $(ticks), not on clock 0 of the CPUs $*"
+}
+# The list is made timer by timer: one that expires meanwhile may be missing, or be there twice.
+ticks() { awk '/^cpu:/ { cpu = $2 } /^ clock [0-9]+:/ { clock = $2 } / ss_tick/ { print cpu "/" clock }' /proc/timer_list | sort -u; }
+are_hard_timers() { [ "$(ticks | tr -d '\n')" = "$(printf '%s/0:' "$@")" ]; }
 
 # snapshots FILE: reads the RMID table while /tmp/busy exists; each time it is whole and of one moment.
 snapshots() {
@@ -273,7 +314,7 @@ if [ "$1" = kmod ]; then
 		pids_go_round
 	fi
 	# Nothing is left of the processes that the tests made.
-	grep -E '^(rmid_bad_frees|untracked|unknown_dead): [1-9]' /proc/slotscope/info && fail "the module's counters say so"
+	grep -E '^(rmid_bad_frees|untracked|unknown_dead|stale): [1-9]' /proc/slotscope/info && fail "the module's counters say so"
 	rmmod slotscope || fail "rmmod"
 	# Few RMIDs: storms and crowds that exhaust them.
 	load_module rmids=48
@@ -288,4 +329,5 @@ else
 	live_tests ${QUICK:+--gtest_filter="$quick"}
 fi
 no_memory_leaks
+lockdep_is_on
 if [ $failures = 0 ]; then echo PASS; else exit 1; fi

@@ -61,7 +61,7 @@ run() { # run KERNEL NAME
 	if [ $code = 0 ] && [ "$2" = clusters ] && [ -s "$work/refused" ]; then
 		echo "refused, as it has to be on a kernel that does not know sub-NUMA clusters"
 	elif [ $code = 0 ]; then
-		"$here/check.py" "$work" "$expected" || code=$?
+		"$here/check.py" "$work" "$expected" "$2" || code=$?
 		grep '^rdt_' "$work/info" | tr '\n' ' '
 		echo
 	fi
