@@ -56,11 +56,11 @@ empty() { # empty TYPE
 }
 
 recorded() { # recorded SOURCE RMIDS
-	./slotscope record --source "$1" --output /tmp/slots.csv 2>/tmp/err &
+	./slotscope record --source "$1" --max-overhead 100 --output /tmp/slots.csv >/dev/null 2>/tmp/err &
 	recorder=$!
 	while ! grep -q recording /tmp/err; do usleep 10000; done
 	measure "recorded-$1" 10 "$2"
-	kill -INT $recorder
+	kill $recorder
 	wait $recorder
 	rm /tmp/slots.csv
 }

@@ -18,6 +18,11 @@
 #include <slotscope/events.h>
 #include <slotscope/rmid_fifo.h>
 
+#if !defined(CONFIG_TRACEPOINTS) || !defined(CONFIG_SCHED_INFO) || !defined(CONFIG_CGROUPS) || \
+	!defined(CONFIG_PROC_FS) || !defined(CONFIG_X86_64)
+#error "slotscope needs an x86-64 kernel with TRACEPOINTS, SCHED_INFO, CGROUPS and PROC_FS"
+#endif
+
 #define SS_VERSION "0.1.0"
 
 struct ss_rdt_owner; /* rdt_domain.h */

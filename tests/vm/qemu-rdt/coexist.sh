@@ -26,11 +26,27 @@ rmmod slotscope
 umount /sys/fs/resctrl
 echo "ok    resctrl mounted before load: emulated"
 
+# Once resctrl is mounted, a CPU writes PQR_ASSOC for at most a tick more.
+tracing=/sys/kernel/tracing
+trace() { # trace 0|1
+	echo "$1" >$tracing/events/msr/write_msr/enable
+	echo "$1" >$tracing/events/slotscope/ss_tick/enable
+}
 insmod slotscope.ko
 expect hardware 'RDT monitoring'
+trace 1
+usleep 50000
 mount -t resctrl none /sys/fs/resctrl
+echo mounted >$tracing/trace_marker
 usleep 20000
+trace 0
 expect emulated 'resctrl was mounted'
+awk '{ match($0, /\[[0-9]+\]/); cpu = substr($0, RSTART, RLENGTH) }
+	/tracing_mark_write: mounted/ { mounted = 1 }
+	/ ss_tick: / && mounted { ticks[cpu]++; all++ }
+	/ write_msr: c8f,/ { if (!mounted) before++; else if (ticks[cpu] > 1) late++ }
+	END { print "      " before + 0, "writes before the mount,", late + 0, "later than a tick after it,", all + 0, "ticks"; exit !(before && !late && all > 5) }' \
+	$tracing/trace || fail "writes of PQR_ASSOC after resctrl was mounted"
 expect_quiet
 umount /sys/fs/resctrl
 expect emulated 'resctrl was mounted'
