@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,8 +64,13 @@ void Recorder::Start() {
   Status status = source_->Start();
   ASSERT_TRUE(status.ok()) << status.message();
   reader_ = std::make_unique<Reader>(source_.get(), PossibleCpus(), ReadClocks());
+  // A storm on a slow machine must not keep us from draining: tests judge only what is whole. Threads
+  // inherit it.
+  const int nice_before = getpriority(PRIO_PROCESS, 0);
+  if (IsEmulated()) setpriority(PRIO_PROCESS, 0, -20);
   thread_ = std::thread([this] { Take(); });
   status = reader_->Start();
+  setpriority(PRIO_PROCESS, 0, nice_before);
   ASSERT_TRUE(status.ok()) << status.message();
 }
 

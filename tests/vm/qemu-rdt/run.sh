@@ -37,6 +37,9 @@ describe() {
 run() { # run KERNEL NAME
 	local work msr code=0
 	describe "$2"
+	case $1 in # reads take longer there, and more are left for later
+	*-debug) expected=0.1 ;;
+	esac
 	work=$(mktemp -d)
 	echo "== $2 on $1"
 	if [ "$2" = coexist ]; then
