@@ -32,7 +32,7 @@ step() {
 	case $code in
 	0)
 		echo "  PASS   $name ($((SECONDS - start)) s)"
-		grep -E 'tests? ran\.|^\[  SKIPPED \] 1 test|SKIP|bytes: [0-9]* processes|^stress: ' "$log" | sort -u | sed 's/^/         /'
+		grep -E 'tests? from .* ran\.|^\[  SKIPPED \] 1 test|SKIP|bytes: [0-9]* processes|^stress: ' "$log" | sort -u | sed 's/^/         /'
 		passed=$((passed + 1))
 		;;
 	69 | 77) skip "$name" "$(tail -n 1 "$log")" ;;
