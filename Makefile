@@ -148,7 +148,7 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 
 ## ---- check
 
-test: deps-test deps-package ## everything below that this machine can run; what it cannot is SKIPped, with the reason
+test: deps-package ## everything below that this machine can run; what it cannot is SKIPped, with the reason
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(FUZZERS)
 	$(Q)$(MAKE) deb
 	$(Q)tests/run.sh check unit fuzz live vm-some rdt-some package
@@ -170,7 +170,7 @@ test-vm-debug: deps-test ## the module and its relay on a kernel with KASAN, loc
 	$(Q)$(MAKE) all $(B)/live_tests
 	$(Q)tests/run.sh vm-debug
 
-test-package: deps-test deps-package ## installs, uses and removes the Debian packages, in an overlay; dkms; root
+test-package: deps-package ## installs, uses and removes the Debian packages, in an overlay; dkms; root
 	$(Q)$(MAKE) deb
 	$(Q)tests/run.sh package
 

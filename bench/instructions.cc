@@ -6,8 +6,7 @@
 //   instructions compute N     a loop of N turns; nothing but interrupts comes in between
 //   instructions life N        N processes are born (by vfork) and die, one after the other
 //   instructions hold P T      P processes of T threads each sleep, until standard input ends
-//   instructions empty TYPE    a BPF program that does nothing is at sched_switch, until standard input
-//   ends
+//   instructions empty TYPE    a BPF program that does nothing is at sched_switch, until input ends
 //
 // TYPE is raw_tracepoint or tracepoint.
 //

@@ -113,7 +113,10 @@ int ss_rmid_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_rmid_
 	return rmid;
 }
 
-/* Unlocked on purpose: while there is none, a switch must not touch the lock's cache line. */
+/*
+ * Unlocked on purpose: while there is none, a switch must not touch the lock's cache line; and while all
+ * are in use it need not read the clock.
+ */
 bool ss_rmid_may_alloc(void)
 {
 	return READ_ONCE(ss_fifo.count) && ss_rmid_fifo_may_alloc(&ss_fifo, ktime_get_mono_fast_ns());

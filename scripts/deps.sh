@@ -66,6 +66,7 @@ peers=(linux-perf bpftrace)
 qemu_rdt=(dpkg-dev libglib2.0-dev libpixman-1-dev libcap-ng-dev libattr1-dev libfdt-dev zlib1g-dev meson ninja-build
 	pkg-config qemu-system-data seabios ipxe-qemu)
 deb=("${run[@]}" debhelper dh-dkms dpkg-dev)
+# All of test, and more.
 package=("${deb[@]}" "${testing[@]}" lintian systemd)
 debug_kernel=(g++ make bc bison flex libelf-dev libssl-dev dwarves python3 cpio xz-utils)
 
