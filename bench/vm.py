@@ -5,6 +5,7 @@
 Guests with one CPU whose clock counts instructions (QEMU -icount): the same run gives nearly the same numbers,
 whatever else the host does. Nobody listens to the module's tracepoints. See vm-guest.sh for what runs there."""
 import collections
+import os
 import statistics
 import subprocess
 import sys
@@ -19,15 +20,17 @@ top = here.parent
 build = Path(sys.argv[1])
 
 
+def line_of(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
 def guest(kernel, words, rdt=False):
     command = [top / "tests/vm/guest.sh", "--quiet", "--count-instructions", "--smp", "1", "--mem", "3G", "--timeout", "900", "--append", "tsc=reliable",
                "--in", build / "instructions", "--in", build / "slotscope", "--in", here / "vm-guest.sh", "--in", build / f"kmod/{kernel}/slotscope.ko"]
     environment = None
     if rdt:
-        qemu = subprocess.run([top / "tests/vm/qemu-rdt/build.sh"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(Path.home()), "QEMU": qemu.strip()}
-        command += ["--qemu", "-L /usr/share/seabios -L /usr/share/qemu -L /usr/lib/ipxe/qemu "
-                    "-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6,cqm=on,rdt-max-rmid=511"]
+        environment = {**os.environ, "QEMU": line_of(top / "tests/vm/qemu-rdt/build.sh")}
+        command += ["--qemu", line_of(top / "tests/vm/qemu-rdt/run.sh", "--qemu-arguments") + ",rdt-max-rmid=511"]
     command += [kernel, "--", "sh", "vm-guest.sh", *words]
     for _ in range(4):  # 72: a defect of the emulator, see guest.sh
         result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # run.sh KERNEL NAME...: the module in a guest whose CPUs have RDT, against the emulator's truth. NAME is one of the
 # machines below, or all. What make test-rdt does; exit code 69 if the emulator is not in the cache.
+# run.sh --qemu-arguments: prints what any such guest needs of QEMU.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -76,9 +77,13 @@ run() { # run KERNEL NAME
 	return "$code"
 }
 
-qemu=$("$here/build.sh" --cached) || exit $?
 firmware="-L /usr/share/seabios -L /usr/share/qemu -L /usr/lib/ipxe/qemu"
 cpu='-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6,cqm=on'
+if [ "$1" = --qemu-arguments ]; then
+	echo "$firmware $cpu"
+	exit
+fi
+qemu=$("$here/build.sh" --cached) || exit $?
 kernel=$1
 shift
 [ "$1" != all ] || set -- "${names[@]}"
