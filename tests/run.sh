@@ -70,6 +70,10 @@ vm() {
 	step "guest 6.12, eBPF source" env QUICK="${1:-}" tests/vm/suite.sh 6.12 bpf
 	step "guest 6.1-rt, module" env QUICK=1 tests/vm/suite.sh 6.1-rt kmod
 	step "guest 6.12-rt, module" env QUICK=1 tests/vm/suite.sh 6.12-rt kmod
+	if [ -z "${1:-}" ]; then
+		step "guest 6.1-rt, eBPF source" env QUICK=1 tests/vm/suite.sh 6.1-rt bpf
+		step "guest 6.12-rt, eBPF source" env QUICK=1 tests/vm/suite.sh 6.12-rt bpf
+	fi
 }
 
 # Guests on a kernel with KASAN, lockdep and kmemleak; any report of these fails.
