@@ -264,6 +264,43 @@ hotplug() {
 	[ "$offline" -lt $((slots - 500)) ] || fail "$offline of $slots slots with an offline CPU: it was not measured again"
 }
 
+# A CPU that does not get away, or not back: every state of hotplug that can fail does, and what was done is undone.
+failing_hotplugs() {
+	record_in_background failing.csv
+	cpu=/sys/devices/system/cpu/cpu1
+	undone=" "
+	while read -r state name; do
+		for online in 0 1; do
+			echo "${state%:}" 2>/dev/null >$cpu/hotplug/fail || continue # an early state, which cannot
+			if ! echo $online 2>/dev/null >$cpu/online; then
+				undone="$undone$name/$online "
+				[ "$(cat $cpu/online)" != $online ] || fail "hotplug failed in $name, but CPU 1 is where it should not be"
+				are_ticks_of_module $((1 - online))
+				echo $online >$cpu/online || fail "hotplug fails again after $name"
+			fi
+			are_ticks_of_module $online
+			echo -1 >$cpu/hotplug/fail # nobody was asked in this state
+		done
+	done </sys/devices/system/cpu/hotplug/states
+	sleep 1
+	stop_recording
+	holds_identity failing.csv
+	for name in sched:active/0 slotscope:online/0 workqueue:online/0 slotscope:online/1 sched:active/1; do
+		case $name/$SLOTSCOPE_TEST_SOURCE in slotscope*/bpf) continue ;; esac
+		case $undone in *" $name "*) ;; *) fail "hotplug did not fail in $name, only in$undone" ;; esac
+	done
+	# In the last half second both CPUs are measured.
+	tail -n 200000 failing.csv | awk -F, '!/^#/ && $1 + 0 > 0 { start[++n] = $1; away[n] = $7 == "offline" || $7 == "lost" ? $8 : 0 }
+		END { for (; n && start[n] > last - 500000000; n--) { if (!last) last = start[n]; sum += away[n] } exit !last || sum > 50000000 }' ||
+		fail "a CPU whose hotplug failed is not measured again"
+}
+are_ticks_of_module() { # are_ticks_of_module ONLINE: of CPU 1
+	case $SLOTSCOPE_TEST_SOURCE$1 in
+	kmod0) hard_timers 0 ;;
+	kmod1) hard_timers 0 1 ;;
+	esac
+}
+
 # Seconds by which the wall clock is ahead of the one that counts from boot; the kernel reads both at once.
 wall_clock_ahead() { awk '$1 == "btime" { print $2 }' /proc/stat; }
 
@@ -311,6 +348,7 @@ if [ "$1" = kmod ]; then
 	unwatched_cpu
 	load_module
 	hotplug
+	failing_hotplugs
 	clock_step
 	if [ "${QUICK:-}" ]; then
 		live_tests --gtest_filter="$quick"
@@ -330,6 +368,7 @@ if [ "$1" = kmod ]; then
 	[ "${QUICK:-}" ] || dmesg | grep -q 'births found no free RMID' || fail "the kernel log does not say that RMIDs were short"
 else
 	hotplug
+	[ "${QUICK:-}" ] || failing_hotplugs
 	clock_step
 	live_tests ${QUICK:+--gtest_filter="$quick"}
 fi
