@@ -22,6 +22,14 @@ std::optional<int> TakeNumber(std::string_view& text) {
   return value;
 }
 
+// The first line of a file below /sys/devices/system/cpu; empty if it cannot be read.
+std::string ReadCpuLine(const std::string& name) {
+  std::ifstream file("/sys/devices/system/cpu/" + name);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
 }  // namespace
 
 std::optional<std::vector<int>> ParseCpuList(std::string_view text) {
@@ -58,10 +66,12 @@ std::string FormatCpuList(const std::vector<int>& cpus) {
 }
 
 std::vector<int> ReadCpuList(const std::string& name) {
-  std::ifstream file("/sys/devices/system/cpu/" + name);
-  std::string line;
-  std::getline(file, line);
-  return ParseCpuList(line).value_or(std::vector<int>{});
+  return ParseCpuList(ReadCpuLine(name)).value_or(std::vector<int>{});
+}
+
+bool IsCpuSettled(int cpu) {
+  const std::string hotplug = fmt::format("cpu{}/hotplug/", cpu);
+  return ReadCpuLine(hotplug + "state") == ReadCpuLine(hotplug + "target");
 }
 
 }  // namespace slotscope

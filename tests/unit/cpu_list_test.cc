@@ -53,6 +53,8 @@ TEST(CpuList, WritesWhatItReads) {
 TEST(CpuList, ReadsThisMachines) {
   EXPECT_FALSE(ReadCpuList("present").empty());
   EXPECT_TRUE(ReadCpuList("no-such-file").empty());
+  for (int cpu : ReadCpuList("online")) EXPECT_TRUE(IsCpuSettled(cpu)) << cpu;
+  EXPECT_TRUE(IsCpuSettled(65535)) << "the kernel does not say";
 }
 
 }  // namespace
