@@ -69,9 +69,11 @@ std::vector<int> ReadCpuList(const std::string& name) {
   return ParseCpuList(ReadCpuLine(name)).value_or(std::vector<int>{});
 }
 
-bool IsCpuSettled(int cpu) {
+bool IsCpuOnline(int cpu) {
   const std::string hotplug = fmt::format("cpu{}/hotplug/", cpu);
-  return ReadCpuLine(hotplug + "state") == ReadCpuLine(hotplug + "target");
+  const auto online = ReadCpuList("online");
+  return std::binary_search(online.begin(), online.end(), cpu) &&
+         ReadCpuLine(hotplug + "state") == ReadCpuLine(hotplug + "target");
 }
 
 }  // namespace slotscope

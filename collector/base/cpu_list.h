@@ -19,7 +19,7 @@ std::string FormatCpuList(const std::vector<int>& cpus);
 // /sys/devices/system/cpu/NAME, for example "present" or "online". Empty if it cannot be read.
 std::vector<int> ReadCpuList(const std::string& name);
 
-// Is it neither on its way up nor down? True as well if the kernel does not say.
-bool IsCpuSettled(int cpu);
+// Is it online, and neither on its way up nor down (as far as the kernel says)?
+bool IsCpuOnline(int cpu);
 
 }  // namespace slotscope

@@ -75,7 +75,7 @@ class KmodSource final : public Source {
     if (Status status = Load(); !status.ok()) return status;
     rings_ = std::make_unique<PerfRings>(bpf_map__fd(skeleton_->maps.ss_events), nr_cpus_);
     for (int cpu : online)
-      if (Status status = OnlineCpu(cpu); !status.ok()) return status;
+      if (Status status = IfOnline(cpu, [&] { return OnlineCpu(cpu); }); !status.ok()) return status;
     if (int err = relay__attach(skeleton_.get()))
       return {Exit::kModule,
               fmt::format("cannot attach to the module's tracepoints: {}", ErrnoText(err))};

@@ -94,11 +94,11 @@ class NativeSource final : public Source {
     if (Status status = FillAllocator(); !status.ok()) return status;
     rings_ = std::make_unique<PerfRings>(bpf_map__fd(skeleton_->maps.ss_events), nr_cpus_);
     for (int cpu : online)
-      if (Status status = OpenCpu(cpu); !status.ok()) return status;
+      if (Status status = IfOnline(cpu, [&] { return OpenCpu(cpu); }); !status.ok()) return status;
     if (Status status = Attach(); !status.ok()) return status;
     // A tick that nobody listens to yet: which kind this kernel has belongs into info().
     for (int cpu : info_.watched_cpus)
-      if (rings_->is_open(cpu)) return StartTick(cpu);
+      if (rings_->is_open(cpu)) return IfOnline(cpu, [&] { return StartTick(cpu); });
     return {};
   }
 
@@ -115,7 +115,7 @@ class NativeSource final : public Source {
       skeleton_->bss->ss_recording = 1;
       for (int cpu : info_.watched_cpus)
         if (rings_->is_open(cpu))
-          if (Status status = StartTick(cpu); !status.ok()) return status;
+          if (Status status = IfOnline(cpu, [&] { return StartTick(cpu); }); !status.ok()) return status;
     }
     return {};
   }

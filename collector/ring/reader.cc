@@ -157,7 +157,7 @@ void Reader::BringOnline(size_t index) {
   // A CPU in the online list may yet fail to come up. The kernel then frees the perf events on it
   // without taking them out of its lists (6.12: perf:prepare lets them in, and its teardown finds the
   // CPU dead).
-  if (!IsCpuSettled(static_cast<int>(index))) return;
+  if (!IsCpuOnline(static_cast<int>(index))) return;
   if (Status status = source_->OnlineCpu(static_cast<int>(index)); !status.ok()) {
     // Tried again, ever less often; said once.
     source_->rings().Close(static_cast<int>(index));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cpu_list.h"
 #include "base/rdt_shape.h"
 #include "base/status.h"
 #include "ring/counters.h"
@@ -70,6 +71,15 @@ struct SourceOptions {
   CounterSpecs counters;
   uint32_t nr_rmids = 512;  // eBPF source only; the module has its own parameter
 };
+
+// Does something on a CPU, unless that is away. If it goes while we are at it, that is no failure: the
+// reader follows hotplug.
+template <typename Fn>
+Status IfOnline(int cpu, const Fn& what) {
+  if (!IsCpuOnline(cpu)) return {};
+  Status status = what();
+  return status.ok() || IsCpuOnline(cpu) ? status : Status();
+}
 
 // The module and the relay. Fails with Exit::kModule if the module is absent or of another ABI.
 std::unique_ptr<Source> MakeKmodSource(const SourceOptions& options);
