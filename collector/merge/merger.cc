@@ -16,6 +16,8 @@ namespace {
 // PERF_SAMPLE_RAW: behind the record's header a u32 size, then the message, padded to 8 bytes behind.
 constexpr size_t kRawSizeAt = sizeof(perf_event_header);
 constexpr size_t kMessageAt = kRawSizeAt + sizeof(uint32_t);
+// A record that has one measure and nothing more.
+constexpr size_t kMeasureRecord = (kMessageAt + sizeof(ss_measure) + 7) / 8 * 8;
 constexpr size_t kMaxHeld = 1u << 18;  // some 40 MB of one CPU
 // PERF_RECORD_LOST: a u64 id, then the number of records.
 constexpr size_t kNrLostAt = sizeof(perf_event_header) + sizeof(uint64_t);
@@ -87,7 +89,7 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       return true;
     case ItemKind::kDump:
       if (!IsInterval(item)) return false;
-      OnDump(item, payload);
+      OnDump(DrainOf(item), payload);
       return true;
     case ItemKind::kDumpEnd:
       dumps_.push_back({dump_begin_ns_, item.begin_ns});
@@ -113,7 +115,7 @@ bool Merger::OnCpuItem(const ItemHeader& item, std::span<const std::byte> payloa
   switch (item.kind) {
     case ItemKind::kRecords:
       if (!IsInterval(item)) return false;
-      OnRecords(item, payload);
+      OnRecords(DrainOf(item), payload);
       if (!(item.flags & kItemMore) && item.begin_ns > kGraceNs)
         stream.passed_ns = std::max(stream.passed_ns, item.begin_ns - kGraceNs);
       break;
@@ -133,17 +135,18 @@ bool Merger::OnCpuItem(const ItemHeader& item, std::span<const std::byte> payloa
 }
 
 // A message is written before its drain ends, and drained soon.
-inline bool Merger::IsPossible(const ItemHeader& item, uint64_t ts_ns) const {
-  return ts_ns <= item.end_ns + kGraceNs && ts_ns + kMaxJumpNs >= item.begin_ns;
+Merger::Drain Merger::DrainOf(const ItemHeader& item) {
+  return {&streams_[item.stream], item.stream, item.begin_ns - std::min(item.begin_ns, kMaxJumpNs),
+          item.end_ns + kGraceNs};
 }
 
-inline void Merger::OnMeasure(const ItemHeader& item, const ss_measure& measure) {
-  if (!IsValidMeasure(measure) || !IsPossible(item, measure.hdr.ts_ns)) {
+inline void Merger::OnMeasure(const Drain& drain, const ss_measure& measure) {
+  if (!IsValidMeasure(measure) || measure.hdr.cpu != drain.cpu || !drain.Allows(measure.hdr.ts_ns)) {
     stats_.nr_malformed++;
     return;
   }
   stats_.nr_messages++;
-  Stream& stream = streams_[item.stream];
+  Stream& stream = *drain.stream;
   const bool late = measure.hdr.ts_ns < watermark_ns_;
   stats_.nr_late += late;
   if (measure.start_ns == stream.continues_at_ns || late) {
@@ -158,8 +161,8 @@ inline void Merger::OnMeasure(const ItemHeader& item, const ss_measure& measure)
   Hold(&stream, message);
 }
 
-inline void Merger::OnTick(const ItemHeader& item, const ss_tick& tick) {
-  if (!IsPossible(item, tick.hdr.ts_ns)) {
+inline void Merger::OnTick(const Drain& drain, const ss_tick& tick) {
+  if (!drain.Allows(tick.hdr.ts_ns)) {
     stats_.nr_malformed++;
     return;
   }
@@ -168,28 +171,43 @@ inline void Merger::OnTick(const ItemHeader& item, const ss_tick& tick) {
   sink_->OnTick(tick);
 }
 
+// Nearly every record is a measure as it is today: what its sizes then are is compared at once.
+inline bool IsPlainMeasure(std::span<const std::byte> records) {
+  if (records.size() < kMeasureRecord) return false;
+  const auto header = Load<perf_event_header>(records.data());
+  const auto hdr = Load<ss_hdr>(records.data() + kMessageAt);
+  return header.type == PERF_RECORD_SAMPLE && header.size == kMeasureRecord &&
+         Load<uint32_t>(records.data() + kRawSizeAt) == kMeasureRecord - kMessageAt &&
+         hdr.type == SS_MEASURE && hdr.size == sizeof(ss_measure);
+}
+
 // `record` has room for a message's header.
-inline void Merger::OnRecord(const ItemHeader& item, std::span<const std::byte> record) {
+inline void Merger::OnRecord(const Drain& drain, std::span<const std::byte> record) {
   const auto raw_size = Load<uint32_t>(record.data() + kRawSizeAt);
   const std::byte* at = record.data() + kMessageAt;
   const auto* hdr = reinterpret_cast<const ss_hdr*>(at);
   // The raw size has the padding in it. A ring is written by its CPU only.
   if (raw_size > record.size() - kMessageAt || hdr->size > raw_size ||
-      hdr->size + kItemAlign <= raw_size || hdr->cpu != item.stream) {
+      hdr->size + kItemAlign <= raw_size || hdr->cpu != drain.cpu) {
     stats_.nr_malformed++;
     return;
   }
   if (hdr->type == SS_MEASURE && hdr->size >= sizeof(ss_measure))
-    OnMeasure(item, *reinterpret_cast<const ss_measure*>(at));
+    OnMeasure(drain, *reinterpret_cast<const ss_measure*>(at));
   else if (hdr->type == SS_TICK && hdr->size >= sizeof(ss_tick))
-    OnTick(item, *reinterpret_cast<const ss_tick*>(at));
+    OnTick(drain, *reinterpret_cast<const ss_tick*>(at));
   else
-    OnOther(item, {at, hdr->size});
+    OnOther(drain, {at, hdr->size});
 }
 
 // What the kernel wrote into one ring, as it is.
-void Merger::OnRecords(const ItemHeader& item, std::span<const std::byte> records) {
+void Merger::OnRecords(const Drain& drain, std::span<const std::byte> records) {
   while (!records.empty()) {
+    if (IsPlainMeasure(records)) {
+      OnMeasure(drain, *reinterpret_cast<const ss_measure*>(records.data() + kMessageAt));
+      records = records.subspan(kMeasureRecord);
+      continue;
+    }
     auto header = Load<perf_event_header>(records.data());
     if (header.size < sizeof(header) || header.size % kItemAlign || header.size > records.size()) {
       stats_.nr_malformed++;
@@ -198,7 +216,7 @@ void Merger::OnRecords(const ItemHeader& item, std::span<const std::byte> record
     auto record = records.first(header.size);
     records = records.subspan(header.size);
     if (header.type == PERF_RECORD_SAMPLE && header.size >= kMessageAt + sizeof(ss_hdr)) {
-      OnRecord(item, record);
+      OnRecord(drain, record);
     } else if (header.type == PERF_RECORD_LOST && header.size >= kNrLostAt + sizeof(uint64_t)) {
       stats_.nr_lost += Load<uint64_t>(record.data() + kNrLostAt);
     } else {
@@ -207,7 +225,7 @@ void Merger::OnRecords(const ItemHeader& item, std::span<const std::byte> record
   }
 }
 
-void Merger::OnOther(const ItemHeader& item, std::span<const std::byte> bytes) {
+void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
   ss_any_message message;
   switch (DecodeMessage(bytes, &message)) {
     case Verdict::kUnknownType:
@@ -219,7 +237,7 @@ void Merger::OnOther(const ItemHeader& item, std::span<const std::byte> bytes) {
     case Verdict::kValid:
       break;
   }
-  if (!IsPossible(item, message.hdr.ts_ns)) {
+  if (!drain.Allows(message.hdr.ts_ns)) {
     stats_.nr_malformed++;
     return;
   }
@@ -230,15 +248,14 @@ void Merger::OnOther(const ItemHeader& item, std::span<const std::byte> bytes) {
     sink_->OnMessage(message, late);
     return;
   }
-  Stream& stream = streams_[item.stream];
   if (late)
-    HandOut(&stream, message);
+    HandOut(drain.stream, message);
   else
-    Hold(&stream, message);
+    Hold(drain.stream, message);
 }
 
 // Messages of a state dump carry any CPU's number, and only state.
-void Merger::OnDump(const ItemHeader& item, std::span<const std::byte> messages) {
+void Merger::OnDump(const Drain& drain, std::span<const std::byte> messages) {
   while (!messages.empty()) {
     if (messages.size() < sizeof(ss_hdr)) {
       stats_.nr_malformed++;
@@ -250,7 +267,7 @@ void Merger::OnDump(const ItemHeader& item, std::span<const std::byte> messages)
       stats_.nr_malformed++;
       return;
     }
-    OnOther(item, messages.first(hdr.size));
+    OnOther(drain, messages.first(hdr.size));
     messages = messages.subspan(hdr.size);
   }
 }

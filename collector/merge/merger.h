@@ -99,6 +99,15 @@ class Merger {
     bool online = false;
     bool stalled = false;
   };
+  // Whose messages an item has, and what times they can have.
+  struct Drain {
+    Stream* stream;
+    uint32_t cpu;
+    uint64_t earliest_ns;
+    uint64_t latest_ns;
+
+    bool Allows(uint64_t ts_ns) const { return ts_ns >= earliest_ns && ts_ns <= latest_ns; }
+  };
   struct Dump {
     uint64_t begin_ns;
     uint64_t end_ns;
@@ -106,13 +115,13 @@ class Merger {
 
   bool OnItem(const ItemHeader& item, std::span<const std::byte> payload);
   bool OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload);
-  void OnRecords(const ItemHeader& item, std::span<const std::byte> records);
-  void OnDump(const ItemHeader& item, std::span<const std::byte> messages);
-  void OnRecord(const ItemHeader& item, std::span<const std::byte> message);
-  void OnMeasure(const ItemHeader& item, const ss_measure& measure);
-  void OnTick(const ItemHeader& item, const ss_tick& tick);
-  void OnOther(const ItemHeader& item, std::span<const std::byte> message);
-  bool IsPossible(const ItemHeader& item, uint64_t ts_ns) const;
+  Drain DrainOf(const ItemHeader& item);
+  void OnRecords(const Drain& drain, std::span<const std::byte> records);
+  void OnDump(const Drain& drain, std::span<const std::byte> messages);
+  void OnRecord(const Drain& drain, std::span<const std::byte> record);
+  void OnMeasure(const Drain& drain, const ss_measure& measure);
+  void OnTick(const Drain& drain, const ss_tick& tick);
+  void OnOther(const Drain& drain, std::span<const std::byte> message);
   uint64_t EndOf(const Stream& stream) const;
   void Hold(Stream* stream, const ss_any_message& message);
   void HandOut(Stream* stream, const ss_any_message& message);

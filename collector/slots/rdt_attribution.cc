@@ -133,9 +133,10 @@ RdtCell* RdtAttribution::CellOf(OpenSlot* slot, const OpenRow* row, size_t domai
   return &slot->cells[at];
 }
 
-void RdtAttribution::OnTime(OpenSlot* slot, OpenRow* row, uint32_t cpu, uint32_t rmid, uint64_t from_ns,
+void RdtAttribution::OnTime(OpenSlot* slot, OpenRow* row, const ss_measure& measure, uint64_t from_ns,
                             uint64_t to_ns) {
-  if (rmid == 0) {
+  const uint32_t cpu = measure.hdr.cpu;
+  if (measure.rmid == 0) {
     row->unmeasured |= kRanWithoutRmid;
     return;
   }

@@ -55,9 +55,8 @@ class RdtAttribution {
 
   // Is anything counted on this machine? If not, nothing else needs to be called.
   bool on() const { return nr_cells_ != 0; }
-  // The process of `row` ran on `cpu` in [from_ns, to_ns).
-  void OnTime(OpenSlot* slot, OpenRow* row, uint32_t cpu, uint32_t rmid, uint64_t from_ns,
-              uint64_t to_ns);
+  // [from_ns, to_ns) of the measure is in that slot and row.
+  void OnTime(OpenSlot* slot, OpenRow* row, const ss_measure& measure, uint64_t from_ns, uint64_t to_ns);
   void OnSample(const ss_rdt_sample& sample);
   // The first slot is known; none that is open has retired.
   void OnFirst(uint64_t first_ns);

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "slots/share.h"
+#include "slots/cut.h"
 
 namespace slotscope {
 namespace {
-
-bool IsCount(size_t additive) { return additive == kSwitches || additive == kPreemptions; }
 
 RowKind KindOf(const OpenRow& row) {
   if (row.flags & SS_MEASURE_IDLE) return RowKind::kIdle;
@@ -105,14 +103,25 @@ void SlotBuilder::OnCpuState(const ss_cpu_state& state) {
 }
 
 inline SlotBuilder::Addends SlotBuilder::AddendsOf(const ss_measure& measure) {
+  const auto& counters = measure.counters;
+  if (counters[0].running_ns == 0 || counters[1].running_ns == 0 || counters[2].running_ns == 0 ||
+      (measure.flags & SS_MEASURE_NO_WAIT))
+    return PartialAddendsOf(measure);
+  return {{measure.hdr.ts_ns - measure.start_ns, measure.wait_ns, measure.switches, measure.preemptions,
+           counters[SS_CYCLES].delta, counters[SS_INSTRUCTIONS].delta, counters[SS_LLC_MISSES].delta,
+           counters[0].enabled_ns, counters[0].running_ns},
+          0};
+}
+
+// Of a measure that does not know everything.
+SlotBuilder::Addends SlotBuilder::PartialAddendsOf(const ss_measure& measure) {
   Addends addends = {};
   addends.sums[kCpuNs] = measure.hdr.ts_ns - measure.start_ns;
   addends.sums[kWaitNs] = measure.wait_ns;
   addends.sums[kSwitches] = measure.switches;
   addends.sums[kPreemptions] = measure.preemptions;
   if (measure.flags & SS_MEASURE_NO_WAIT) addends.unmeasured |= 1u << kWaitNs;
-    // From the last to the first, so that the times are those of the first that was measured.
-#pragma GCC unroll 3
+  // From the last to the first, so that the times are those of the first that was measured.
   for (size_t i = SS_NR_COUNTERS; i-- > 0;) {
     const ss_counter& counter = measure.counters[i];
     if (counter.running_ns == 0) {
@@ -127,19 +136,22 @@ inline SlotBuilder::Addends SlotBuilder::AddendsOf(const ss_measure& measure) {
   return addends;
 }
 
-inline OpenRow* SlotBuilder::AddToRow(OpenSlot* slot, uint32_t process, const ss_measure& measure,
-                                      const Sums& sums, uint32_t unmeasured) {
+inline OpenRow* SlotBuilder::RowOf(OpenSlot* slot, uint32_t process, const ss_measure& measure) {
   bool is_new;
   OpenRow* row = open_.RowOf(slot, process, &is_new);
   if (is_new) {
     tracker_.Seen(process, measure.hdr.ts_ns, measure.rmid, measure.generation);
     tracker_.Hold(process);
   }
+  return row;
+}
+
+inline void SlotBuilder::AddTo(OpenRow* row, const ss_measure& measure, const Sums& sums,
+                               uint32_t unmeasured) {
   row->rmid = std::max(row->rmid, measure.rmid);
   row->flags |= measure.flags;
   row->unmeasured |= unmeasured;
   Add(&row->sums, sums);
-  return row;
 }
 
 void SlotBuilder::OnMeasure(const ss_measure& measure) {
@@ -151,21 +163,17 @@ void SlotBuilder::OnMeasure(const ss_measure& measure) {
   if (cpu.next_seq != measure.seq && cpu.has_seq) nr_seq_gaps_++;
   cpu.has_seq = true;
   cpu.next_seq = measure.seq + 1;
-  if (measure.flags & SS_MEASURE_UNKNOWN) {
-    OnUnknown(&cpu, measure.hdr.ts_ns);
+  if (measure.start_ns != cpu.cursor_ns || measure.start_ns >= measure.hdr.ts_ns ||
+      measure.hdr.ts_ns > cpu.slot_end_ns || (measure.flags & SS_MEASURE_UNKNOWN)) {
+    OnOtherMeasure(&cpu, measure);
     return;
   }
+  OpenRow* row = RowOf(cpu.slot, ProcessOf(measure), measure);
   const Addends addends = AddendsOf(measure);
   Add(&accounting_.received, addends.sums);
-  if (measure.start_ns == cpu.cursor_ns && measure.start_ns < measure.hdr.ts_ns &&
-      measure.hdr.ts_ns <= cpu.slot_end_ns) {
-    OpenRow* row = AddToRow(cpu.slot, ProcessOf(measure), measure, addends.sums, addends.unmeasured);
-    if (rdt_.on())
-      rdt_.OnTime(cpu.slot, row, measure.hdr.cpu, measure.rmid, measure.start_ns, measure.hdr.ts_ns);
-    cpu.cursor_ns = measure.hdr.ts_ns;
-    return;
-  }
-  OnOtherMeasure(&cpu, measure, addends);
+  AddTo(row, measure, addends.sums, addends.unmeasured);
+  if (rdt_.on()) rdt_.OnTime(cpu.slot, row, measure, measure.start_ns, measure.hdr.ts_ns);
+  cpu.cursor_ns = measure.hdr.ts_ns;
 }
 
 void SlotBuilder::OnUnknown(Cpu* cpu, uint64_t until_ns) {
@@ -176,8 +184,15 @@ void SlotBuilder::OnUnknown(Cpu* cpu, uint64_t until_ns) {
     Begin(cpu, until_ns, true);
 }
 
-// One that ends in another slot than it starts, leaves a gap, is late or has no length.
-void SlotBuilder::OnOtherMeasure(Cpu* cpu, const ss_measure& measure, const Addends& addends) {
+// One that ends in another slot than it starts, leaves a gap, is late, has no length, or missed a
+// switch.
+void SlotBuilder::OnOtherMeasure(Cpu* cpu, const ss_measure& measure) {
+  if (measure.flags & SS_MEASURE_UNKNOWN) {
+    OnUnknown(cpu, measure.hdr.ts_ns);
+    return;
+  }
+  const Addends addends = AddendsOf(measure);
+  Add(&accounting_.received, addends.sums);
   if (!cpu->begun) {
     // Its counters had no first value and most of its time was before us: it is the baseline.
     Begin(cpu, measure.hdr.ts_ns, true);
@@ -217,53 +232,34 @@ void SlotBuilder::AccountGap(Cpu* cpu, uint64_t until_ns) {
 // slot that has retired it is late, each in one piece however long. False if it ends too far away to be
 // true; its pieces are late then.
 bool SlotBuilder::AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& addends) {
-  const Sums& whole = addends.sums;
-  const uint64_t start_ns = measure.start_ns;
+  uint64_t at_ns = measure.start_ns;
   const uint64_t end_ns = measure.hdr.ts_ns;
-  const uint64_t duration_ns = end_ns - start_ns;
-
-  // The next piece is what the rounded-down share grows by, so the last one gets the remainders. What
-  // happened at one moment is not split: a wait ended when the process was switched in, at the start;
-  // switches ended the interval, or, under a tick, were among its threads some time before.
-  Sums done = {};
-  auto take_until = [&](uint64_t at_ns) {
-    Sums piece;
-#pragma GCC unroll 16
-    for (size_t i = 0; i < kNrAdditive; i++) {
-      bool at_start = i == kWaitNs || (IsCount(i) && (measure.flags & SS_MEASURE_TICK));
-      uint64_t upto = whole[i];
-      if (i == kCpuNs)
-        upto = at_ns - start_ns;
-      else if (at_ns != end_ns && !at_start)
-        upto = IsCount(i) || upto == 0 ? 0 : Share(upto, at_ns - start_ns, duration_ns);
-      piece[i] = upto - done[i];
-      done[i] = upto;
-    }
-    return piece;
-  };
-
-  uint64_t at_ns = start_ns;
+  Cut cut(measure, addends.sums);
   if (first_fixed_ && at_ns < first_ns_) {
     at_ns = std::min(first_ns_, end_ns);
-    Add(&accounting_.before, take_until(at_ns));
+    Add(&accounting_.before, cut.TakeUntil(at_ns));
   }
   uint64_t open_ns = first_fixed_ ? std::max(cpu->cursor_ns, next_start_ns_) : cpu->cursor_ns;
   if (at_ns < end_ns && at_ns < open_ns) {
     at_ns = std::min(open_ns, end_ns);
-    CountLate(take_until(at_ns));
+    CountLate(cut.TakeUntil(at_ns));
   }
   if (at_ns == end_ns) return true;
   const uint32_t process = ProcessOf(measure);
   while (at_ns < end_ns) {
     OpenSlot* slot = SlotOf(*cpu, at_ns);
     if (!slot) {
-      CountLate(take_until(end_ns));
+      CountLate(cut.left());
       return false;
     }
     const uint64_t from_ns = at_ns;
     at_ns = std::min(slot->end_ns, end_ns);
-    OpenRow* row = AddToRow(slot, process, measure, take_until(at_ns), addends.unmeasured);
-    if (rdt_.on()) rdt_.OnTime(slot, row, measure.hdr.cpu, measure.rmid, from_ns, at_ns);
+    OpenRow* row = RowOf(slot, process, measure);
+    if (at_ns == end_ns)
+      AddTo(row, measure, cut.left(), addends.unmeasured);
+    else
+      AddTo(row, measure, cut.TakeUntil(at_ns), addends.unmeasured);
+    if (rdt_.on()) rdt_.OnTime(slot, row, measure, from_ns, at_ns);
     cpu->slot = slot;
     cpu->slot_end_ns = slot->end_ns;
   }
@@ -284,7 +280,7 @@ void SlotBuilder::AddCounts(const ss_measure& measure, const Addends& addends) {
   if (first_fixed_ && ts_ns < first_ns_)
     Add(&accounting_.before, addends.sums);
   else if (OpenSlot* slot = SlotAt(ts_ns))
-    AddToRow(slot, ProcessOf(measure), measure, addends.sums, addends.unmeasured);
+    AddTo(RowOf(slot, ProcessOf(measure), measure), measure, addends.sums, addends.unmeasured);
   else
     CountLate(addends.sums);
 }

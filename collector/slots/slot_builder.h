@@ -119,7 +119,8 @@ class SlotBuilder final : public MergeSink {
   };
 
   static Addends AddendsOf(const ss_measure& measure);
-  void OnOtherMeasure(Cpu* cpu, const ss_measure& measure, const Addends& addends);
+  static Addends PartialAddendsOf(const ss_measure& measure);
+  void OnOtherMeasure(Cpu* cpu, const ss_measure& measure);
   void OnUnknown(Cpu* cpu, uint64_t until_ns);
   static void Begin(Cpu* cpu, uint64_t ts_ns, bool online);
   bool IsReadyForFirst(uint64_t watermark_ns) const;
@@ -127,8 +128,8 @@ class SlotBuilder final : public MergeSink {
   void AccountGap(Cpu* cpu, uint64_t until_ns);
   bool AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& addends);
   void AddCounts(const ss_measure& measure, const Addends& addends);
-  OpenRow* AddToRow(OpenSlot* slot, uint32_t process, const ss_measure& measure, const Sums& sums,
-                    uint32_t unmeasured);
+  OpenRow* RowOf(OpenSlot* slot, uint32_t process, const ss_measure& measure);
+  static void AddTo(OpenRow* row, const ss_measure& measure, const Sums& sums, uint32_t unmeasured);
   uint32_t ProcessOf(const ss_measure& measure) {
     return tracker_.Resolve({measure.tgid, measure.start_time_ns}, measure.rmid, measure.hdr.ts_ns);
   }
