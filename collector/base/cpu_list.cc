@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -70,10 +71,15 @@ std::vector<int> ReadCpuList(const std::string& name) {
 }
 
 bool IsCpuOnline(int cpu) {
-  const std::string hotplug = fmt::format("cpu{}/hotplug/", cpu);
   const auto online = ReadCpuList("online");
-  return std::binary_search(online.begin(), online.end(), cpu) &&
-         ReadCpuLine(hotplug + "state") == ReadCpuLine(hotplug + "target");
+  if (!std::binary_search(online.begin(), online.end(), cpu)) return false;
+  // The last state is the one that it is in when nothing is left to do: "236: online". (hotplug/target
+  // says nothing of the boot CPU before 6.2.)
+  std::ifstream states("/sys/devices/system/cpu/hotplug/states");
+  std::string last;
+  for (std::string line; std::getline(states, line);) last = line;
+  const std::string state = ReadCpuLine(fmt::format("cpu{}/hotplug/state", cpu));
+  return state.empty() || std::atoi(state.c_str()) == std::atoi(last.c_str());
 }
 
 }  // namespace slotscope

@@ -13,11 +13,6 @@
 namespace slotscope {
 namespace {
 
-// PERF_SAMPLE_RAW: behind the record's header a u32 size, then the message, padded to 8 bytes behind.
-constexpr size_t kRawSizeAt = sizeof(perf_event_header);
-constexpr size_t kMessageAt = kRawSizeAt + sizeof(uint32_t);
-// A record that has one measure and nothing more.
-constexpr size_t kMeasureRecord = (kMessageAt + sizeof(ss_measure) + 7) / 8 * 8;
 constexpr size_t kMaxHeld = 1u << 18;  // some 40 MB of one CPU
 // PERF_RECORD_LOST: a u64 id, then the number of records.
 constexpr size_t kNrLostAt = sizeof(perf_event_header) + sizeof(uint64_t);
@@ -31,13 +26,6 @@ ss_any_message MakeOffline(size_t cpu, uint64_t ts_ns) {
 // Of the clock before and after.
 bool IsInterval(const ItemHeader& item) {
   return item.end_ns >= item.begin_ns && item.end_ns - item.begin_ns <= kMaxJumpNs;
-}
-
-template <typename T>
-T Load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
 }
 
 // Where it begins on its CPU.
@@ -136,12 +124,13 @@ bool Merger::OnCpuItem(const ItemHeader& item, std::span<const std::byte> payloa
 
 // A message is written before its drain ends, and drained soon.
 Merger::Drain Merger::DrainOf(const ItemHeader& item) {
-  return {&streams_[item.stream], item.stream, item.begin_ns - std::min(item.begin_ns, kMaxJumpNs),
-          item.end_ns + kGraceNs};
+  return {&streams_[item.stream],
+          item.stream,
+          {item.begin_ns - std::min(item.begin_ns, kMaxJumpNs), item.end_ns + kGraceNs}};
 }
 
 inline void Merger::OnMeasure(const Drain& drain, const ss_measure& measure) {
-  if (!IsValidMeasure(measure) || measure.hdr.cpu != drain.cpu || !drain.Allows(measure.hdr.ts_ns)) {
+  if (!IsValidMeasure(measure) || !drain.possible.Contains(measure.hdr.ts_ns)) {
     stats_.nr_malformed++;
     return;
   }
@@ -162,23 +151,13 @@ inline void Merger::OnMeasure(const Drain& drain, const ss_measure& measure) {
 }
 
 inline void Merger::OnTick(const Drain& drain, const ss_tick& tick) {
-  if (!drain.Allows(tick.hdr.ts_ns)) {
+  if (!drain.possible.Contains(tick.hdr.ts_ns)) {
     stats_.nr_malformed++;
     return;
   }
   stats_.nr_messages++;
   stats_.nr_late += tick.hdr.ts_ns < watermark_ns_;
   sink_->OnTick(tick);
-}
-
-// Nearly every record is a measure as it is today: what its sizes then are is compared at once.
-inline bool IsPlainMeasure(std::span<const std::byte> records) {
-  if (records.size() < kMeasureRecord) return false;
-  const auto header = Load<perf_event_header>(records.data());
-  const auto hdr = Load<ss_hdr>(records.data() + kMessageAt);
-  return header.type == PERF_RECORD_SAMPLE && header.size == kMeasureRecord &&
-         Load<uint32_t>(records.data() + kRawSizeAt) == kMeasureRecord - kMessageAt &&
-         hdr.type == SS_MEASURE && hdr.size == sizeof(ss_measure);
 }
 
 // `record` has room for a message's header.
@@ -200,14 +179,24 @@ inline void Merger::OnRecord(const Drain& drain, std::span<const std::byte> reco
     OnOther(drain, {at, hdr->size});
 }
 
+// All in front that continues the CPU's time, if nothing waits and nothing is late. Returns what is
+// behind.
+inline std::span<const std::byte> Merger::HandOutRun(const Drain& drain,
+                                                     std::span<const std::byte> records) {
+  Stream& stream = *drain.stream;
+  if (!stream.held.empty() || stream.continues_at_ns < watermark_ns_) return records;
+  Run run(records, drain.cpu, drain.possible, stream.continues_at_ns);
+  sink_->OnRun(&run);
+  stream.continues_at_ns = run.continues_at_ns();
+  stats_.nr_messages += run.nr();
+  return run.rest();
+}
+
 // What the kernel wrote into one ring, as it is.
 void Merger::OnRecords(const Drain& drain, std::span<const std::byte> records) {
   while (!records.empty()) {
-    if (IsPlainMeasure(records)) {
-      OnMeasure(drain, *reinterpret_cast<const ss_measure*>(records.data() + kMessageAt));
-      records = records.subspan(kMeasureRecord);
-      continue;
-    }
+    records = HandOutRun(drain, records);
+    if (records.empty()) return;
     auto header = Load<perf_event_header>(records.data());
     if (header.size < sizeof(header) || header.size % kItemAlign || header.size > records.size()) {
       stats_.nr_malformed++;
@@ -237,7 +226,7 @@ void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
     case Verdict::kValid:
       break;
   }
-  if (!drain.Allows(message.hdr.ts_ns)) {
+  if (!drain.possible.Contains(message.hdr.ts_ns)) {
     stats_.nr_malformed++;
     return;
   }

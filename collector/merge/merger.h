@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "merge/message.h"
+#include "merge/run.h"
 #include "ring/item.h"
 
 namespace slotscope {
@@ -47,6 +48,10 @@ struct MergeSink {
   virtual ~MergeSink() = default;
   // Measures and states of one CPU come in the order of its time, except those that are late.
   virtual void OnMeasure(const ss_measure& measure) = 0;
+  // Pulls all that there is.
+  virtual void OnRun(Run* run) {
+    while (const ss_measure* measure = run->Next()) OnMeasure(*measure);
+  }
   virtual void OnCpuState(const ss_cpu_state& state) = 0;
   virtual void OnTick(const ss_tick& tick) = 0;
   // Everything else, in any order. `late`: the watermark had passed its timestamp before it arrived.
@@ -99,14 +104,11 @@ class Merger {
     bool online = false;
     bool stalled = false;
   };
-  // Whose messages an item has, and what times they can have.
+  // Whose messages an item has.
   struct Drain {
     Stream* stream;
     uint32_t cpu;
-    uint64_t earliest_ns;
-    uint64_t latest_ns;
-
-    bool Allows(uint64_t ts_ns) const { return ts_ns >= earliest_ns && ts_ns <= latest_ns; }
+    TimeRange possible;
   };
   struct Dump {
     uint64_t begin_ns;
@@ -118,6 +120,7 @@ class Merger {
   Drain DrainOf(const ItemHeader& item);
   void OnRecords(const Drain& drain, std::span<const std::byte> records);
   void OnDump(const Drain& drain, std::span<const std::byte> messages);
+  std::span<const std::byte> HandOutRun(const Drain& drain, std::span<const std::byte> records);
   void OnRecord(const Drain& drain, std::span<const std::byte> record);
   void OnMeasure(const Drain& drain, const ss_measure& measure);
   void OnTick(const Drain& drain, const ss_tick& tick);

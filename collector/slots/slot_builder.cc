@@ -90,8 +90,8 @@ void SlotBuilder::Begin(Cpu* cpu, uint64_t ts_ns, bool online) {
 }
 
 void SlotBuilder::OnCpuState(const ss_cpu_state& state) {
-  if (state.hdr.cpu >= cpus_.size() || !cpus_[state.hdr.cpu].present) return;
-  Cpu& cpu = cpus_[state.hdr.cpu];
+  if (!FindCpu(state.hdr.cpu)) return;
+  Cpu& cpu = *FindCpu(state.hdr.cpu);
   cpu.has_seq = false;  // after hotplug the count may begin anew
   cpu.slot_end_ns = 0;
   if (!cpu.begun) {
@@ -154,26 +154,41 @@ inline void SlotBuilder::AddTo(OpenRow* row, const ss_measure& measure, const Su
   Add(&row->sums, sums);
 }
 
-void SlotBuilder::OnMeasure(const ss_measure& measure) {
-  if (measure.hdr.cpu >= nr_cpus_ || !cpus_[measure.hdr.cpu].present) {
-    nr_foreign_++;
+inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure) {
+  if (cpu->next_seq != measure.seq && cpu->has_seq) nr_seq_gaps_++;
+  cpu->has_seq = true;
+  cpu->next_seq = measure.seq + 1;
+  if (measure.start_ns != cpu->cursor_ns || measure.start_ns >= measure.hdr.ts_ns ||
+      measure.hdr.ts_ns > cpu->slot_end_ns || (measure.flags & SS_MEASURE_UNKNOWN)) {
+    AddOtherMeasure(cpu, measure);
     return;
   }
-  Cpu& cpu = cpus_[measure.hdr.cpu];
-  if (cpu.next_seq != measure.seq && cpu.has_seq) nr_seq_gaps_++;
-  cpu.has_seq = true;
-  cpu.next_seq = measure.seq + 1;
-  if (measure.start_ns != cpu.cursor_ns || measure.start_ns >= measure.hdr.ts_ns ||
-      measure.hdr.ts_ns > cpu.slot_end_ns || (measure.flags & SS_MEASURE_UNKNOWN)) {
-    OnOtherMeasure(&cpu, measure);
-    return;
-  }
-  OpenRow* row = RowOf(cpu.slot, ProcessOf(measure), measure);
+  OpenRow* row = RowOf(cpu->slot, ProcessOf(measure), measure);
   const Addends addends = AddendsOf(measure);
   Add(&accounting_.received, addends.sums);
   AddTo(row, measure, addends.sums, addends.unmeasured);
-  if (rdt_.on()) rdt_.OnTime(cpu.slot, row, measure, measure.start_ns, measure.hdr.ts_ns);
-  cpu.cursor_ns = measure.hdr.ts_ns;
+  if (rdt_.on()) rdt_.OnTime(cpu->slot, row, measure, measure.start_ns, measure.hdr.ts_ns);
+  cpu->cursor_ns = measure.hdr.ts_ns;
+}
+
+SlotBuilder::Cpu* SlotBuilder::FindCpu(uint32_t cpu) {
+  return cpu < nr_cpus_ && cpus_[cpu].present ? &cpus_[cpu] : nullptr;
+}
+
+void SlotBuilder::OnMeasure(const ss_measure& measure) {
+  if (Cpu* cpu = FindCpu(measure.hdr.cpu))
+    AddMeasure(cpu, measure);
+  else
+    nr_foreign_++;
+}
+
+void SlotBuilder::OnRun(Run* run) {
+  Cpu* cpu = FindCpu(run->cpu());
+  while (const ss_measure* measure = run->Next())
+    if (cpu)
+      AddMeasure(cpu, *measure);
+    else
+      nr_foreign_++;
 }
 
 void SlotBuilder::OnUnknown(Cpu* cpu, uint64_t until_ns) {
@@ -186,7 +201,7 @@ void SlotBuilder::OnUnknown(Cpu* cpu, uint64_t until_ns) {
 
 // One that ends in another slot than it starts, leaves a gap, is late, has no length, or missed a
 // switch.
-void SlotBuilder::OnOtherMeasure(Cpu* cpu, const ss_measure& measure) {
+void SlotBuilder::AddOtherMeasure(Cpu* cpu, const ss_measure& measure) {
   if (measure.flags & SS_MEASURE_UNKNOWN) {
     OnUnknown(cpu, measure.hdr.ts_ns);
     return;

@@ -54,6 +54,7 @@ class SlotBuilder final : public MergeSink {
   SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink);
 
   void OnMeasure(const ss_measure& measure) override;
+  void OnRun(Run* run) override;
   void OnTick(const ss_tick& tick) override;
   void OnCpuState(const ss_cpu_state& state) override;
   void OnMessage(const ss_any_message& message, bool late) override;
@@ -120,7 +121,10 @@ class SlotBuilder final : public MergeSink {
 
   static Addends AddendsOf(const ss_measure& measure);
   static Addends PartialAddendsOf(const ss_measure& measure);
-  void OnOtherMeasure(Cpu* cpu, const ss_measure& measure);
+  // Null if it was not present at the start.
+  Cpu* FindCpu(uint32_t cpu);
+  void AddMeasure(Cpu* cpu, const ss_measure& measure);
+  void AddOtherMeasure(Cpu* cpu, const ss_measure& measure);
   void OnUnknown(Cpu* cpu, uint64_t until_ns);
   static void Begin(Cpu* cpu, uint64_t ts_ns, bool online);
   bool IsReadyForFirst(uint64_t watermark_ns) const;
