@@ -90,8 +90,9 @@ void SlotBuilder::Begin(Cpu* cpu, uint64_t ts_ns, bool online) {
 }
 
 void SlotBuilder::OnCpuState(const ss_cpu_state& state) {
-  if (!FindCpu(state.hdr.cpu)) return;
-  Cpu& cpu = *FindCpu(state.hdr.cpu);
+  Cpu* const found = FindCpu(state.hdr.cpu);
+  if (!found) return;
+  Cpu& cpu = *found;
   cpu.has_seq = false;  // after hotplug the count may begin anew
   cpu.slot_end_ns = 0;
   if (!cpu.begun) {
