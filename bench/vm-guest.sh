@@ -70,9 +70,10 @@ empty() { # empty TYPE
 }
 
 recorded() { # recorded SOURCE RMIDS
+	rm -f /tmp/err # an earlier one's
 	./slotscope record --source "$1" --max-overhead 100 --output /tmp/slots.csv >/dev/null 2>/tmp/err &
 	recorder=$!
-	while ! grep -q recording /tmp/err; do usleep 10000; done
+	while ! grep -qs recording /tmp/err; do usleep 10000; done
 	measure "recorded-$1" 10 "$2"
 	kill $recorder
 	wait $recorder

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -78,8 +77,10 @@ bool IsCpuOnline(int cpu) {
   std::ifstream states("/sys/devices/system/cpu/hotplug/states");
   std::string last;
   for (std::string line; std::getline(states, line);) last = line;
-  const std::string state = ReadCpuLine(fmt::format("cpu{}/hotplug/state", cpu));
-  return state.empty() || std::atoi(state.c_str()) == std::atoi(last.c_str());
+  const std::string now = ReadCpuLine(fmt::format("cpu{}/hotplug/state", cpu));
+  std::string_view last_text = last, now_text = now;
+  const auto last_state = TakeNumber(last_text), state = TakeNumber(now_text);
+  return !last_state || !state || *state == *last_state;  // true if the kernel does not say
 }
 
 }  // namespace slotscope

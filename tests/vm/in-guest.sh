@@ -225,6 +225,7 @@ pids_go_round() {
 }
 
 record_in_background() { # record_in_background FILE: returns when it records; $collector is its pid
+	rm -f err # an earlier one's
 	./slotscope record --source "$SLOTSCOPE_TEST_SOURCE" --max-overhead 100 --output "$1" --raw "$1.raw" >out 2>err &
 	collector=$!
 	until_true 200 grep -q recording err || fail "the collector does not record"

@@ -61,6 +61,7 @@ while [ "$(date +%s)" -lt $end ]; do
 		fail_step=*) fail "a load with $1 did not fail" ;;
 		esac
 		keep_on slotscope
+		rm -f /tmp/out # an earlier one's
 		./slotscope record --source kmod --max-overhead 100 --output stress.csv >/tmp/out 2>&1 &
 		collector=$!
 		if [ $((rounds % 2)) = 0 ]; then
