@@ -20,6 +20,10 @@ inline constexpr size_t kMessageAt = kRawSizeAt + sizeof(uint32_t);
 // A record that has one measure and nothing more.
 inline constexpr size_t kMeasureRecord = (kMessageAt + sizeof(ss_measure) + 7) / 8 * 8;
 
+// Far enough for memory to answer in time. The processor's own prefetching ends with each page.
+inline constexpr size_t kPrefetchAhead = 2048;
+inline constexpr size_t kCacheLine = 64;
+
 template <typename T>
 T Load(const std::byte* from) {
   T value;
@@ -53,6 +57,8 @@ class Run {
         !possible_.Contains(measure->hdr.ts_ns))
       return nullptr;
     records_ = records_.subspan(kMeasureRecord);
+    for (size_t line = 0; line < kMeasureRecord; line += kCacheLine)
+      __builtin_prefetch(records_.data() + kPrefetchAhead + line);
     continues_at_ns_ = measure->hdr.ts_ns;
     nr_++;
     return measure;

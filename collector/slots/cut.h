@@ -10,24 +10,48 @@
 
 #include <cstdint>
 
+#include "slots/share.h"
 #include "slots/slot.h"
 
 namespace slotscope {
 
+// What falls to [start_ns, at_ns) of a measure. `whole`: what it adds up to. REQUIRES: at_ns is behind
+// its start and before its end.
+inline Sums SumsUntil(const ss_measure& measure, const Sums& whole, uint64_t at_ns) {
+  const uint64_t part_ns = at_ns - measure.start_ns;
+  const auto share = [&](Additive of) { return Share(whole[of], part_ns, whole[kCpuNs]); };
+  const bool tick = measure.flags & SS_MEASURE_TICK;
+  return {part_ns,
+          whole[kWaitNs],
+          tick ? whole[kSwitches] : 0,
+          tick ? whole[kPreemptions] : 0,
+          share(kCycles),
+          share(kInstructions),
+          share(kLlcMisses),
+          share(kEnabledNs),
+          share(kRunningNs)};
+}
+
 class Cut {
  public:
-  // `whole`: what the measure adds up to. Both outlive the cut. REQUIRES: the measure is of some length.
-  Cut(const ss_measure& measure, const Sums& whole) : measure_(measure), whole_(whole), left_(whole) {}
+  // Both outlive the cut. REQUIRES: the measure is of some length.
+  Cut(const ss_measure& measure, const Sums& whole) : measure_(measure), whole_(whole) {}
 
-  // What is left of the measure up to at_ns, which is not behind its end.
-  Sums TakeUntil(uint64_t at_ns);
-  // All that is left.
-  const Sums& left() const { return left_; }
+  // What has not been taken of the measure up to at_ns, which is behind its start, not behind its end,
+  // and never goes back.
+  Sums TakeUntil(uint64_t at_ns) {
+    const Sums until = at_ns == measure_.hdr.ts_ns ? whole_ : SumsUntil(measure_, whole_, at_ns);
+    const Sums piece = Difference(until, taken_);
+    taken_ = until;
+    return piece;
+  }
+  // All that has not been taken.
+  Sums left() const { return Difference(whole_, taken_); }
 
  private:
   const ss_measure& measure_;
   const Sums& whole_;
-  Sums left_;
+  Sums taken_ = {};
 };
 
 }  // namespace slotscope

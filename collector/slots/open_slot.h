@@ -11,7 +11,8 @@
 namespace slotscope {
 
 // A process in an open slot. Everything in it adds up, so it does not matter in which order pieces come.
-struct alignas(64) OpenRow {
+// (As many bytes more to make it whole cache lines cost more than a row that straddles one.)
+struct alignas(32) OpenRow {
   Sums sums = {};
   uint32_t process = 0;
   uint32_t rmid = 0;        // the largest: a process has one, or got it within the slot

@@ -48,6 +48,13 @@ inline void Add(Sums* to, const Sums& what) {
   for (size_t i = 0; i < kNrAdditive; i++) (*to)[i] += what[i];
 }
 
+inline Sums Difference(const Sums& a, const Sums& b) {
+  Sums sums;
+#pragma GCC unroll 16
+  for (size_t i = 0; i < kNrAdditive; i++) sums[i] = a[i] - b[i];
+  return sums;
+}
+
 // What RDT says of a process in a slot, over all L3 domains. The first two are added up and accounted
 // for, the last is a gauge.
 enum RdtValue : size_t { kMbmTotal, kMbmLocal, kLlcOccupancy, kNrRdtValues };

@@ -155,20 +155,48 @@ inline void SlotBuilder::AddTo(OpenRow* row, const ss_measure& measure, const Su
   Add(&row->sums, sums);
 }
 
+// A piece of a measure: what ran in [from_ns, to_ns), which is in `slot`.
+inline void SlotBuilder::AddPiece(OpenSlot* slot, OpenRow* row, const ss_measure& measure,
+                                  const Sums& sums, uint32_t unmeasured, uint64_t from_ns,
+                                  uint64_t to_ns) {
+  AddTo(row, measure, sums, unmeasured);
+  if (rdt_.on()) rdt_.OnTime(slot, row, measure, from_ns, to_ns);
+}
+
 inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure) {
   if (cpu->next_seq != measure.seq && cpu->has_seq) nr_seq_gaps_++;
   cpu->has_seq = true;
   cpu->next_seq = measure.seq + 1;
-  if (measure.start_ns != cpu->cursor_ns || measure.start_ns >= measure.hdr.ts_ns ||
-      measure.hdr.ts_ns > cpu->slot_end_ns || (measure.flags & SS_MEASURE_UNKNOWN)) {
+  const uint64_t end_ns = measure.hdr.ts_ns;
+  if (measure.start_ns != cpu->cursor_ns || measure.start_ns >= std::min(end_ns, cpu->slot_end_ns) ||
+      (measure.flags & SS_MEASURE_UNKNOWN)) {
     AddOtherMeasure(cpu, measure);
-    return;
+  } else if (end_ns <= cpu->slot_end_ns) {
+    OpenRow* row = RowOf(cpu->slot, ProcessOf(measure), measure);
+    const Addends addends = AddendsOf(measure);
+    Add(&accounting_.received, addends.sums);
+    AddPiece(cpu->slot, row, measure, addends.sums, addends.unmeasured, measure.start_ns, end_ns);
+    cpu->cursor_ns = end_ns;
+  } else if (cpu->slot->next && end_ns <= cpu->slot->next->end_ns) {
+    AddAcross(cpu, cpu->slot->next, measure);
+  } else {
+    AddOtherMeasure(cpu, measure);
   }
-  OpenRow* row = RowOf(cpu->slot, ProcessOf(measure), measure);
+}
+
+// Begins in the CPU's slot and ends in the next one, as most do that a tick emits.
+[[gnu::noinline]] void SlotBuilder::AddAcross(Cpu* cpu, OpenSlot* next, const ss_measure& measure) {
   const Addends addends = AddendsOf(measure);
   Add(&accounting_.received, addends.sums);
-  AddTo(row, measure, addends.sums, addends.unmeasured);
-  if (rdt_.on()) rdt_.OnTime(cpu->slot, row, measure, measure.start_ns, measure.hdr.ts_ns);
+  const uint32_t process = ProcessOf(measure);
+  const uint64_t border_ns = next->start_ns;
+  const Sums head = SumsUntil(measure, addends.sums, border_ns);
+  AddPiece(cpu->slot, RowOf(cpu->slot, process, measure), measure, head, addends.unmeasured,
+           measure.start_ns, border_ns);
+  AddPiece(next, RowOf(next, process, measure), measure, Difference(addends.sums, head),
+           addends.unmeasured, border_ns, measure.hdr.ts_ns);
+  cpu->slot = next;
+  cpu->slot_end_ns = next->end_ns;
   cpu->cursor_ns = measure.hdr.ts_ns;
 }
 
@@ -270,12 +298,8 @@ bool SlotBuilder::AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& 
     }
     const uint64_t from_ns = at_ns;
     at_ns = std::min(slot->end_ns, end_ns);
-    OpenRow* row = RowOf(slot, process, measure);
-    if (at_ns == end_ns)
-      AddTo(row, measure, cut.left(), addends.unmeasured);
-    else
-      AddTo(row, measure, cut.TakeUntil(at_ns), addends.unmeasured);
-    if (rdt_.on()) rdt_.OnTime(slot, row, measure, from_ns, at_ns);
+    AddPiece(slot, RowOf(slot, process, measure), measure, cut.TakeUntil(at_ns), addends.unmeasured,
+             from_ns, at_ns);
     cpu->slot = slot;
     cpu->slot_end_ns = slot->end_ns;
   }

@@ -124,6 +124,7 @@ class SlotBuilder final : public MergeSink {
   // Null if it was not present at the start.
   Cpu* FindCpu(uint32_t cpu);
   void AddMeasure(Cpu* cpu, const ss_measure& measure);
+  void AddAcross(Cpu* cpu, OpenSlot* next, const ss_measure& measure);
   void AddOtherMeasure(Cpu* cpu, const ss_measure& measure);
   void OnUnknown(Cpu* cpu, uint64_t until_ns);
   static void Begin(Cpu* cpu, uint64_t ts_ns, bool online);
@@ -133,6 +134,8 @@ class SlotBuilder final : public MergeSink {
   bool AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& addends);
   void AddCounts(const ss_measure& measure, const Addends& addends);
   OpenRow* RowOf(OpenSlot* slot, uint32_t process, const ss_measure& measure);
+  void AddPiece(OpenSlot* slot, OpenRow* row, const ss_measure& measure, const Sums& sums,
+                uint32_t unmeasured, uint64_t from_ns, uint64_t to_ns);
   static void AddTo(OpenRow* row, const ss_measure& measure, const Sums& sums, uint32_t unmeasured);
   uint32_t ProcessOf(const ss_measure& measure) {
     return tracker_.Resolve({measure.tgid, measure.start_time_ns}, measure.rmid, measure.hdr.ts_ns);

@@ -193,7 +193,8 @@ void Tracker::Follow(int32_t tgid) {
 // Something was heard of the process at ts_ns. If it was only presumed dead before, it is not.
 Process& Tracker::Touch(uint32_t id, uint64_t ts_ns) {
   Process& process = processes_[id];
-  if (IsBefore(process.seen_ns, ts_ns)) process.seen_ns = ts_ns;
+  // Assigned either way: CPUs take turns, and which was later is no branch to be predicted.
+  process.seen_ns = IsBefore(process.seen_ns, ts_ns) ? ts_ns : process.seen_ns;
   if (process.dead && process.presumed && IsBefore(process.dead_ns, ts_ns)) process.dead = false;
   return process;
 }
