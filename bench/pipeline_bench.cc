@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/out_file.h"
+#include "plain_engine.h"
 #include "gen/generator.h"
 #include "merge/merger.h"
 #include "sinks/csv_sink.h"
@@ -36,9 +37,24 @@ struct Stream {
   Facts facts;
   std::vector<std::byte> storage;  // items from byte 4 on, aligned as in a Block
   uint64_t nr_messages = 0;
+  // The same records by CPU, as the plain engine wants them.
+  std::vector<std::vector<std::byte>> rings;
 
   std::span<const std::byte> items() const { return std::span(storage).subspan(4); }
 };
+
+void FillRings(Stream* stream) {
+  stream->rings.resize(stream->facts.nr_streams);
+  for (auto items = stream->items(); !items.empty();) {
+    const auto item = Load<ItemHeader>(items.data());
+    const auto payload = items.subspan(sizeof(item), item.size);
+    if (item.kind == ItemKind::kRecords) {
+      auto& ring = stream->rings[item.stream];
+      ring.insert(ring.end(), payload.begin(), payload.end());
+    }
+    items = items.subspan(sizeof(item) + item.size);
+  }
+}
 
 // The last one made is kept: benchmarks of the same machine follow each other.
 const Stream& StreamOf(uint64_t nr_cpus) {
@@ -57,6 +73,7 @@ const Stream& StreamOf(uint64_t nr_cpus) {
   while (generator.Next(block.get()))
     stream.storage.insert(stream.storage.end(), block->bytes().begin(), block->bytes().end());
   stream.nr_messages = generator.nr_messages();
+  FillRings(&stream);
   return stream;
 }
 
@@ -176,15 +193,32 @@ void BM_3_OrderSlotsAndCsv(benchmark::State& state) {
   Report(state, stream, engine_mb, nr_rows, nr_bytes);
 }
 
+void RunPlain(benchmark::State& state, bool csv) {
+  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)));
+  uint64_t nr_rows = 0, nr_bytes = 0, nr_messages = 0;
+  for (auto _ : state) {
+    PlainEngine engine(stream.rings, csv);
+    engine.Run();
+    if (engine.missing() != Sums{}) state.SkipWithError("the plain engine lost something");
+    nr_rows = engine.nr_rows();
+    nr_bytes = engine.nr_bytes();
+    nr_messages = engine.nr_messages();
+  }
+  if (nr_messages < stream.nr_messages * 99 / 100) state.SkipWithError("the plain engine lost messages");
+  Report(state, stream, 0, nr_rows, nr_bytes);
+}
+
+void BM_4_PlainSlots(benchmark::State& state) { RunPlain(state, false); }
+void BM_5_PlainSlotsAndCsv(benchmark::State& state) { RunPlain(state, true); }
+
 // Machine by machine, so that lines to be compared are measured close to each other.
 [[maybe_unused]] const bool kRegistered = [] {
   const struct {
     const char* name;
     void (*run)(benchmark::State&);
-  } lines[] = {{"read_limit", BM_0_ReadLimit},
-               {"a_order", BM_1_Order},
-               {"b_order_slots", BM_2_OrderAndSlots},
-               {"c_order_slots_csv", BM_3_OrderSlotsAndCsv}};
+  } lines[] = {{"read_limit", BM_0_ReadLimit},        {"a_order", BM_1_Order},
+               {"b_order_slots", BM_2_OrderAndSlots}, {"c_order_slots_csv", BM_3_OrderSlotsAndCsv},
+               {"plain_slots", BM_4_PlainSlots},      {"plain_slots_csv", BM_5_PlainSlotsAndCsv}};
   for (int64_t nr_cpus : {2, 8, 64, 128})
     for (const auto& line : lines)
       benchmark::RegisterBenchmark(line.name, line.run)->Arg(nr_cpus)->Unit(benchmark::kMillisecond);
