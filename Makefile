@@ -24,7 +24,7 @@ BPFTOOL := $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
 LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell command -v $(name) 2>/dev/null)) llvm-strip)
 CXXFLAGS ?= -O3 -g
 CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I$(B)/bpf $(CXXFLAGS)
-LIBS := -lbpf -lfmt -lboost_program_options -pthread
+LIBS := -lbpf -lelf -lfmt -lboost_program_options -pthread
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -I$(B)/bpf
 PREFIX ?= /usr/local
 
@@ -32,7 +32,7 @@ COLLECTOR_SRC := $(filter-out collector/cli/main.cc,$(wildcard collector/*/*.cc)
 COLLECTOR_OBJ := $(COLLECTOR_SRC:%.cc=$(B)/obj/%.o)
 KMOD_SRC := $(wildcard kmod/*.c kmod/*.h) kmod/Kbuild
 HEADERS := $(wildcard include/slotscope/*.h)
-SKELETONS := $(B)/bpf/relay.skel.h $(B)/bpf/native.skel.h
+SKELETONS := $(B)/bpf/relay.skel.h $(B)/bpf/native.skel.h $(B)/bpf/cuda.skel.h
 UNIT_SRC := $(wildcard tests/unit/*.cc)
 # Pure C of the module, that unit tests run on the host.
 PORTABLE_SRC := kmod/rdt_cpuid.c kmod/rdt_domain.c kmod/rdt_cpu.c
@@ -101,6 +101,19 @@ $(B)/libslotscope.a: $(COLLECTOR_OBJ)
 $(B)/slotscope: $(B)/obj/collector/cli/main.o $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS)
+
+# CUDA's libraries, played. Functions begin as NVIDIA's do: a probe on another first instruction costs ten times as much.
+STANDIN := $(B)/standin/libcuda.so.1 $(B)/standin/libcudart.so.13
+STANDIN_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -O1 -g -fPIC -fcf-protection=none -fno-omit-frame-pointer -fno-semantic-interposition
+$(B)/standin/libcuda.so.1: tests/cuda/standin_driver.c
+$(B)/standin/libcudart.so.13: tests/cuda/standin_runtime.c
+$(STANDIN): tests/cuda/standin.h
+	$(call msg,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(STANDIN_CFLAGS) -shared -Wl,-soname,$(@F) $(filter %.c,$^) -o $@ -ldl -pthread
+
+$(B)/unit_tests: | $(STANDIN)
+$(B)/live_tests: | $(STANDIN)
 
 $(B)/unit_tests: $(UNIT_SRC:%.cc=$(B)/obj/%.o) $(PORTABLE_SRC:%.c=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/out_file.h"
-#include "plain_engine.h"
 #include "gen/generator.h"
 #include "merge/merger.h"
+#include "plain_engine.h"
 #include "sinks/csv_sink.h"
 #include "slots/slot_builder.h"
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-STAGES = "base ring raw gen merge track slots gpu join detect remediate sinks cli".split()
+STAGES = "base ring cuda raw gen merge track slots gpu join detect remediate sinks cli".split()
 FOLDERS = "include kmod bpf collector bench tests scripts debian".split()
 TOP_FILES = "Makefile dkms.conf README.md CONTRIBUTING.md LICENSE".split()
 SOURCE = re.compile(r"\.(c|h|cc|py|sh)$|(^|/)(Makefile|Kbuild)$|^dkms\.conf$")
@@ -73,8 +73,8 @@ def check_collector_side(path, quote, name, target, files):
     """collector/, tests/ and bench/: the message for a forbidden include, or None."""
     skeleton = re.match(r"(\w+)\.skel\.h$", name)
     if skeleton:
-        if not path.startswith("collector/ring/"):
-            return "only collector/ring/ loads BPF programs: use what it offers"
+        if not path.startswith(("collector/ring/", "collector/cuda/")):
+            return "only collector/ring/ and collector/cuda/ load BPF programs: use what it offers"
         known = f"bpf/{skeleton[1]}.bpf.c" in files
         return None if known else f"no BPF program makes it: there is no bpf/{skeleton[1]}.bpf.c"
     if quote == "<":
@@ -120,7 +120,7 @@ def check_includes(files):
                 message = None if allowed else "a test's BPF program includes only what bpf/ may"
             elif path.startswith("tests/") and name.endswith(".skel.h"):
                 own = path.rsplit("/", 1)[0] + "/" + name[:-len(".skel.h")] + ".bpf.c"
-                message = None if own in files else f"only collector/ring/ loads BPF programs, and there is no {own}"
+                message = None if own in files else f"only collector/ring/ and collector/cuda/ load BPF programs, and there is no {own}"
             else:
                 message = check_collector_side(path, quote, name, target, files)
             if message:

@@ -17,6 +17,11 @@ bool IsValidSample(const ss_rdt_sample& sample) {
          sample.status < SS_RDT_NR_STATUS;
 }
 
+bool IsValidCall(const ss_cuda_call& call) {
+  return call.hdr.ts_ns > 0 && call.start_ns <= call.hdr.ts_ns && call.tgid > 0 && call.tid > 0 &&
+         call.op >= SS_CUDA_INIT && call.op < SS_CUDA_NR_OPS;
+}
+
 size_t SizeOfType(uint16_t type) {
   switch (type) {
     case SS_MEASURE:
@@ -34,6 +39,8 @@ size_t SizeOfType(uint16_t type) {
       return sizeof(ss_tick);
     case SS_CPU_STATE:
       return sizeof(ss_cpu_state);
+    case SS_CUDA_CALL:
+      return sizeof(ss_cuda_call);
     default:
       return 0;
   }
@@ -61,6 +68,8 @@ Verdict DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message)
     case SS_RMID_ALLOC_FAILED:
     case SS_RMID_EXISTING:
       return message->rmid_event.tgid >= 0 ? Verdict::kValid : Verdict::kMalformed;
+    case SS_CUDA_CALL:
+      return IsValidCall(message->cuda_call) ? Verdict::kValid : Verdict::kMalformed;
     case SS_RDT_SAMPLE:
       return IsValidSample(message->rdt_sample) ? Verdict::kValid : Verdict::kMalformed;
     default:

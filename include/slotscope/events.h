@@ -15,6 +15,7 @@
  *   SS_RDT_SAMPLE      one RDT counter of one RMID in one L3 domain          tick
  *   SS_TICK            end of a tick on a CPU                                tick
  *   SS_CPU_STATE       a CPU begins or ceases to be watched                  CPU hotplug, start
+ *   SS_CUDA_CALL       a CUDA function returned                              uprobes
  *
  * Clock: every *_ns that is a point in time is CLOCK_MONOTONIC, as read by ktime_get_mono_fast_ns()
  * in the kernel and bpf_ktime_get_ns() in eBPF. Intervals are half-open, [start, end).
@@ -45,7 +46,8 @@ enum ss_type {
 	SS_RDT_SAMPLE = 7,
 	SS_TICK = 8,
 	SS_CPU_STATE = 9,
-	/* 32 to 63 are kept for CUDA events */
+	SS_CUDA_CALL = 32,
+	/* 33 to 63 are kept for more of GPUs */
 };
 
 struct ss_hdr {
@@ -189,6 +191,87 @@ struct ss_cpu_state {
 	__u32 zero;
 };
 
+/*
+ * What a call of CUDA's runtime or driver did, and its values[]. The runtime's and the driver's
+ * functions for the same purpose are one op. A handle is what the library calls a stream, event,
+ * context, array, or allocation; handles and addresses are the process's own. "kind" is enum
+ * ss_cuda_memory.
+ */
+enum ss_cuda_op {
+	SS_CUDA_INIT = 1, /* cuInit: before it a process has nothing */
+	SS_CUDA_LAUNCH = 2, /* stream, function, grid x | y << 32, grid z, block x | y << 32, block z */
+	SS_CUDA_GRAPH_LAUNCH = 3, /* stream, graph; how many kernels it has cannot be seen */
+	SS_CUDA_ALLOC = 4, /* address, width in bytes, height, depth, kind */
+	/* handle, width, height, depth, bits of channels x | y << 32, of z | w << 32, mipmap levels */
+	SS_CUDA_ALLOC_ARRAY = 5,
+	/* handle, width, height, depth, CUarray_format | channels << 32, 0, mipmap levels */
+	SS_CUDA_ALLOC_DRIVER_ARRAY = 6,
+	SS_CUDA_FREE = 7, /* address or handle, kind */
+	/* Virtual memory: an allocation lives until it is neither referenced nor mapped. */
+	SS_CUDA_MEM_CREATE = 8, /* handle, bytes, CUmemLocationType | id << 32 */
+	SS_CUDA_MEM_RELEASE = 9, /* handle */
+	SS_CUDA_MEM_MAP = 10, /* address, bytes, handle */
+	SS_CUDA_MEM_UNMAP = 11, /* address, bytes */
+	SS_CUDA_MEM_RETAIN = 12, /* handle, address in what it is of */
+	SS_CUDA_MEM_IMPORT = 13, /* handle: another process's memory */
+	/* The current device and context of the calling thread. */
+	SS_CUDA_SET_DEVICE = 14, /* device: an index into the devices that the process may see */
+	SS_CUDA_CTX_CREATE = 15, /* context, device; it becomes current */
+	SS_CUDA_CTX_RETAIN = 16, /* a device's primary context: context, device */
+	SS_CUDA_CTX_DESTROY = 17, /* context: all that is in it is freed */
+	SS_CUDA_CTX_RESET = 18, /* device: all that is in its primary context is freed */
+	SS_CUDA_CTX_RELEASE = 19, /* device: the primary context loses a reference */
+	SS_CUDA_CTX_SET = 20, /* context, or 0 */
+	SS_CUDA_CTX_PUSH = 21, /* context */
+	SS_CUDA_CTX_POP = 22, /* context, which is not current any more */
+	SS_CUDA_GOT_DEVICE = 23, /* device: it was asked for, and is the current one */
+	SS_CUDA_RESET = 24, /* all of the current device is freed */
+	/* Work that has been waited for, or was found to be done. */
+	SS_CUDA_STREAM_DONE = 25, /* stream */
+	SS_CUDA_DEVICE_DONE = 26, /* context, or 0: of the current device */
+	SS_CUDA_EVENT_DONE = 27, /* event */
+	SS_CUDA_COPY_DONE = 28, /* a copy that waits for the default stream: cudaMemcpyKind, bytes */
+	SS_CUDA_EVENT_RECORD = 29, /* event, stream */
+	SS_CUDA_EVENT_DESTROY = 30, /* event */
+	SS_CUDA_STREAM_CREATE = 31, /* stream, its flags */
+	SS_CUDA_STREAM_DESTROY = 32, /* stream */
+	SS_CUDA_STREAM_WAIT = 33, /* stream, event */
+	/* Work on a stream that is being captured goes into a graph and is not done. */
+	SS_CUDA_CAPTURE_BEGIN = 34, /* stream */
+	SS_CUDA_CAPTURE_END = 35, /* stream */
+	/* What it does cannot be told: memory (1) or launches (2) are not complete from here on. */
+	SS_CUDA_UNCOUNTED = 36, /* which */
+	SS_CUDA_NR_OPS = 37,
+};
+
+enum ss_cuda_memory {
+	SS_CUDA_LINEAR = 1, /* on the device */
+	SS_CUDA_MANAGED = 2, /* where it is used */
+	SS_CUDA_HOST = 3, /* pinned memory of the host */
+	SS_CUDA_ARRAY = 4,
+	SS_CUDA_MIPMAPPED_ARRAY = 5,
+};
+
+#define SS_CUDA_DRIVER (1u << 0) /* a call of libcuda that no call of the runtime made */
+#define SS_CUDA_PER_THREAD (1u << 1) /* stream 0 is the thread's own (_ptsz, _ptds) */
+
+#define SS_CUDA_NR_VALUES 7
+
+/*
+ * A CUDA call that succeeded (a query that said "not ready" is none). Calls that the library makes
+ * within it have no message of their own. hdr.ts_ns is when it returned.
+ */
+struct ss_cuda_call {
+	struct ss_hdr hdr;
+	__u64 start_ns; /* when it was called */
+	__u64 start_time_ns; /* of the process, as in ss_measure */
+	__s32 tgid;
+	__s32 tid;
+	__u32 op; /* enum ss_cuda_op */
+	__u32 flags; /* SS_CUDA_* */
+	__u64 values[SS_CUDA_NR_VALUES];
+};
+
 /* Largest message, for buffers. */
 union ss_any_message {
 	struct ss_hdr hdr;
@@ -198,6 +281,7 @@ union ss_any_message {
 	struct ss_rdt_sample rdt_sample;
 	struct ss_tick tick;
 	struct ss_cpu_state cpu_state;
+	struct ss_cuda_call cuda_call;
 };
 
 #ifdef __cplusplus
@@ -213,5 +297,6 @@ SS_STATIC_ASSERT(sizeof(struct ss_rmid_event) == 48, "ss_rmid_event");
 SS_STATIC_ASSERT(sizeof(struct ss_rdt_sample) == 48, "ss_rdt_sample");
 SS_STATIC_ASSERT(sizeof(struct ss_tick) == 32, "ss_tick");
 SS_STATIC_ASSERT(sizeof(struct ss_cpu_state) == 24, "ss_cpu_state");
+SS_STATIC_ASSERT(sizeof(struct ss_cuda_call) == 104, "ss_cuda_call");
 
 #endif /* SLOTSCOPE_EVENTS_H */

@@ -4,6 +4,7 @@
 #include <bpf/btf.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <slotscope/cuda_probe.h>
 #include <slotscope/events.h>
 #include <slotscope/rmid_fifo.h>
 
@@ -82,6 +83,20 @@ const std::vector<Field> kFields = {
     FIELD(ss_cpu_state, hdr),
     FIELD(ss_cpu_state, online),
     FIELD(ss_cpu_state, zero),
+    FIELD(ss_cuda_call, hdr),
+    FIELD(ss_cuda_call, start_ns),
+    FIELD(ss_cuda_call, start_time_ns),
+    FIELD(ss_cuda_call, tgid),
+    FIELD(ss_cuda_call, tid),
+    FIELD(ss_cuda_call, op),
+    FIELD(ss_cuda_call, flags),
+    FIELD(ss_cuda_call, values),
+    FIELD(ss_cuda_value, from),
+    FIELD(ss_cuda_value, index),
+    FIELD(ss_cuda_value, offset),
+    FIELD(ss_cuda_probe, op),
+    FIELD(ss_cuda_probe, flags),
+    FIELD(ss_cuda_probe, values),
     FIELD(ss_rmid_entry, freed_at_ns),
     FIELD(ss_rmid_entry, rmid),
     FIELD(ss_rmid_entry, zero),
@@ -106,6 +121,9 @@ const std::map<std::string, size_t> kSizes = {
     {"ss_rdt_sample", sizeof(ss_rdt_sample)},
     {"ss_tick", sizeof(ss_tick)},
     {"ss_cpu_state", sizeof(ss_cpu_state)},
+    {"ss_cuda_call", sizeof(ss_cuda_call)},
+    {"ss_cuda_value", sizeof(ss_cuda_value)},
+    {"ss_cuda_probe", sizeof(ss_cuda_probe)},
     {"ss_rmid_entry", sizeof(ss_rmid_entry)},
     {"ss_rmid_fifo", sizeof(ss_rmid_fifo)},
 };
@@ -189,7 +207,7 @@ TEST(Layout, CSeesTheSameLayout) {
   TempDir dir;
   {
     std::ofstream source(dir.Path("layout.c"));
-    source << "#include <stddef.h>\n#include <stdio.h>\n#include <slotscope/events.h>\n"
+    source << "#include <stddef.h>\n#include <stdio.h>\n#include <slotscope/cuda_probe.h>\n"
               "#include <slotscope/rmid_fifo.h>\nint main(void) {\n";
     for (const auto& [type, size] : kSizes)
       source << fmt::format("printf(\"{0} %zu\\n\", sizeof(struct {0}));\n", type);
@@ -220,8 +238,8 @@ TEST(Layout, BpfCompilerSeesTheSameLayout) {
   TempDir dir;
   {
     std::ofstream source(dir.Path("layout.bpf.c"));
-    source
-        << "#include \"vmlinux.h\"\n#include <slotscope/events.h>\n#include <slotscope/rmid_fifo.h>\n";
+    source << "#include \"vmlinux.h\"\n#include <slotscope/cuda_probe.h>\n#include "
+              "<slotscope/rmid_fifo.h>\n";
     for (const auto& [type, size] : kSizes) source << fmt::format("struct {0} a_{0};\n", type);
   }
   std::string output;
@@ -239,7 +257,7 @@ TEST(Layout, BpfCompilerSeesTheSameLayout) {
 // What is loaded into the kernel, not what could be.
 TEST(Layout, BuiltBpfObjectsHaveTheSameLayout) {
   std::set<std::string> seen;
-  for (const char* name : {"relay", "native"}) {
+  for (const char* name : {"relay", "native", "cuda"}) {
     std::string path = fmt::format("{}/bpf/{}.bpf.o", BuildDir(), name);
     if (!std::ifstream(path)) GTEST_SKIP() << path << " is not built (SLOTSCOPE_BUILD names the folder)";
     Btf types(btf__parse(path.c_str(), nullptr));

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Calls into CUDA's runtime and driver libraries, as uprobes. A message per successful call, written
+ * when it returns; what each function means and where its values are says ss_cuda_probes[], at the
+ * attach cookie.
+ *
+ * Nesting. The runtime calls the driver, and itself (__cudaLaunchKernel calls cudaLaunchKernel), and one
+ * call may make several. Only the outermost counts. A stack of (stack pointer, function) per thread
+ * tells them apart. It survives what skips returns (longjmp, exceptions, a probe that the kernel
+ * missed): the stack grows downwards, so a frame whose stack pointer is below that of a new call, or is
+ * the same with the same function, has ended. The same with another function is a tail call.
+ */
+#include "output.bpf.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include <slotscope/cuda_probe.h>
+
+#define SS_CUDA_MAX_DEPTH 8 /* CUDA 13 nests 3 deep; a power of two */
+#define SS_CUDA_NR_ARGS 6
+
+struct ss_cuda_frame {
+	__u64 sp;
+	__u64 probe;
+};
+
+struct ss_cuda_thread {
+	__u64 depth; /* frames; those beyond SS_CUDA_MAX_DEPTH are not kept */
+	struct ss_cuda_frame frames[SS_CUDA_MAX_DEPTH];
+	/* Of the outermost call. */
+	__u64 start_ns;
+	__u64 values[SS_CUDA_NR_VALUES]; /* what is read at the return is still an address */
+	bool unreadable;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct ss_cuda_thread);
+} ss_cuda_threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SS_CUDA_MAX_CALLS);
+	__type(key, __u32);
+	__type(value, struct ss_cuda_probe);
+} ss_cuda_probes SEC(".maps");
+
+/* [enum ss_cuda_count] */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SS_CUDA_NR_COUNTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} ss_cuda_counts SEC(".maps");
+
+/* Clang drops a mask where it knows the bound, and the verifier then does not. */
+#define SS_CUDA_BOUNDED(i)                                               \
+	({                                                               \
+		__u64 _i = (i);                                          \
+		asm volatile("%0 &= 7" : "+r"(_i));                      \
+		_i;                                                      \
+	})
+
+static __always_inline void ss_cuda_count(__u32 which)
+{
+	__u64 *count = bpf_map_lookup_elem(&ss_cuda_counts, &which);
+
+	if (count)
+		(*count)++; /* per CPU, and uprobes run in task context: nobody else is at it */
+}
+
+static __always_inline struct ss_cuda_frame *ss_cuda_top(struct ss_cuda_thread *thread)
+{
+	return &thread->frames[SS_CUDA_BOUNDED(thread->depth - 1)];
+}
+
+/* Leaves the frames of calls that have ended, as a call that begins with this stack pointer shows. */
+static __always_inline void ss_cuda_drop_ended(struct ss_cuda_thread *thread, __u64 sp, __u64 probe)
+{
+	if (thread->depth > SS_CUDA_MAX_DEPTH && thread->frames[0].sp < sp)
+		thread->depth = 0; /* the outermost one, so all of them */
+	for (int i = 0; i < SS_CUDA_MAX_DEPTH; i++) {
+		struct ss_cuda_frame *top = ss_cuda_top(thread);
+
+		if (thread->depth == 0 || thread->depth > SS_CUDA_MAX_DEPTH)
+			break;
+		if (top->sp > sp || (top->sp == sp && top->probe != probe))
+			break;
+		thread->depth--;
+		ss_cuda_count(SS_CUDA_NR_UNRETURNED);
+	}
+}
+
+/* The value, or for SS_FROM_RESULT* its address. args has SS_CUDA_NR_ARGS + 2 words. */
+static __always_inline __u64 ss_cuda_read_value(struct pt_regs *ctx,
+						const struct ss_cuda_value *value, const __u64 *args,
+						bool *unreadable)
+{
+	__u64 arg = args[SS_CUDA_BOUNDED(value->index)];
+	__u64 at, read = 0;
+	__u32 read32 = 0;
+	bool is32 = false;
+
+	switch (value->from) {
+	case SS_FROM_NOTHING:
+		return 0;
+	case SS_FROM_CONSTANT:
+		return value->offset;
+	case SS_FROM_ARG:
+		return arg;
+	case SS_FROM_ARG32:
+		return (__u32)arg;
+	case SS_FROM_ARG32_PAIR:
+		return (__u32)arg | args[SS_CUDA_BOUNDED(value->index + 1)] << 32;
+	case SS_FROM_STACK32:
+		is32 = true;
+		/* fall through */
+	case SS_FROM_STACK:
+		at = ctx->sp + 8 + 8 * (__u64)value->index;
+		break;
+	case SS_FROM_MEMORY32:
+		is32 = true;
+		/* fall through */
+	case SS_FROM_MEMORY:
+		at = arg + value->offset;
+		break;
+	default:
+		return arg ? arg + value->offset : 0;
+	}
+	if (is32) {
+		*unreadable |= bpf_probe_read_user(&read32, sizeof(read32), (void *)at) != 0;
+		return read32;
+	}
+	*unreadable |= bpf_probe_read_user(&read, sizeof(read), (void *)at) != 0;
+	return read;
+}
+
+SEC("uprobe")
+int ss_cuda_enter(struct pt_regs *ctx)
+{
+	__u64 args[SS_CUDA_NR_ARGS + 2] = { ctx->di, ctx->si, ctx->dx, ctx->cx, ctx->r8, ctx->r9 };
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct ss_cuda_thread *thread;
+	struct ss_cuda_probe *probe;
+	__u32 index = cookie;
+
+	thread = bpf_task_storage_get(&ss_cuda_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		ss_cuda_count(SS_CUDA_NR_UNTRACKED);
+		return 0;
+	}
+	ss_cuda_drop_ended(thread, ctx->sp, cookie);
+	if (thread->depth < SS_CUDA_MAX_DEPTH) {
+		struct ss_cuda_frame *frame = &thread->frames[SS_CUDA_BOUNDED(thread->depth)];
+
+		frame->sp = ctx->sp;
+		frame->probe = cookie;
+	}
+	if (thread->depth++ > 0)
+		return 0;
+
+	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
+	if (!probe)
+		return 0;
+	thread->unreadable = false;
+	for (int i = 0; i < SS_CUDA_NR_VALUES; i++)
+		thread->values[i] =
+			ss_cuda_read_value(ctx, &probe->values[i], args, &thread->unreadable);
+	thread->start_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Replaces the addresses of results by what is there. */
+static __always_inline void ss_cuda_read_results(struct ss_cuda_thread *thread,
+						 const struct ss_cuda_probe *probe)
+{
+	for (int i = 0; i < SS_CUDA_NR_VALUES; i++) {
+		void *at = (void *)thread->values[i];
+		__u8 from = probe->values[i].from;
+		__u64 value = 0;
+		__u32 value32 = 0;
+		long err = 0;
+
+		if (from != SS_FROM_RESULT && from != SS_FROM_RESULT32)
+			continue;
+		if (at && from == SS_FROM_RESULT32) { /* without an address nobody wants to know */
+			err = bpf_probe_read_user(&value32, sizeof(value32), at);
+			value = value32;
+		} else if (at) {
+			err = bpf_probe_read_user(&value, sizeof(value), at);
+		}
+		thread->unreadable |= err != 0;
+		thread->values[i] = value;
+	}
+}
+
+static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct *task,
+					 const struct ss_cuda_probe *probe, __u64 start_ns,
+					 const __u64 *values)
+{
+	struct ss_cuda_call call = {};
+
+	ss_fill_hdr(&call.hdr, SS_CUDA_CALL, sizeof(call), bpf_ktime_get_ns());
+	call.start_ns = start_ns ?: call.hdr.ts_ns;
+	call.start_time_ns = task->group_leader->start_time;
+	call.tgid = task->tgid;
+	call.tid = task->pid;
+	call.op = probe->op;
+	call.flags = probe->flags;
+	if (values)
+		__builtin_memcpy(call.values, values, sizeof(call.values));
+	ss_output(ctx, &call.hdr, sizeof(call));
+}
+
+static __always_inline void ss_cuda_returned(struct pt_regs *ctx, struct task_struct *task,
+					     struct ss_cuda_thread *thread, __u32 index)
+{
+	struct ss_cuda_probe *probe;
+
+	ss_cuda_count(SS_CUDA_NR_CALLED);
+	if ((__s32)ctx->ax != 0) {
+		ss_cuda_count(SS_CUDA_NR_FAILED);
+		return;
+	}
+	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
+	if (!probe)
+		return;
+	ss_cuda_read_results(thread, probe);
+	if (thread->unreadable) {
+		ss_cuda_count(SS_CUDA_NR_UNREADABLE);
+		return;
+	}
+	ss_cuda_send(ctx, task, probe, thread->start_ns, thread->values);
+}
+
+/* Of a call within a call, only that the driver was initialized matters: all is known since then. */
+static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_struct *task, __u64 cookie)
+{
+	struct ss_cuda_probe *probe;
+	__u32 index = cookie;
+
+	ss_cuda_count(SS_CUDA_NR_NESTED);
+	if (!(cookie & SS_CUDA_COOKIE_INIT) || (__s32)ctx->ax != 0)
+		return;
+	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
+	if (probe)
+		ss_cuda_send(ctx, task, probe, 0, NULL);
+}
+
+SEC("uretprobe")
+int ss_cuda_leave(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 sp = ctx->sp - 8; /* as it was when the function was called */
+	struct ss_cuda_thread *thread;
+	bool found = false;
+
+	thread = bpf_task_storage_get(&ss_cuda_threads, task, 0, 0);
+	if (!thread || thread->depth == 0) {
+		ss_cuda_count(SS_CUDA_NR_HALF_SEEN);
+		return 0;
+	}
+	if (thread->depth > SS_CUDA_MAX_DEPTH) {
+		thread->depth--;
+		ss_cuda_nested(ctx, task, cookie);
+		return 0;
+	}
+	for (int i = 0; i < SS_CUDA_MAX_DEPTH && !found; i++) {
+		struct ss_cuda_frame *top = ss_cuda_top(thread);
+
+		if (thread->depth == 0 || top->sp > sp)
+			break;
+		found = top->sp == sp && top->probe == cookie;
+		thread->depth--;
+		if (!found)
+			ss_cuda_count(SS_CUDA_NR_UNRETURNED);
+	}
+	if (!found)
+		ss_cuda_count(SS_CUDA_NR_HALF_SEEN);
+	else if (thread->depth > 0)
+		ss_cuda_nested(ctx, task, cookie);
+	else
+		ss_cuda_returned(ctx, task, thread, cookie);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

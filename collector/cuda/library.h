@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// What an ELF file has of CUDA. The file is any process's and not to be trusted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace slotscope {
+
+struct CudaLibrary {
+  enum class Kind {
+    kNone,
+    kRuntime,        // libcudart, or an executable that it was linked into and that has its symbols
+    kDriver,         // libcuda
+    kHiddenRuntime,  // device code, but no symbols of a runtime: only the driver's calls can be seen
+  };
+  // A function to be probed.
+  struct Target {
+    uint64_t offset;  // in the file
+    uint32_t call;    // index into CudaCalls()
+    bool operator==(const Target&) const = default;
+  };
+
+  Kind kind = Kind::kNone;
+  std::vector<Target> targets;    // by offset, each once
+  std::vector<std::string> gaps;  // functions that may launch or allocate, and are not probed (escaped)
+};
+
+// Fails if the file is not a well-formed ELF file for x86-64.
+Status ReadCudaLibrary(int fd, CudaLibrary* library);
+
+}  // namespace slotscope

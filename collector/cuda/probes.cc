@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/probes.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/core.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <span>
+
+#include "base/errno_text.h"
+#include "cuda.skel.h"
+#include "cuda/calls.h"
+#include "ring/bpf_object.h"
+
+namespace slotscope {
+namespace {
+
+// Newer than the headers that we build with.
+constexpr uint32_t kTraceUprobeMulti = 48;  // BPF_TRACE_UPROBE_MULTI
+constexpr uint32_t kUprobeMultiReturn = 1;  // BPF_F_UPROBE_MULTI_RETURN
+struct UprobeMultiAttr {                    // of union bpf_attr, for BPF_LINK_CREATE
+  uint32_t prog_fd;
+  uint32_t target_fd;
+  uint32_t attach_type;
+  uint32_t flags;
+  uint64_t path;
+  uint64_t offsets;
+  uint64_t ref_ctr_offsets;
+  uint64_t cookies;
+  uint32_t nr;
+  uint32_t multi_flags;
+  uint32_t pid;
+  uint32_t zero;
+};
+
+int CreateMultiLink(const bpf_program* program, uint32_t multi_flags, const std::string& path,
+                    const std::vector<uint64_t>& offsets, const std::vector<uint64_t>& cookies) {
+  UprobeMultiAttr attr = {};
+  attr.prog_fd = static_cast<uint32_t>(bpf_program__fd(program));
+  attr.attach_type = kTraceUprobeMulti;
+  attr.path = reinterpret_cast<uint64_t>(path.c_str());
+  attr.offsets = reinterpret_cast<uint64_t>(offsets.data());
+  attr.cookies = reinterpret_cast<uint64_t>(cookies.data());
+  attr.nr = static_cast<uint32_t>(offsets.size());
+  attr.multi_flags = multi_flags;
+  return static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr)));
+}
+
+uint64_t CookieOf(const CudaLibrary::Target& target) {
+  const bool init = CudaCalls()[target.call].probe.op == SS_CUDA_INIT;
+  return target.call | (init ? SS_CUDA_COOKIE_INIT : 0);
+}
+
+Status CannotAttach(int error) {
+  return {Exit::kKernel, fmt::format("cannot attach to its functions: {}", ErrnoText(error))};
+}
+
+}  // namespace
+
+void CudaAttachment::LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
+void CudaProbes::SkeletonDeleter::operator()(cuda* skeleton) const { cuda__destroy(skeleton); }
+
+CudaProbes::CudaProbes() = default;
+CudaProbes::~CudaProbes() = default;
+
+Status CudaProbes::Load(int events_fd, int errors_fd) {
+  use_multi_ = libbpf_find_vmlinux_btf_id("bpf_uprobe_multi_link_attach", BPF_TRACE_FENTRY) >= 0;
+  skeleton_.reset(cuda__open());
+  if (!skeleton_)
+    return {Exit::kKernel, fmt::format("cannot open the CUDA probes: {}", ErrnoText(errno))};
+  auto& progs = skeleton_->progs;
+  if (use_multi_)
+    for (bpf_program* program : {progs.ss_cuda_enter, progs.ss_cuda_leave})
+      bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));
+  int error = bpf_map__reuse_fd(skeleton_->maps.ss_events, events_fd);
+  if (error == 0) error = bpf_map__reuse_fd(skeleton_->maps.ss_output_errors, errors_fd);
+  if (error == 0) error = cuda__load(skeleton_.get());
+  if (error)
+    return {error == -EPERM ? Exit::kPrivilege : Exit::kKernel,
+            fmt::format("cannot load the CUDA probes: {}. {}", ErrnoText(error), LastLibbpfWarning())};
+  const auto& calls = CudaCalls();
+  for (uint32_t i = 0; i < calls.size(); i++)
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.ss_cuda_probes), &i, &calls[i].probe, BPF_ANY))
+      return {Exit::kKernel,
+              fmt::format("cannot describe {} to the CUDA probes: {}", calls[i].name, ErrnoText(errno))};
+  return {};
+}
+
+Status CudaProbes::Attach(const std::string& path, const CudaLibrary& library,
+                          CudaAttachment* attachment) {
+  if (library.targets.empty()) return {};
+  return use_multi_ ? AttachMulti(path, library, attachment) : AttachSingle(path, library, attachment);
+}
+
+// The return first: a call that is entered between the two is half seen, and not one that never returns.
+Status CudaProbes::AttachMulti(const std::string& path, const CudaLibrary& library,
+                               CudaAttachment* attachment) {
+  std::vector<uint64_t> offsets, cookies;
+  for (const CudaLibrary::Target& target : library.targets) {
+    offsets.push_back(target.offset);
+    cookies.push_back(CookieOf(target));
+  }
+  auto& progs = skeleton_->progs;
+  attachment->leave_.Reset(
+      CreateMultiLink(progs.ss_cuda_leave, kUprobeMultiReturn, path, offsets, cookies));
+  if (!attachment->leave_.valid()) return CannotAttach(errno);
+  attachment->enter_.Reset(CreateMultiLink(progs.ss_cuda_enter, 0, path, offsets, cookies));
+  if (!attachment->enter_.valid()) return CannotAttach(errno);
+  return {};
+}
+
+Status CudaProbes::AttachSingle(const std::string& path, const CudaLibrary& library,
+                                CudaAttachment* attachment) {
+  auto& progs = skeleton_->progs;
+  for (bool leave : {true, false})
+    for (const CudaLibrary::Target& target : library.targets) {
+      LIBBPF_OPTS(bpf_uprobe_opts, options);
+      options.retprobe = leave;
+      options.bpf_cookie = CookieOf(target);
+      bpf_link* link = bpf_program__attach_uprobe_opts(leave ? progs.ss_cuda_leave : progs.ss_cuda_enter,
+                                                       -1, path.c_str(), target.offset, &options);
+      if (!link) return CannotAttach(errno);
+      attachment->single_.emplace_back(link);
+    }
+  return {};
+}
+
+CudaCounts CudaProbes::counts() const {
+  CudaCounts counts = {};
+  int nr_cpus = libbpf_num_possible_cpus();
+  if (nr_cpus <= 0) return counts;
+  std::vector<uint64_t> per_cpu(static_cast<size_t>(nr_cpus));
+  for (uint32_t which = 0; which < counts.size(); which++) {
+    if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.ss_cuda_counts), &which, per_cpu.data()))
+      continue;
+    for (uint64_t count : per_cpu) counts[which] += count;
+  }
+  return counts;
+}
+
+std::vector<int> CudaProbes::program_fds() const { return ProgramFds(skeleton_->obj); }
+
+}  // namespace slotscope

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// bpf/cuda.bpf.c, loaded, and its attachments to libraries. Used by one thread at a time.
+#pragma once
+
+#include <slotscope/cuda_probe.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "cuda/library.h"
+
+struct bpf_link;
+struct cuda;
+
+namespace slotscope {
+
+using CudaCounts = std::array<uint64_t, SS_CUDA_NR_COUNTS>;
+
+// Probes on the functions of one file, in all processes that map it.
+class CudaAttachment {
+ public:
+  CudaAttachment() = default;
+
+ private:
+  friend class CudaProbes;
+  struct LinkDeleter {
+    void operator()(bpf_link* link) const;
+  };
+  UniqueFd enter_;  // uprobe_multi links
+  UniqueFd leave_;
+  std::vector<std::unique_ptr<bpf_link, LinkDeleter>> single_;  // where the kernel has no uprobe_multi
+};
+
+class CudaProbes {
+ public:
+  CudaProbes();
+  ~CudaProbes();
+
+  // Messages go into the source's rings: `events_fd` is its perf event array, `errors_fd` counts what
+  // could not be written.
+  Status Load(int events_fd, int errors_fd);
+  // `path`: of the file, as this process can open it (/proc/PID/map_files/...). REQUIRES: Load().
+  Status Attach(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
+  // Sums over all CPUs, by enum ss_cuda_count.
+  CudaCounts counts() const;
+  // Any thread, after Load().
+  std::vector<int> program_fds() const;
+  bool uses_multi() const { return use_multi_; }
+
+ private:
+  Status AttachMulti(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
+  Status AttachSingle(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
+
+  struct SkeletonDeleter {
+    void operator()(cuda* skeleton) const;
+  };
+  std::unique_ptr<cuda, SkeletonDeleter> skeleton_;
+  bool use_multi_ = false;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What bpf/cuda.bpf.c is told of each CUDA function that it is attached to: what a call of it means, and
+ * where its values are. The attach cookie has an index into a table of these, which
+ * collector/cuda/calls.cc fills.
+ */
+#ifndef SLOTSCOPE_CUDA_PROBE_H
+#define SLOTSCOPE_CUDA_PROBE_H
+
+#include <slotscope/events.h>
+
+#define SS_CUDA_MAX_CALLS 512
+#define SS_CUDA_COOKIE_INIT (1ull << 32) /* in a cookie: op is SS_CUDA_INIT */
+
+/*
+ * Where a value is, on x86-64. "Argument i" is register i of rdi, rsi, rdx, rcx, r8, r9. All but the
+ * last two kinds are read when the function is called.
+ */
+enum ss_cuda_from {
+	SS_FROM_NOTHING = 0, /* 0 */
+	SS_FROM_CONSTANT = 1, /* `offset` itself */
+	SS_FROM_ARG = 2, /* argument `index` */
+	SS_FROM_ARG32 = 3, /* its low half */
+	SS_FROM_ARG32_PAIR = 4, /* low halves of arguments `index` and `index` + 1, as a | b << 32 */
+	SS_FROM_STACK = 5, /* word `index` on the stack, 0 lies behind the return address */
+	SS_FROM_STACK32 = 6,
+	SS_FROM_MEMORY = 7, /* 8 bytes at argument `index` + `offset` */
+	SS_FROM_MEMORY32 = 8,
+	SS_FROM_RESULT = 9, /* as SS_FROM_MEMORY, read when the function has returned */
+	SS_FROM_RESULT32 = 10,
+};
+
+struct ss_cuda_value {
+	__u8 from; /* enum ss_cuda_from */
+	__u8 index;
+	__u16 offset;
+};
+
+struct ss_cuda_probe {
+	__u16 op; /* enum ss_cuda_op */
+	__u16 flags; /* SS_CUDA_* of the message */
+	struct ss_cuda_value values[SS_CUDA_NR_VALUES];
+};
+
+/* What the programs count, by CPU. */
+enum ss_cuda_count {
+	SS_CUDA_NR_CALLED = 0, /* calls that no other call made, which returned */
+	SS_CUDA_NR_FAILED = 1, /* of these: the library returned an error */
+	SS_CUDA_NR_NESTED = 2, /* calls that another call made */
+	SS_CUDA_NR_UNRETURNED = 3, /* calls whose return was never seen */
+	SS_CUDA_NR_HALF_SEEN = 4, /* returns of calls that began before the probes were there */
+	SS_CUDA_NR_UNREADABLE = 5, /* calls whose values could not be read: lost */
+	SS_CUDA_NR_UNTRACKED = 6, /* calls of threads for which there was no memory: lost */
+	SS_CUDA_NR_COUNTS = 7,
+};
+
+#endif /* SLOTSCOPE_CUDA_PROBE_H */
