@@ -32,6 +32,7 @@ struct ss_cuda_thread {
 	__u64 start_ns;
 	__u64 values[SS_CUDA_NR_VALUES]; /* what is read at the return is still an address */
 	bool unreadable;
+	bool spoken; /* a message of it was sent */
 };
 
 struct {
@@ -199,6 +200,7 @@ static __always_inline void ss_cuda_read_results(struct ss_cuda_thread *thread,
 }
 
 static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct *task,
+					 struct ss_cuda_thread *thread,
 					 const struct ss_cuda_probe *probe, __u64 start_ns,
 					 const __u64 *values)
 {
@@ -210,7 +212,8 @@ static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct
 	call.tgid = task->tgid;
 	call.tid = task->pid;
 	call.op = probe->op;
-	call.flags = probe->flags;
+	call.flags = probe->flags | (thread->spoken ? 0 : SS_CUDA_FIRST);
+	thread->spoken = true;
 	if (values)
 		__builtin_memcpy(call.values, values, sizeof(call.values));
 	ss_output(ctx, &call.hdr, sizeof(call));
@@ -234,11 +237,12 @@ static __always_inline void ss_cuda_returned(struct pt_regs *ctx, struct task_st
 		ss_cuda_count(SS_CUDA_NR_UNREADABLE);
 		return;
 	}
-	ss_cuda_send(ctx, task, probe, thread->start_ns, thread->values);
+	ss_cuda_send(ctx, task, thread, probe, thread->start_ns, thread->values);
 }
 
 /* Of a call within a call, only that the driver was initialized matters: all is known since then. */
-static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_struct *task, __u64 cookie)
+static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_struct *task,
+					   struct ss_cuda_thread *thread, __u64 cookie)
 {
 	struct ss_cuda_probe *probe;
 	__u32 index = cookie;
@@ -248,7 +252,7 @@ static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_stru
 		return;
 	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
 	if (probe)
-		ss_cuda_send(ctx, task, probe, 0, NULL);
+		ss_cuda_send(ctx, task, thread, probe, 0, NULL);
 }
 
 SEC("uretprobe")
@@ -267,7 +271,7 @@ int ss_cuda_leave(struct pt_regs *ctx)
 	}
 	if (thread->depth > SS_CUDA_MAX_DEPTH) {
 		thread->depth--;
-		ss_cuda_nested(ctx, task, cookie);
+		ss_cuda_nested(ctx, task, thread, cookie);
 		return 0;
 	}
 	for (int i = 0; i < SS_CUDA_MAX_DEPTH && !found; i++) {
@@ -283,7 +287,7 @@ int ss_cuda_leave(struct pt_regs *ctx)
 	if (!found)
 		ss_cuda_count(SS_CUDA_NR_HALF_SEEN);
 	else if (thread->depth > 0)
-		ss_cuda_nested(ctx, task, cookie);
+		ss_cuda_nested(ctx, task, thread, cookie);
 	else
 		ss_cuda_returned(ctx, task, thread, cookie);
 	return 0;

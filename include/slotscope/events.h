@@ -254,6 +254,7 @@ enum ss_cuda_memory {
 
 #define SS_CUDA_DRIVER (1u << 0) /* a call of libcuda that no call of the runtime made */
 #define SS_CUDA_PER_THREAD (1u << 1) /* stream 0 is the thread's own (_ptsz, _ptds) */
+#define SS_CUDA_FIRST (1u << 2) /* the first message of this thread */
 
 #define SS_CUDA_NR_VALUES 7
 

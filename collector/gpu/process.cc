@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/process.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace slotscope {
+namespace {
+
+// Handles that are no pointers.
+constexpr uint64_t kDefaultStream = 0, kLegacyStream = 1, kPerThreadStream = 2;
+constexpr uint64_t kNonBlocking = 1;     // of a stream's flags
+constexpr uint64_t kDeviceToDevice = 3;  // cudaMemcpyKind: the host does not wait for it
+constexpr uint64_t kOnDevice = 1;        // CUmemLocationType
+constexpr uint64_t kMemory = 1;          // of SS_CUDA_UNCOUNTED
+
+// Blocks times threads, as far as that is a number.
+uint64_t ThreadsOf(const ss_cuda_call& call) {
+  const auto& values = call.values;
+  const uint64_t factors[] = {values[2] & UINT32_MAX, values[2] >> 32, values[3],
+                              values[4] & UINT32_MAX, values[4] >> 32, values[5]};
+  uint64_t threads = 1;
+  for (uint64_t factor : factors)
+    if (__builtin_mul_overflow(threads, factor, &threads)) return UINT64_MAX;
+  return threads;
+}
+
+}  // namespace
+
+GpuProcess::Thread* GpuProcess::ThreadOf(const ss_cuda_call& call) {
+  auto found = threads_.find(call.tid);
+  if (found == threads_.end()) {
+    if (threads_.size() >= kMaxThreads) {
+      stats_->nr_rejected_threads++;
+      return nullptr;
+    }
+    found = threads_.try_emplace(call.tid).first;
+  } else if (call.flags & SS_CUDA_FIRST) {
+    found->second = {};  // another thread, with the number of one that ended
+  }
+  return &found->second;
+}
+
+// A thread begins on device 0, if it is one whose every call we have seen.
+GpuPlace GpuProcess::Current(Thread* thread) const {
+  if (thread && !thread->places.empty()) return thread->places.back();
+  return {complete_ ? 0 : kUnknownDevice, 0};
+}
+
+GpuPlace GpuProcess::PlaceOf(uint64_t context) const {
+  auto found = contexts_.find(context);
+  return found == contexts_.end() ? GpuPlace{kUnknownDevice, context} : found->second;
+}
+
+void GpuProcess::SetCurrent(Thread* thread, GpuPlace place) {
+  if (thread->places.empty())
+    thread->places.push_back(place);
+  else
+    thread->places.back() = place;
+}
+
+void GpuProcess::Apply(const ss_cuda_call& call, uint64_t at_ns) {
+  if (!begun_) {
+    begun_ = true;
+    complete_ = call.op == SS_CUDA_INIT;
+    if (!complete_) memory_.SetIncomplete();
+  }
+  uses_runtime_ |= !(call.flags & SS_CUDA_DRIVER);
+  Thread* thread = ThreadOf(call);
+  const GpuPlace place = Current(thread);
+  switch (call.op) {
+    case SS_CUDA_SET_DEVICE:
+    case SS_CUDA_GOT_DEVICE:
+    case SS_CUDA_CTX_CREATE:
+    case SS_CUDA_CTX_RETAIN:
+    case SS_CUDA_CTX_DESTROY:
+    case SS_CUDA_CTX_RESET:
+    case SS_CUDA_CTX_RELEASE:
+    case SS_CUDA_CTX_SET:
+    case SS_CUDA_CTX_PUSH:
+    case SS_CUDA_CTX_POP:
+    case SS_CUDA_RESET:
+      if (thread) ApplyToContext(call, thread, at_ns);
+      break;
+    case SS_CUDA_ALLOC:
+    case SS_CUDA_ALLOC_ARRAY:
+    case SS_CUDA_ALLOC_DRIVER_ARRAY:
+    case SS_CUDA_FREE:
+    case SS_CUDA_MEM_CREATE:
+    case SS_CUDA_MEM_RELEASE:
+    case SS_CUDA_MEM_MAP:
+    case SS_CUDA_MEM_UNMAP:
+    case SS_CUDA_MEM_RETAIN:
+    case SS_CUDA_MEM_IMPORT:
+      any_ = true;
+      ApplyToMemory(call, place, at_ns);
+      break;
+    case SS_CUDA_UNCOUNTED:
+      if (call.values[0] == kMemory)
+        memory_.SetIncomplete();
+      else
+        knows_launches_ = false;
+      break;
+    default:
+      ApplyToStream(call, place, at_ns);
+  }
+}
+
+void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64_t at_ns) {
+  const uint64_t context = call.values[0];
+  const auto device =
+      static_cast<int32_t>(call.values[call.op == SS_CUDA_CTX_CREATE || call.op == SS_CUDA_CTX_RETAIN]);
+  auto& places = thread->places;
+  switch (call.op) {
+    case SS_CUDA_SET_DEVICE:
+      SetCurrent(thread, {device, 0});
+      break;
+    case SS_CUDA_GOT_DEVICE:
+      if (Current(thread).device == kUnknownDevice) SetCurrent(thread, {device, 0});
+      break;
+    case SS_CUDA_CTX_CREATE:
+      contexts_[context] = {device, context};
+      places.push_back(contexts_[context]);
+      break;
+    case SS_CUDA_CTX_RETAIN:
+      contexts_[context] = {device, 0};
+      retained_[device]++;
+      break;
+    case SS_CUDA_CTX_DESTROY: {
+      const GpuPlace place = PlaceOf(context);
+      FreeDevice(place, at_ns);
+      contexts_.erase(context);
+      if (!places.empty() && places.back() == place) places.pop_back();
+      break;
+    }
+    case SS_CUDA_CTX_RESET:
+      FreeDevice({device, 0}, at_ns);
+      break;
+    case SS_CUDA_CTX_RELEASE:
+      // The runtime keeps a reference of its own.
+      if (retained_[device] > 0 && --retained_[device] == 0 && !uses_runtime_)
+        FreeDevice({device, 0}, at_ns);
+      break;
+    case SS_CUDA_CTX_SET:
+      if (context != 0)
+        SetCurrent(thread, PlaceOf(context));
+      else if (!places.empty())
+        places.pop_back();
+      break;
+    case SS_CUDA_CTX_PUSH:
+      places.push_back(PlaceOf(context));
+      break;
+    case SS_CUDA_CTX_POP:
+      if (!places.empty()) places.pop_back();
+      break;
+    default:  // SS_CUDA_RESET
+      FreeDevice({Current(thread).device, 0}, at_ns);
+  }
+}
+
+// All memory and all streams of a context are gone.
+void GpuProcess::FreeDevice(GpuPlace place, uint64_t at_ns) {
+  any_ = true;
+  memory_.FreeContext(place, at_ns);
+  WaitForDevice(place.device, UINT64_MAX, at_ns, [](const GpuStream&) { return true; });
+}
+
+void GpuProcess::ApplyToMemory(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns) {
+  const auto& values = call.values;
+  uint64_t bytes = 0;
+  switch (call.op) {
+    case SS_CUDA_ALLOC:
+    case SS_CUDA_ALLOC_ARRAY:
+    case SS_CUDA_ALLOC_DRIVER_ARRAY: {
+      ss_cuda_memory kind = SS_CUDA_ARRAY;
+      if (call.op == SS_CUDA_ALLOC)
+        kind = static_cast<ss_cuda_memory>(values[4]);
+      else if (values[6] > 1)
+        kind = SS_CUDA_MIPMAPPED_ARRAY;
+      if (!AllocatedBytes(call, &bytes)) memory_.SetIncomplete();
+      memory_.Allocate(values[0], bytes, kind, place, at_ns);
+      break;
+    }
+    case SS_CUDA_FREE:
+      stats_->nr_unknown_frees +=
+          !memory_.Free(values[0], static_cast<ss_cuda_memory>(values[1]), place, at_ns);
+      break;
+    case SS_CUDA_MEM_CREATE:
+      memory_.Create(values[0], values[1], (values[2] & UINT32_MAX) == kOnDevice,
+                     static_cast<int32_t>(values[2] >> 32), at_ns);
+      break;
+    case SS_CUDA_MEM_IMPORT:
+      memory_.Create(values[0], 0, false, kUnknownDevice, at_ns);
+      break;
+    case SS_CUDA_MEM_RELEASE:
+      memory_.Release(values[0], at_ns);
+      break;
+    case SS_CUDA_MEM_MAP:
+      memory_.Map(values[0], values[1], values[2]);
+      break;
+    case SS_CUDA_MEM_UNMAP:
+      memory_.Unmap(values[0], values[1], at_ns);
+      break;
+    default:  // SS_CUDA_MEM_RETAIN
+      memory_.Retain(values[1]);
+  }
+}
+
+// Default streams are one per device, and per thread where the program was built so.
+GpuProcess::StreamKey GpuProcess::KeyOf(const ss_cuda_call& call, uint64_t handle,
+                                        int32_t device) const {
+  const bool per_thread =
+      handle == kPerThreadStream || (handle == kDefaultStream && (call.flags & SS_CUDA_PER_THREAD));
+  if (per_thread) return {kPerThreadStream, call.tid, device};
+  if (handle == kDefaultStream || handle == kLegacyStream) return {kDefaultStream, 0, device};
+  return {handle, 0, 0};
+}
+
+GpuStream* GpuProcess::FindStream(const StreamKey& key) {
+  auto found = streams_.find(key);
+  return found == streams_.end() ? nullptr : &found->second;
+}
+
+GpuStream* GpuProcess::MakeStream(const StreamKey& key, int32_t device, bool blocking) {
+  if (streams_.size() >= kMaxStreams)  // those that are done with make room
+    std::erase_if(streams_,
+                  [](const auto& entry) { return entry.second.destroyed() && !entry.second.busy(); });
+  if (streams_.size() >= kMaxStreams) {
+    stats_->nr_rejected_streams++;
+    return nullptr;
+  }
+  return &streams_.insert_or_assign(key, GpuStream(key.handle, device, blocking, pool_)).first->second;
+}
+
+void GpuProcess::ApplyToStream(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns) {
+  const auto& values = call.values;
+  switch (call.op) {
+    case SS_CUDA_LAUNCH:
+    case SS_CUDA_GRAPH_LAUNCH:
+      Launch(call, place, at_ns);
+      break;
+    case SS_CUDA_STREAM_DONE:
+      WaitFor(KeyOf(call, values[0], place.device), call.start_ns, at_ns);
+      break;
+    case SS_CUDA_COPY_DONE:
+      if (values[0] != kDeviceToDevice)
+        WaitFor(KeyOf(call, kDefaultStream, place.device), call.start_ns, at_ns);
+      break;
+    case SS_CUDA_DEVICE_DONE:
+      WaitForDevice(values[0] ? PlaceOf(values[0]).device : place.device, call.start_ns, at_ns,
+                    [](const GpuStream&) { return true; });
+      break;
+    case SS_CUDA_EVENT_DONE:
+      if (auto found = records_.find(values[0]); found != records_.end())
+        WaitFor(found->second.stream, found->second.ns, at_ns);
+      break;
+    case SS_CUDA_EVENT_RECORD: {
+      const StreamKey key = KeyOf(call, values[1], place.device);
+      if (records_.size() < kMaxEvents || records_.contains(values[0]))
+        records_[values[0]] = {key, call.start_ns};
+      break;
+    }
+    case SS_CUDA_EVENT_DESTROY:
+      records_.erase(values[0]);
+      break;
+    case SS_CUDA_STREAM_CREATE:
+      MakeStream(KeyOf(call, values[0], place.device), place.device, !(values[1] & kNonBlocking));
+      break;
+    case SS_CUDA_STREAM_DESTROY:
+      if (GpuStream* stream = FindStream(KeyOf(call, values[0], place.device))) stream->Destroy();
+      break;
+    case SS_CUDA_STREAM_WAIT:
+      // What waits for a captured event is captured with it.
+      if (auto found = records_.find(values[1]); found != records_.end())
+        if (GpuStream* from = FindStream(found->second.stream); from && from->capturing())
+          if (GpuStream* stream = FindStream(KeyOf(call, values[0], place.device)))
+            stream->SetCapturing(true);
+      break;
+    case SS_CUDA_CAPTURE_BEGIN: {
+      const StreamKey key = KeyOf(call, values[0], place.device);
+      GpuStream* stream = FindStream(key);
+      if (!stream) stream = MakeStream(key, place.device, true);
+      if (stream) stream->SetCapturing(true);
+      break;
+    }
+    case SS_CUDA_CAPTURE_END:
+      // With the one that began it all that joined it; two captures at once are taken for one.
+      for (auto& [key, stream] : streams_) stream.SetCapturing(false);
+      break;
+    default:
+      break;
+  }
+}
+
+void GpuProcess::Launch(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns) {
+  const StreamKey key = KeyOf(call, call.values[0], place.device);
+  GpuStream* stream = FindStream(key);
+  if (!stream) stream = MakeStream(key, place.device, true);
+  if (stream && stream->capturing()) return;
+  any_ = true;
+  nr_launches_++;
+  if (!stream) return;
+  if (!stream->busy()) activity_.Begin(at_ns);
+  KernelSpan span;
+  if (stream->Launch(at_ns, call.op == SS_CUDA_LAUNCH ? ThreadsOf(call) : 0, &span)) {
+    stats_->nr_forced_spans++;
+    Emit(span);
+  }
+}
+
+void GpuProcess::Emit(KernelSpan span) {
+  span.process = key_;
+  if (sink_) sink_->OnKernels(span);
+}
+
+void GpuProcess::Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns) {
+  const bool was_busy = stream->busy();
+  KernelSpan span;
+  if (stream->Wait(from_ns, end_ns, &span)) Emit(span);
+  if (was_busy && !stream->busy()) {
+    any_ = true;
+    activity_.End(end_ns);
+  }
+}
+
+void GpuProcess::WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns,
+                               const std::function<bool(const GpuStream&)>& which) {
+  for (auto& [key, stream] : streams_)
+    if (stream.device() == device && which(stream)) Wait(&stream, from_ns, end_ns);
+}
+
+// The default stream is behind all that block it.
+void GpuProcess::WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns) {
+  GpuStream* stream = FindStream(key);
+  if (stream) Wait(stream, from_ns, end_ns);
+  if (key.handle == kDefaultStream)
+    WaitForDevice(key.device, from_ns, end_ns, [](const GpuStream& other) { return other.blocking(); });
+}
+
+GpuUse GpuProcess::TakeSlot(uint64_t end_ns) {
+  for (auto at = streams_.begin(); at != streams_.end();) {
+    GpuStream& stream = at->second;
+    const bool inactive = stream.last_ns() + kInactiveNs < end_ns && stream.last_ns() > 0;
+    if (!inactive) {
+      ++at;
+      continue;
+    }
+    if (stream.busy()) {
+      stats_->nr_inactive_streams++;
+      activity_.End(end_ns);
+    }
+    at = streams_.erase(at);
+  }
+  GpuUse use;
+  use.active_ns = activity_.Take(end_ns);
+  use.nr_launches = std::exchange(nr_launches_, 0);
+  use.bytes = memory_.bytes();
+  use.knows_bytes = memory_.complete();
+  use.knows_launches = knows_launches_;
+  use.any = std::exchange(any_, false) || use.active_ns > 0;
+  return use;
+}
+
+void GpuProcess::End(uint64_t ts_ns) {
+  any_ = true;
+  for (auto& [key, stream] : streams_) Wait(&stream, UINT64_MAX, ts_ns);
+  streams_.clear();
+  memory_.End(ts_ns);
+}
+
+}  // namespace slotscope

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// One process's use of GPUs, by its calls in the order of time.
+#pragma once
+
+#include <slotscope/events.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory_resource>
+#include <unordered_map>
+#include <vector>
+
+#include "gpu/activity.h"
+#include "gpu/memory.h"
+#include "gpu/span.h"
+#include "gpu/stream.h"
+
+namespace slotscope {
+
+// What happened that no row shows.
+struct GpuStats {
+  uint64_t nr_calls = 0;
+  uint64_t nr_late = 0;              // calls that arrived behind the watermark: they take effect then
+  uint64_t nr_unknown_frees = 0;     // of memory that was allocated before we looked, or never
+  uint64_t nr_rejected_streams = 0;  // launches into streams beyond GpuProcess::kMaxStreams
+  uint64_t nr_forced_spans = 0;      // ended by GpuStream::kMaxPendingLaunches
+  uint64_t nr_inactive_streams = 0;  // forgotten after GpuProcess::kInactiveNs, with what was pending
+  uint64_t nr_rejected_threads = 0;  // calls of threads beyond GpuProcess::kMaxThreads
+};
+
+// What a process did in a slot, and what it holds at its end.
+struct GpuUse {
+  uint64_t active_ns = 0;
+  uint64_t nr_launches = 0;
+  uint64_t bytes = 0;
+  bool knows_bytes = true;
+  bool knows_launches = true;
+  bool any = false;  // something was active, launched, allocated or freed
+};
+
+class GpuProcess {
+ public:
+  // Of one process, where the tool whose behaviour this follows (seed 002) has 100 for all: a second job
+  // must not be left out because of the first.
+  static constexpr size_t kMaxStreams = 100;
+  static constexpr uint64_t kInactiveNs = 30'000'000'000;  // as there
+  static constexpr size_t kMaxThreads = 65536;             // our own limits
+  static constexpr size_t kMaxEvents = 65536;
+
+  // `sink` may be null. All outlive the process.
+  GpuProcess(ProcessKey key, SpanSink* sink, GpuStats* stats, std::pmr::memory_resource* pool)
+      : key_(key),
+        sink_(sink),
+        stats_(stats),
+        pool_(pool),
+        memory_(key, sink, pool),
+        threads_(pool),
+        contexts_(pool),
+        retained_(pool),
+        streams_(pool),
+        records_(pool) {}
+  GpuProcess(const GpuProcess&) = delete;
+
+  const ProcessKey& key() const { return key_; }
+  // A call at its time: a launch's is when it began, any other's when it returned. Times do not go back.
+  void Apply(const ss_cuda_call& call, uint64_t at_ns);
+  // Nothing more comes.
+  void End(uint64_t ts_ns);
+  // The slot ends at ns. Forgets streams that have been silent for kInactiveNs.
+  GpuUse TakeSlot(uint64_t end_ns);
+  // Calls were lost: what it holds is not known any more.
+  void OnLoss() { memory_.SetIncomplete(); }
+
+  const GpuMemory& memory() const { return memory_; }
+  size_t nr_streams() const { return streams_.size(); }
+
+ private:
+  struct Thread {
+    std::vector<GpuPlace> places;  // contexts, the current one last
+  };
+  // A stream of no thread's own has thread 0; default streams are per device.
+  struct StreamKey {
+    uint64_t handle;
+    int32_t thread;
+    int32_t device;
+    auto operator<=>(const StreamKey&) const = default;
+  };
+  struct Record {
+    StreamKey stream;
+    uint64_t ns;  // when it was recorded
+  };
+
+  Thread* ThreadOf(const ss_cuda_call& call);
+  GpuPlace Current(Thread* thread) const;
+  GpuPlace PlaceOf(uint64_t context) const;
+  static void SetCurrent(Thread* thread, GpuPlace place);
+  void ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64_t at_ns);
+  void ApplyToMemory(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns);
+  void ApplyToStream(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns);
+  StreamKey KeyOf(const ss_cuda_call& call, uint64_t handle, int32_t device) const;
+  GpuStream* FindStream(const StreamKey& key);
+  GpuStream* MakeStream(const StreamKey& key, int32_t device, bool blocking);
+  void Launch(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns);
+  void WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns);
+  void WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns,
+                     const std::function<bool(const GpuStream&)>& which);
+  void Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns);
+  void FreeDevice(GpuPlace place, uint64_t at_ns);
+  void Emit(KernelSpan span);
+
+  ProcessKey key_;
+  SpanSink* sink_;
+  GpuStats* stats_;
+  std::pmr::memory_resource* pool_;
+  GpuMemory memory_;
+  bool begun_ = false;     // a call was seen
+  bool complete_ = false;  // since the driver was initialized
+  bool knows_launches_ = true;
+  std::pmr::unordered_map<int32_t, Thread> threads_;
+  std::pmr::unordered_map<uint64_t, GpuPlace> contexts_;  // by handle; primary ones have context 0 there
+  std::pmr::map<int32_t, uint32_t> retained_;  // by device: primary contexts, by the driver's calls
+  bool uses_runtime_ = false;
+  std::pmr::map<StreamKey, GpuStream> streams_;
+  std::pmr::unordered_map<uint64_t, Record> records_;  // by event
+  Activity activity_;
+  uint64_t nr_launches_ = 0;
+  bool any_ = false;
+};
+
+}  // namespace slotscope

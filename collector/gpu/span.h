@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// What a GPU did for a process, seen from the CPU: from a call to the call that waited for it.
+#pragma once
+
+#include <slotscope/events.h>
+
+#include <cstdint>
+
+#include "track/tracker.h"
+
+namespace slotscope {
+
+// A device of which nothing is known: the process began before we did and has not named it since.
+inline constexpr int32_t kUnknownDevice = -1;
+
+struct KernelSpan {
+  ProcessKey process;
+  int32_t device;     // index among the devices that the process sees
+  uint64_t stream;    // handle; 0: the default stream
+  uint64_t start_ns;  // the first launch was called
+  uint64_t end_ns;    // what waited for the last one returned
+  uint64_t nr_launches;
+  uint64_t avg_threads;  // per launch; graphs not counted
+  bool forced;           // ended by kMaxPendingLaunches, not because anybody waited
+};
+
+struct MemorySpan {
+  ProcessKey process;
+  int32_t device;
+  uint64_t handle;  // address, or what the library calls it
+  uint64_t bytes;
+  ss_cuda_memory kind;
+  uint64_t start_ns;
+  uint64_t end_ns;
+  bool leaked;  // never freed: the process ended
+};
+
+// Gets each span once, when it has ended.
+struct SpanSink {
+  virtual ~SpanSink() = default;
+  virtual void OnKernels(const KernelSpan& span) = 0;
+  virtual void OnMemory(const MemorySpan& span) = 0;
+};
+
+}  // namespace slotscope

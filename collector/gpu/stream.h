@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// A CUDA stream: what was launched into it and has not been waited for.
+//
+// A call that waits says that everything before it is done; when, between the launch and the end of the
+// wait, cannot be seen. So a span of kernels is from the first launch to the end of the wait: an upper
+// bound.
+//
+//   launch  launch    launch
+//     |-------|---------|---- wait -----|
+//     [            a kernel span        )
+#pragma once
+
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+#include "gpu/span.h"
+
+namespace slotscope {
+
+class GpuStream {
+ public:
+  // As the limit of max_kernel_launches of the tool whose behaviour this follows (seed 002).
+  static constexpr size_t kMaxPendingLaunches = 1000;
+
+  GpuStream(uint64_t handle, int32_t device, bool blocking, std::pmr::memory_resource* pool)
+      : handle_(handle), device_(device), blocking_(blocking), pending_(pool) {}
+
+  uint64_t handle() const { return handle_; }
+  int32_t device() const { return device_; }
+  // The default stream waits for it, and it for the default stream.
+  bool blocking() const { return blocking_; }
+  // Work goes into a graph, and is not done.
+  bool capturing() const { return capturing_; }
+  void SetCapturing(bool on) { capturing_ = on; }
+  bool destroyed() const { return destroyed_; }
+  void Destroy() { destroyed_ = true; }
+
+  // True if something was launched that nobody has waited for.
+  bool busy() const { return !pending_.empty() || is_forced_; }
+  uint64_t last_ns() const { return last_ns_; }
+  void Touch(uint64_t ts_ns) { last_ns_ = ts_ns > last_ns_ ? ts_ns : last_ns_; }
+  // `threads`: 0 for a graph. True if the span in *span was ended for want of room; the stream stays
+  // busy.
+  bool Launch(uint64_t start_ns, uint64_t threads, KernelSpan* span);
+  // A wait that began at `from_ns` ended at `end_ns`: what was launched before it began is done. True if
+  // a span in *span has ended.
+  bool Wait(uint64_t from_ns, uint64_t end_ns, KernelSpan* span);
+
+ private:
+  struct Pending {
+    uint64_t start_ns;
+    uint64_t threads;
+  };
+  bool Close(size_t nr, uint64_t end_ns, KernelSpan* span);
+
+  uint64_t handle_;
+  int32_t device_;
+  bool blocking_;
+  bool capturing_ = false;
+  bool destroyed_ = false;
+  bool is_forced_ = false;  // launches that were forced out have not been waited for
+  uint64_t forced_ns_ = 0;  // with is_forced_: the last of them
+  uint64_t last_ns_ = 0;
+  std::pmr::vector<Pending> pending_;  // by start_ns
+};
+
+}  // namespace slotscope

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/tracker.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace slotscope {
+namespace {
+
+constexpr size_t kMaxSpare = 256;
+
+// A launch is pending from its beginning; everything else has happened when it returned.
+uint64_t TimeOf(const ss_cuda_call& call) {
+  return call.op == SS_CUDA_LAUNCH || call.op == SS_CUDA_GRAPH_LAUNCH ? call.start_ns : call.hdr.ts_ns;
+}
+
+}  // namespace
+
+void GpuTracker::Queue(const Change& change) {
+  Change queued = change;
+  if (queued.at_ns < applied_ns_) {
+    stats_.nr_late += queued.kind == Change::Kind::kCall;
+    queued.at_ns = applied_ns_;
+  }
+  auto [bucket, is_new] = queued_.try_emplace(queued.at_ns - queued.at_ns % slot_ns_);
+  if (is_new && !spare_.empty()) {
+    bucket->second = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  bucket->second.push_back(queued);
+}
+
+void GpuTracker::OnCall(const ss_cuda_call& call) {
+  stats_.nr_calls++;
+  Queue({Change::Kind::kCall, TimeOf(call), {call.tgid, call.start_time_ns}, call});
+}
+
+void GpuTracker::OnExit(ProcessKey process, uint64_t ts_ns) {
+  Queue({Change::Kind::kExit, ts_ns, process, {}});
+}
+
+void GpuTracker::OnLoss(uint64_t ts_ns) { Queue({Change::Kind::kLoss, ts_ns, {}, {}}); }
+
+void GpuTracker::ApplyUntil(uint64_t end_ns) {
+  while (!queued_.empty() && queued_.begin()->first < end_ns) {
+    auto first = queued_.begin();
+    std::vector<Change> changes = std::move(first->second);
+    queued_.erase(first);
+    std::stable_sort(changes.begin(), changes.end(),
+                     [](const Change& a, const Change& b) { return a.at_ns < b.at_ns; });
+    for (const Change& change : changes) Apply(change);
+    changes.clear();
+    if (spare_.size() < kMaxSpare) spare_.push_back(std::move(changes));
+  }
+  applied_ns_ = end_ns;
+}
+
+void GpuTracker::Apply(const Change& change) {
+  switch (change.kind) {
+    case Change::Kind::kCall:
+      processes_.try_emplace(change.process, change.process, sink_, &stats_, &pool_)
+          .first->second.Apply(change.call, change.at_ns);
+      break;
+    case Change::Kind::kExit:
+      if (auto found = processes_.find(change.process); found != processes_.end()) {
+        found->second.End(change.at_ns);
+        ended_.push_back({change.process, found->second.TakeSlot(change.at_ns)});
+        processes_.erase(found);
+      }
+      break;
+    case Change::Kind::kLoss:
+      for (auto& [key, process] : processes_) process.OnLoss();
+  }
+}
+
+void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<ProcessUse>* uses) {
+  if (applied_ns_ < start_ns) {  // what was before the first slot
+    ApplyUntil(start_ns);
+    for (auto& [key, process] : processes_) (void)process.TakeSlot(start_ns);
+    ended_.clear();
+  }
+  ApplyUntil(start_ns + slot_ns_);
+  uses->clear();
+  uses->swap(ended_);
+  for (auto& [key, process] : processes_) uses->push_back({key, process.TakeSlot(start_ns + slot_ns_)});
+  std::stable_sort(uses->begin(), uses->end(),
+                   [](const ProcessUse& a, const ProcessUse& b) { return a.process < b.process; });
+}
+
+}  // namespace slotscope

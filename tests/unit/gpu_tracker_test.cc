@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: MIT
+// What CUDA calls add up to, slot by slot. Times are in us; the slots are 1 ms.
+#include "gpu/tracker.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <random>
+
+namespace slotscope {
+namespace {
+
+constexpr uint64_t kUs = 1000, kSlotNs = 1'000'000;
+constexpr ProcessKey kA = {100, 5}, kB = {200, 6};
+
+struct Spans final : SpanSink {
+  void OnKernels(const KernelSpan& span) override { kernels.push_back(span); }
+  void OnMemory(const MemorySpan& span) override { memory.push_back(span); }
+  std::vector<KernelSpan> kernels;
+  std::vector<MemorySpan> memory;
+};
+
+class Gpu {
+ public:
+  explicit Gpu(bool complete = true) {
+    if (complete)
+      for (const ProcessKey& key : {kA, kB}) Call(SS_CUDA_INIT, 0, 0, {}, key);
+  }
+
+  void Call(ss_cuda_op op, uint64_t from_us, uint64_t to_us, std::initializer_list<uint64_t> values,
+            ProcessKey key = kA, int32_t tid = 1, uint32_t flags = 0) {
+    ss_cuda_call call = {};
+    call.hdr = {to_us * kUs, SS_CUDA_CALL, sizeof(call), 0};
+    call.start_ns = from_us * kUs;
+    call.start_time_ns = key.start_time_ns;
+    call.tgid = key.tgid;
+    call.tid = tid;
+    call.op = op;
+    call.flags = flags;
+    size_t i = 0;
+    for (uint64_t value : values) call.values[i++] = value;
+    tracker_.OnCall(call);
+  }
+  void Launch(uint64_t at_us, uint64_t stream = 0, ProcessKey key = kA, int32_t tid = 1) {
+    Call(SS_CUDA_LAUNCH, at_us, at_us + 2,
+         {stream, 0xf, 2 | uint64_t{3} << 32, 1, 4 | uint64_t{1} << 32, 1}, key, tid);
+  }
+  void Wait(uint64_t from_us, uint64_t to_us, uint64_t stream = 0, ProcessKey key = kA,
+            int32_t tid = 1) {
+    Call(SS_CUDA_STREAM_DONE, from_us, to_us, {stream}, key, tid);
+  }
+  void Alloc(uint64_t at_us, uint64_t address, uint64_t bytes, ss_cuda_memory kind = SS_CUDA_LINEAR,
+             ProcessKey key = kA, int32_t tid = 1) {
+    Call(SS_CUDA_ALLOC, at_us, at_us, {address, bytes, 1, 1, static_cast<uint64_t>(kind)}, key, tid);
+  }
+  void Free(uint64_t at_us, uint64_t address, ss_cuda_memory kind = SS_CUDA_LINEAR, int32_t tid = 1) {
+    Call(SS_CUDA_FREE, at_us, at_us, {address, static_cast<uint64_t>(kind)}, kA, tid);
+  }
+  void Exit(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExit(key, at_us * kUs); }
+  void Loss(uint64_t at_us) { tracker_.OnLoss(at_us * kUs); }
+
+  // The next slot, of one process; all zeros if it is not there.
+  GpuUse Slot(ProcessKey key = kA) {
+    std::vector<ProcessUse> uses;
+    tracker_.TakeSlot(next_ns_, &uses);
+    next_ns_ += kSlotNs;
+    all.clear();
+    for (const ProcessUse& use : uses) all[use.process.tgid] = use.use;
+    return all.contains(key.tgid) ? all[key.tgid] : GpuUse();
+  }
+  void SkipTo(uint64_t ms) {
+    while (next_ns_ < ms * kSlotNs) Slot();
+  }
+  const GpuTracker& tracker() const { return tracker_; }
+
+  std::map<int32_t, GpuUse> all;
+  Spans spans;
+
+ private:
+  GpuTracker tracker_{kSlotNs, &spans};
+  uint64_t next_ns_ = 0;
+};
+
+TEST(GpuActivity, FromTheFirstLaunchToTheEndOfTheWait) {
+  Gpu gpu;
+  gpu.Launch(100, 7);
+  gpu.Launch(300, 7);
+  gpu.Wait(350, 600, 7);
+  const GpuUse use = gpu.Slot();
+  EXPECT_EQ(use.active_ns, 500 * kUs);
+  EXPECT_EQ(use.nr_launches, 2u);
+  EXPECT_TRUE(use.any && use.knows_bytes && use.knows_launches);
+  ASSERT_EQ(gpu.spans.kernels.size(), 1u);
+  const KernelSpan& span = gpu.spans.kernels[0];
+  EXPECT_EQ(span.start_ns, 100 * kUs);
+  EXPECT_EQ(span.end_ns, 600 * kUs);
+  EXPECT_EQ(span.nr_launches, 2u);
+  EXPECT_EQ(span.avg_threads, 24u);
+  EXPECT_EQ(span.stream, 7u);
+  EXPECT_EQ(span.device, 0);
+  EXPECT_FALSE(span.forced);
+  EXPECT_EQ(gpu.Slot().active_ns, 0u);
+  EXPECT_FALSE(gpu.all[kA.tgid].any);
+}
+
+TEST(GpuActivity, OverlappingStreamsCountOnce) {
+  Gpu gpu;
+  gpu.Launch(100, 7);
+  gpu.Launch(200, 8);
+  gpu.Wait(210, 400, 7);
+  gpu.Wait(410, 700, 8);
+  EXPECT_EQ(gpu.Slot().active_ns, 600 * kUs);
+  EXPECT_EQ(gpu.spans.kernels.size(), 2u);
+}
+
+TEST(GpuActivity, AdjacentOnesAddUp) {
+  Gpu gpu;
+  gpu.Launch(100, 7);
+  gpu.Wait(110, 300, 7);
+  gpu.Launch(300, 7);
+  gpu.Wait(310, 500, 7);
+  EXPECT_EQ(gpu.Slot().active_ns, 400 * kUs);
+}
+
+TEST(GpuActivity, ArrivalInAnyOrder) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 50; round++) {
+    Gpu gpu;
+    std::vector<std::function<void()>> calls;
+    for (uint64_t i = 0; i < 5; i++) {
+      calls.push_back([&, i] { gpu.Launch(100 + i * 100, 7); });
+      calls.push_back([&, i] { gpu.Wait(110 + i * 100, 150 + i * 100, 7); });
+    }
+    std::shuffle(calls.begin(), calls.end(), random);
+    for (auto& call : calls) call();
+    EXPECT_EQ(gpu.Slot().active_ns, 5 * 50 * kUs);
+    EXPECT_EQ(gpu.spans.kernels.size(), 5u);
+  }
+}
+
+TEST(GpuActivity, LongerThanSlotsAndWindow) {
+  Gpu gpu;
+  gpu.Launch(500, 7);
+  gpu.Wait(510, 200'250, 7);
+  EXPECT_EQ(gpu.Slot().active_ns, 500 * kUs);
+  for (int i = 1; i < 200; i++) {
+    EXPECT_EQ(gpu.Slot().active_ns, kSlotNs);  // never more than all of it
+    EXPECT_TRUE(gpu.all[kA.tgid].any);
+  }
+  EXPECT_EQ(gpu.Slot().active_ns, 250 * kUs);
+}
+
+TEST(GpuActivity, AWaitBeforeALaunchEndsNothing) {
+  Gpu gpu;
+  gpu.Wait(50, 60, 7);
+  gpu.Launch(100, 7);
+  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  EXPECT_EQ(gpu.spans.kernels.size(), 0u);
+}
+
+// Another thread launches while one waits: that is not waited for.
+TEST(GpuActivity, AWaitIsForWhatWasThereWhenItBegan) {
+  Gpu gpu;
+  gpu.Launch(100, 7);
+  gpu.Launch(200, 7, kA, 2);
+  gpu.Wait(150, 300, 7);
+  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  ASSERT_EQ(gpu.spans.kernels.size(), 1u);
+  EXPECT_EQ(gpu.spans.kernels[0].nr_launches, 1u);
+  EXPECT_EQ(gpu.spans.kernels[0].end_ns, 300 * kUs);
+}
+
+TEST(GpuActivity, TheDefaultStreamWaitsForBlockingStreamsOfItsDevice) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_STREAM_CREATE, 10, 11, {7, 0});
+  gpu.Call(SS_CUDA_STREAM_CREATE, 12, 13, {8, 1});  // non-blocking
+  gpu.Call(SS_CUDA_SET_DEVICE, 20, 21, {1}, kA, 2);
+  gpu.Launch(100, 7);
+  gpu.Launch(100, 8);
+  gpu.Launch(100, 9, kA, 2);  // on the other device
+  gpu.Wait(110, 200, 0);
+  gpu.Slot();
+  ASSERT_EQ(gpu.spans.kernels.size(), 1u);
+  EXPECT_EQ(gpu.spans.kernels[0].stream, 7u);
+  gpu.Call(SS_CUDA_DEVICE_DONE, 1100, 1200, {0});  // all of the device
+  gpu.Slot();
+  ASSERT_EQ(gpu.spans.kernels.size(), 2u);
+  EXPECT_EQ(gpu.spans.kernels[1].stream, 8u);
+  gpu.Call(SS_CUDA_DEVICE_DONE, 2100, 2200, {0}, kA, 2);
+  EXPECT_EQ(gpu.Slot().active_ns, 200 * kUs);
+  ASSERT_EQ(gpu.spans.kernels.size(), 3u);
+  EXPECT_EQ(gpu.spans.kernels[2].device, 1);
+}
+
+TEST(GpuActivity, DefaultStreamsPerThread) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_LAUNCH, 100, 101, {0, 1, 1 | uint64_t{1} << 32, 1, 1 | uint64_t{1} << 32, 1}, kA, 1,
+           SS_CUDA_PER_THREAD);
+  gpu.Call(SS_CUDA_LAUNCH, 100, 101, {2, 1, 1 | uint64_t{1} << 32, 1, 1 | uint64_t{1} << 32, 1}, kA, 2);
+  gpu.Call(SS_CUDA_STREAM_DONE, 150, 200, {2}, kA, 1);
+  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  EXPECT_EQ(gpu.spans.kernels.size(), 1u);
+  gpu.Call(SS_CUDA_STREAM_DONE, 1150, 1200, {0}, kA, 2, SS_CUDA_PER_THREAD);
+  EXPECT_EQ(gpu.Slot().active_ns, 200 * kUs);
+}
+
+TEST(GpuActivity, EventsAreWhatWasBeforeTheirRecord) {
+  Gpu gpu;
+  gpu.Launch(100, 7);
+  gpu.Call(SS_CUDA_EVENT_RECORD, 110, 111, {0xe, 7});
+  gpu.Launch(120, 7);
+  gpu.Call(SS_CUDA_EVENT_DONE, 200, 300, {0xe});
+  gpu.Slot();
+  ASSERT_EQ(gpu.spans.kernels.size(), 1u);
+  EXPECT_EQ(gpu.spans.kernels[0].nr_launches, 1u);
+  EXPECT_EQ(gpu.spans.kernels[0].end_ns, 300 * kUs);
+  gpu.Call(SS_CUDA_EVENT_DONE, 1200, 1300, {0xbad});  // never recorded
+  EXPECT_EQ(gpu.Slot().active_ns, kSlotNs);
+  gpu.Call(SS_CUDA_EVENT_DESTROY, 2100, 2100, {0xe});
+  gpu.Call(SS_CUDA_EVENT_DONE, 2200, 2300, {0xe});
+  EXPECT_EQ(gpu.Slot().active_ns, kSlotNs);
+}
+
+TEST(GpuActivity, CopiesThatWaitAndThoseThatDoNot) {
+  Gpu gpu;
+  gpu.Launch(100);
+  gpu.Call(SS_CUDA_COPY_DONE, 150, 200, {3, 64});  // on the device
+  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  gpu.Call(SS_CUDA_COPY_DONE, 1150, 1200, {2, 64});
+  EXPECT_EQ(gpu.Slot().active_ns, 200 * kUs);
+}
+
+TEST(GpuActivity, CapturedLaunchesAreNotDone) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_STREAM_CREATE, 10, 10, {8, 0});
+  gpu.Call(SS_CUDA_CAPTURE_BEGIN, 20, 20, {7});
+  gpu.Launch(100, 7);
+  gpu.Call(SS_CUDA_EVENT_RECORD, 110, 110, {0xe, 7});
+  gpu.Call(SS_CUDA_STREAM_WAIT, 120, 120, {8, 0xe});
+  gpu.Launch(130, 8);
+  gpu.Call(SS_CUDA_CAPTURE_END, 200, 200, {7});
+  gpu.Call(SS_CUDA_GRAPH_LAUNCH, 300, 310, {7, 0x99});
+  gpu.Wait(320, 500, 7);
+  const GpuUse use = gpu.Slot();
+  EXPECT_EQ(use.nr_launches, 1u);
+  EXPECT_EQ(use.active_ns, 200 * kUs);
+  ASSERT_EQ(gpu.spans.kernels.size(), 1u);
+  EXPECT_EQ(gpu.spans.kernels[0].avg_threads, 0u);
+}
+
+TEST(GpuActivity, AThousandLaunchesAreForcedOutAndTheStreamStaysBusy) {
+  Gpu gpu;
+  for (uint64_t i = 0; i < GpuStream::kMaxPendingLaunches; i++) gpu.Launch(100 + i / 10, 7);
+  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  ASSERT_EQ(gpu.spans.kernels.size(), 1u);
+  EXPECT_TRUE(gpu.spans.kernels[0].forced);
+  EXPECT_EQ(gpu.spans.kernels[0].nr_launches, GpuStream::kMaxPendingLaunches);
+  EXPECT_EQ(gpu.tracker().stats().nr_forced_spans, 1u);
+  gpu.Wait(1100, 1500, 7);
+  EXPECT_EQ(gpu.Slot().active_ns, 500 * kUs);
+  EXPECT_EQ(gpu.spans.kernels.size(), 1u);
+}
+
+TEST(GpuActivity, StreamsThatAreSilentAreForgotten) {
+  Gpu gpu;
+  gpu.Launch(500, 7);
+  gpu.SkipTo(30'000);
+  EXPECT_EQ(gpu.Slot().active_ns, kSlotNs);
+  gpu.SkipTo(30'010);
+  EXPECT_EQ(gpu.Slot().active_ns, 0u);
+  EXPECT_EQ(gpu.tracker().stats().nr_inactive_streams, 1u);
+  gpu.Wait(30'020'000, 30'020'100, 7);  // nothing is left to end
+  gpu.SkipTo(30'022);
+  EXPECT_EQ(gpu.spans.kernels.size(), 0u);
+}
+
+TEST(GpuActivity, TooManyStreamsAreCountedAndTheirLaunchesToo) {
+  Gpu gpu;
+  for (uint64_t i = 0; i < GpuProcess::kMaxStreams + 3; i++) gpu.Launch(100, 1000 + i);
+  const GpuUse use = gpu.Slot();
+  EXPECT_EQ(use.nr_launches, GpuProcess::kMaxStreams + 3);
+  EXPECT_EQ(gpu.tracker().stats().nr_rejected_streams, 3u);
+  gpu.Call(SS_CUDA_DEVICE_DONE, 1100, 1200, {0});
+  for (uint64_t i = 0; i < GpuProcess::kMaxStreams; i++)
+    gpu.Call(SS_CUDA_STREAM_DESTROY, 1300, 1300, {1000 + i});
+  gpu.Launch(1400, 1);
+  gpu.Slot();
+  EXPECT_EQ(gpu.tracker().stats().nr_rejected_streams, 3u);
+}
+
+TEST(GpuMemory, EachKindOfAllocation) {
+  const struct {
+    ss_cuda_op op;
+    std::initializer_list<uint64_t> values;
+    uint64_t bytes;
+    bool known;
+  } cases[] = {
+      {SS_CUDA_ALLOC, {1, 1000, 1, 1, SS_CUDA_LINEAR}, 1000, true},
+      {SS_CUDA_ALLOC, {1, 1000, 1, 1, SS_CUDA_MANAGED}, 1000, true},
+      {SS_CUDA_ALLOC, {1, 1000, 1, 1, SS_CUDA_HOST}, 0, true},
+      {SS_CUDA_ALLOC, {1, 512, 20, 30, SS_CUDA_LINEAR}, 512 * 600, true},
+      {SS_CUDA_ALLOC, {1, UINT64_MAX, 2, 1, SS_CUDA_LINEAR}, UINT64_MAX, false},
+      {SS_CUDA_ALLOC_ARRAY, {1, 64, 0, 0, 32, 0, 1}, 64 * 4, true},
+      {SS_CUDA_ALLOC_ARRAY,
+       {1, 64, 32, 0, 32 | uint64_t{32} << 32, 32 | uint64_t{32} << 32, 1},
+       64 * 32 * 16,
+       true},
+      {SS_CUDA_ALLOC_ARRAY, {1, 64, 32, 8, 8, 0, 3}, 64 * 32 * 8 + 32 * 16 * 4 + 16 * 8 * 2, true},
+      {SS_CUDA_ALLOC_ARRAY, {1, 64, 32, 8, 0, 0, 1}, 0, false},
+      {SS_CUDA_ALLOC_DRIVER_ARRAY, {1, 64, 32, 0, 0x20 | uint64_t{4} << 32, 0, 1}, 64 * 32 * 16, true},
+      {SS_CUDA_ALLOC_DRIVER_ARRAY, {1, 64, 32, 0, 0xb0 | uint64_t{1} << 32, 0, 1}, 0, false},  // NV12
+      {SS_CUDA_ALLOC_DRIVER_ARRAY, {1, 64, 32, 0, 0x20 | uint64_t{4} << 32, 0, 1000}, 0, false},
+  };
+  for (const auto& c : cases) {
+    Gpu gpu;
+    gpu.Call(c.op, 100, 110, c.values);
+    const GpuUse use = gpu.Slot();
+    EXPECT_EQ(use.knows_bytes, c.known) << c.op << " " << c.bytes;
+    EXPECT_TRUE(!c.known || use.bytes == c.bytes) << c.op << " " << use.bytes;
+    EXPECT_TRUE(use.any);
+  }
+}
+
+TEST(GpuMemory, AtTheEndOfTheSlot) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 4096);
+  gpu.Alloc(200, 0x2000, 100);
+  gpu.Free(900, 0x2000);
+  EXPECT_EQ(gpu.Slot().bytes, 4096u);
+  EXPECT_EQ(gpu.Slot().bytes, 4096u);
+  EXPECT_FALSE(gpu.all[kA.tgid].any);
+  gpu.Free(2100, 0x1000);
+  EXPECT_EQ(gpu.Slot().bytes, 0u);
+  ASSERT_EQ(gpu.spans.memory.size(), 2u);
+  EXPECT_EQ(gpu.spans.memory[1].start_ns, 100 * kUs);
+  EXPECT_EQ(gpu.spans.memory[1].end_ns, 2100 * kUs);
+  EXPECT_FALSE(gpu.spans.memory[1].leaked);
+}
+
+TEST(GpuMemory, AFreeOfAnUnknownAddressChangesNothing) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 4096);
+  gpu.Free(200, 0xbad);
+  gpu.Free(210, 0);  // allowed
+  EXPECT_EQ(gpu.Slot().bytes, 4096u);
+  EXPECT_EQ(gpu.tracker().stats().nr_unknown_frees, 1u);
+}
+
+TEST(GpuMemory, TheSameAddressOnTwoDevices) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_SET_DEVICE, 10, 10, {1}, kA, 2);
+  gpu.Alloc(100, 0x1000, 111, SS_CUDA_LINEAR, kA, 1);
+  gpu.Alloc(110, 0x1000, 222, SS_CUDA_LINEAR, kA, 2);
+  EXPECT_EQ(gpu.Slot().bytes, 333u);
+  gpu.Free(1100, 0x1000, SS_CUDA_LINEAR, 2);
+  EXPECT_EQ(gpu.Slot().bytes, 111u);
+  gpu.Free(2100, 0x1000, SS_CUDA_LINEAR, 2);  // from a thread that is on the other device
+  EXPECT_EQ(gpu.Slot().bytes, 0u);
+}
+
+TEST(GpuMemory, AddressesAndArraysDoNotMeet) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 1);
+  gpu.Call(SS_CUDA_ALLOC_ARRAY, 110, 110, {0x1000, 10, 0, 0, 8, 0, 1});
+  gpu.Call(SS_CUDA_ALLOC_ARRAY, 120, 120, {0x1000, 100, 0, 0, 8, 0, 2});
+  EXPECT_EQ(gpu.Slot().bytes, 161u);
+  gpu.Free(1100, 0x1000, SS_CUDA_ARRAY);
+  EXPECT_EQ(gpu.Slot().bytes, 151u);
+  gpu.Free(2100, 0x1000, SS_CUDA_MIPMAPPED_ARRAY);
+  EXPECT_EQ(gpu.Slot().bytes, 1u);
+}
+
+TEST(GpuMemory, VirtualMemoryLivesUntilTheLastReleaseAndUnmap) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_MEM_CREATE, 100, 100, {0x5, 4096, 1 | uint64_t{1} << 32});
+  gpu.Call(SS_CUDA_MEM_CREATE, 100, 100, {0x6, 4096, 2});  // the host's
+  gpu.Call(SS_CUDA_MEM_IMPORT, 100, 100, {0x7});           // another process's
+  gpu.Call(SS_CUDA_MEM_MAP, 110, 110, {0x10000, 4096, 0x5});
+  gpu.Call(SS_CUDA_MEM_MAP, 110, 110, {0x11000, 4096, 0x5});
+  gpu.Call(SS_CUDA_MEM_MAP, 110, 110, {0x12000, 4096, 0x7});
+  gpu.Call(SS_CUDA_MEM_RELEASE, 120, 120, {0x5});
+  EXPECT_EQ(gpu.Slot().bytes, 4096u);
+  gpu.Call(SS_CUDA_MEM_RETAIN, 1100, 1100, {0x5, 0x10800});
+  gpu.Call(SS_CUDA_MEM_UNMAP, 1200, 1200, {0x10000, 0x3000});  // all three
+  EXPECT_EQ(gpu.Slot().bytes, 4096u);
+  gpu.Call(SS_CUDA_MEM_RELEASE, 2100, 2100, {0x5});
+  EXPECT_EQ(gpu.Slot().bytes, 0u);
+  EXPECT_EQ(gpu.spans.memory.size(), 1u);
+  EXPECT_EQ(gpu.spans.memory[0].device, 1);
+}
+
+TEST(GpuMemory, ContextsTakeTheirMemoryWithThem) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 1);
+  gpu.Call(SS_CUDA_CTX_CREATE, 110, 110, {0xc, 0});
+  gpu.Alloc(120, 0x2000, 10);
+  gpu.Call(SS_CUDA_CTX_POP, 130, 130, {0xc});
+  gpu.Alloc(140, 0x3000, 100);
+  EXPECT_EQ(gpu.Slot().bytes, 111u);
+  gpu.Call(SS_CUDA_CTX_DESTROY, 1100, 1100, {0xc});
+  EXPECT_EQ(gpu.Slot().bytes, 101u);
+  gpu.Call(SS_CUDA_SET_DEVICE, 2000, 2000, {1});
+  gpu.Alloc(2100, 0x4000, 1000);
+  gpu.Call(SS_CUDA_RESET, 2200, 2200, {});  // the other device
+  EXPECT_EQ(gpu.Slot().bytes, 101u);
+  gpu.Call(SS_CUDA_CTX_RESET, 3100, 3100, {0});
+  EXPECT_EQ(gpu.Slot().bytes, 0u);
+}
+
+TEST(GpuMemory, AnotherThreadWithAnOldNumberBeginsOnDeviceZero) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_SET_DEVICE, 10, 10, {1}, kA, 9);
+  gpu.Alloc(20, 0x1000, 1, SS_CUDA_LINEAR, kA, 9);
+  gpu.Call(SS_CUDA_ALLOC, 30, 30, {0x2000, 10, 1, 1, SS_CUDA_LINEAR}, kA, 9, SS_CUDA_FIRST);
+  gpu.Slot();
+  const auto& by_device = gpu.tracker().processes().at(kA).memory().bytes_by_device();
+  EXPECT_EQ(by_device.at(1), 1u);
+  EXPECT_EQ(by_device.at(0), 10u);
+}
+
+TEST(GpuTracker, AProcessThatEndsInTheMiddle) {
+  Gpu gpu;
+  gpu.Alloc(50, 0x1000, 4096);
+  gpu.Call(SS_CUDA_MEM_CREATE, 60, 60, {0x5, 4096, 1});
+  gpu.Launch(100, 7);
+  gpu.Exit(600);
+  const GpuUse use = gpu.Slot();
+  EXPECT_EQ(use.active_ns, 500 * kUs);
+  EXPECT_EQ(use.bytes, 0u);
+  EXPECT_EQ(use.nr_launches, 1u);
+  ASSERT_EQ(gpu.spans.memory.size(), 2u);
+  EXPECT_TRUE(gpu.spans.memory[0].leaked && gpu.spans.memory[1].leaked);
+  EXPECT_EQ(gpu.spans.kernels.size(), 1u);
+  gpu.Slot();
+  EXPECT_FALSE(gpu.all.contains(kA.tgid));
+  EXPECT_TRUE(gpu.all.contains(kB.tgid));
+}
+
+TEST(GpuTracker, WhatWasThereBeforeIsNotKnown) {
+  Gpu gpu(false);
+  gpu.Alloc(50, 0x1000, 4096);
+  gpu.Launch(100, 7);
+  gpu.Wait(110, 200, 7);
+  const GpuUse use = gpu.Slot();
+  EXPECT_FALSE(use.knows_bytes);
+  EXPECT_EQ(use.active_ns, 100 * kUs);
+  EXPECT_EQ(gpu.spans.kernels[0].device, kUnknownDevice);
+  gpu.Call(SS_CUDA_GOT_DEVICE, 1100, 1100, {3});
+  gpu.Launch(1200, 8);
+  gpu.Wait(1210, 1300, 8);
+  gpu.Slot();
+  EXPECT_EQ(gpu.spans.kernels[1].device, 3);
+}
+
+TEST(GpuTracker, AfterALossMemoryIsNotKnownUntilTheProcessEnds) {
+  Gpu gpu;
+  gpu.Alloc(50, 0x1000, 4096);
+  EXPECT_TRUE(gpu.Slot().knows_bytes);
+  gpu.Loss(1500);
+  EXPECT_FALSE(gpu.Slot().knows_bytes);
+  EXPECT_FALSE(gpu.Slot().knows_bytes);
+  gpu.Exit(3100);
+  gpu.Slot();
+  gpu.Call(SS_CUDA_INIT, 4100, 4100, {});
+  EXPECT_TRUE(gpu.Slot().knows_bytes);
+}
+
+TEST(GpuTracker, FunctionsWhoseEffectIsNotKnown) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_UNCOUNTED, 100, 100, {1});
+  EXPECT_FALSE(gpu.Slot().knows_bytes);
+  EXPECT_TRUE(gpu.all[kA.tgid].knows_launches);
+  gpu.Call(SS_CUDA_UNCOUNTED, 1100, 1100, {2});
+  EXPECT_FALSE(gpu.Slot().knows_launches);
+}
+
+TEST(GpuTracker, LateCallsTakeEffectNow) {
+  Gpu gpu;
+  gpu.Slot();
+  gpu.Slot();
+  gpu.Launch(100, 7);
+  gpu.Alloc(200, 0x1000, 5);
+  const GpuUse use = gpu.Slot();
+  EXPECT_EQ(use.active_ns, kSlotNs);
+  EXPECT_EQ(use.bytes, 5u);
+  EXPECT_EQ(gpu.tracker().stats().nr_late, 2u);
+}
+
+TEST(GpuTracker, BeforeTheFirstSlotIsInNoSlot) {
+  Gpu gpu;
+  gpu.Launch(100, 7);
+  gpu.Alloc(200, 0x1000, 5);
+  std::vector<ProcessUse> uses;
+  GpuTracker& tracker = const_cast<GpuTracker&>(gpu.tracker());
+  tracker.TakeSlot(10 * kSlotNs, &uses);
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[0].use.active_ns, kSlotNs);
+  EXPECT_EQ(uses[0].use.nr_launches, 0u);
+  EXPECT_EQ(uses[0].use.bytes, 5u);
+}
+
+// Anything in any order: nothing is lost from the pool, no slot is longer than a slot, and at the end
+// all is given back.
+TEST(GpuTracker, ThePoolIsBalancedWhateverHappens) {
+  for (uint64_t seed = 0; seed < 20; seed++) {
+    std::mt19937_64 random(seed);
+    auto gpu = std::make_unique<Gpu>(seed % 2 == 0);
+    for (uint64_t ms = 0; ms < 60; ms++) {
+      for (int i = 0; i < 40; i++) {
+        const uint64_t at_us = ms * 1000 + random() % 1000;
+        const auto op = static_cast<ss_cuda_op>(1 + random() % (SS_CUDA_NR_OPS - 1));
+        gpu->Call(op, at_us - std::min<uint64_t>(at_us, random() % 3000), at_us,
+                  {random() % 8, random() % 8, random() % 8, random() % 4, 1 + random() % 5,
+                   random() % 4, random() % 3},
+                  random() % 2 ? kA : kB, static_cast<int32_t>(1 + random() % 4),
+                  static_cast<uint32_t>(random() % 8));
+      }
+      if (random() % 10 == 0) gpu->Exit(ms * 1000 + random() % 1000, random() % 2 ? kA : kB);
+      gpu->Slot();
+      for (const auto& [tgid, use] : gpu->all) EXPECT_LE(use.active_ns, 2 * kSlotNs);
+    }
+    gpu->Exit(60'100, kA);
+    gpu->Exit(60'100, kB);
+    gpu->Slot();
+    const Pool& pool = gpu->tracker().pool();
+    EXPECT_GT(pool.nr_gets(), 100u);
+    EXPECT_EQ(pool.nr_active(), 0u);
+    EXPECT_EQ(pool.nr_gets(), pool.nr_puts());
+    for (const MemorySpan& span : gpu->spans.memory) EXPECT_LE(span.start_ns, span.end_ns);
+    for (const KernelSpan& span : gpu->spans.kernels) EXPECT_LE(span.start_ns, span.end_ns);
+  }
+}
+
+}  // namespace
+}  // namespace slotscope
