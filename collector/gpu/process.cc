@@ -337,7 +337,7 @@ void GpuProcess::WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns
     WaitForDevice(key.device, from_ns, end_ns, [](const GpuStream& other) { return other.blocking(); });
 }
 
-GpuUse GpuProcess::TakeSlot(uint64_t end_ns) {
+GpuRow GpuProcess::TakeSlot(uint64_t end_ns) {
   for (auto at = streams_.begin(); at != streams_.end();) {
     GpuStream& stream = at->second;
     const bool inactive = stream.last_ns() + kInactiveNs < end_ns && stream.last_ns() > 0;
@@ -351,14 +351,12 @@ GpuUse GpuProcess::TakeSlot(uint64_t end_ns) {
     }
     at = streams_.erase(at);
   }
-  GpuUse use;
-  use.active_ns = activity_.Take(end_ns);
-  use.nr_launches = std::exchange(nr_launches_, 0);
-  use.bytes = memory_.bytes();
-  use.knows_bytes = memory_.complete();
-  use.knows_launches = knows_launches_;
-  use.any = std::exchange(any_, false) || use.active_ns > 0;
-  return use;
+  GpuRow row;
+  row.values = {memory_.bytes(), activity_.Take(end_ns), std::exchange(nr_launches_, 0)};
+  if (!memory_.complete()) row.unmeasured |= 1u << kGpuMemBytes;
+  if (!knows_launches_) row.unmeasured |= 1u << kGpuActiveNs | 1u << kGpuLaunches;
+  row.any = std::exchange(any_, false) || row.values[kGpuActiveNs] > 0;
+  return row;
 }
 
 void GpuProcess::End(uint64_t ts_ns) {

@@ -15,6 +15,7 @@
 #include "gpu/memory.h"
 #include "gpu/span.h"
 #include "gpu/stream.h"
+#include "slots/slot.h"
 
 namespace slotscope {
 
@@ -27,16 +28,6 @@ struct GpuStats {
   uint64_t nr_forced_spans = 0;      // ended by GpuStream::kMaxPendingLaunches
   uint64_t nr_inactive_streams = 0;  // forgotten after GpuProcess::kInactiveNs, with what was pending
   uint64_t nr_rejected_threads = 0;  // calls of threads beyond GpuProcess::kMaxThreads
-};
-
-// What a process did in a slot, and what it holds at its end.
-struct GpuUse {
-  uint64_t active_ns = 0;
-  uint64_t nr_launches = 0;
-  uint64_t bytes = 0;
-  bool knows_bytes = true;
-  bool knows_launches = true;
-  bool any = false;  // something was active, launched, allocated or freed
 };
 
 class GpuProcess {
@@ -68,7 +59,7 @@ class GpuProcess {
   // Nothing more comes.
   void End(uint64_t ts_ns);
   // The slot ends at ns. Forgets streams that have been silent for kInactiveNs.
-  GpuUse TakeSlot(uint64_t end_ns);
+  GpuRow TakeSlot(uint64_t end_ns);
   // Calls were lost: what it holds is not known any more.
   void OnLoss() { memory_.SetIncomplete(); }
 

@@ -73,7 +73,7 @@ void GpuTracker::Apply(const Change& change) {
   }
 }
 
-void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<ProcessUse>* uses) {
+void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses) {
   if (applied_ns_ < start_ns) {  // what was before the first slot
     ApplyUntil(start_ns);
     for (auto& [key, process] : processes_) (void)process.TakeSlot(start_ns);
@@ -84,7 +84,7 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<ProcessUse>* uses) {
   uses->swap(ended_);
   for (auto& [key, process] : processes_) uses->push_back({key, process.TakeSlot(start_ns + slot_ns_)});
   std::stable_sort(uses->begin(), uses->end(),
-                   [](const ProcessUse& a, const ProcessUse& b) { return a.process < b.process; });
+                   [](const GpuUse& a, const GpuUse& b) { return a.process < b.process; });
 }
 
 }  // namespace slotscope

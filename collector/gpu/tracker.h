@@ -13,28 +13,20 @@
 
 #include "gpu/pool.h"
 #include "gpu/process.h"
+#include "slots/gpu_join.h"
 
 namespace slotscope {
 
-struct ProcessUse {
-  ProcessKey process;
-  GpuUse use;
-};
-
-class GpuTracker {
+class GpuTracker final : public GpuJoin {
  public:
   // `sink` may be null.
   GpuTracker(uint64_t slot_ns, SpanSink* sink) : slot_ns_(slot_ns), sink_(sink) {}
 
-  // Queued, to take effect at its time.
-  void OnCall(const ss_cuda_call& call);
-  void OnExit(ProcessKey process, uint64_t ts_ns);
-  // Messages up to ts_ns were lost, and calls may be among them.
-  void OnLoss(uint64_t ts_ns);
-  // Applies what is in the slot that starts at start_ns, and before. Fills *uses with every process that
-  // has used a GPU, in order, those that ended in the slot included. REQUIRES: slots one after the
-  // other.
-  void TakeSlot(uint64_t start_ns, std::vector<ProcessUse>* uses);
+  // Queued, to take effect at their times.
+  void OnCall(const ss_cuda_call& call) override;
+  void OnExit(ProcessKey process, uint64_t ts_ns) override;
+  void OnLoss(uint64_t ts_ns) override;
+  void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses) override;
 
   const GpuStats& stats() const { return stats_; }
   const Pool& pool() const { return pool_; }
@@ -60,7 +52,7 @@ class GpuTracker {
   std::map<uint64_t, std::vector<Change>> queued_;  // by the start of the slot that they are in
   std::vector<std::vector<Change>> spare_;          // empty ones
   std::map<ProcessKey, GpuProcess> processes_;
-  std::vector<ProcessUse> ended_;  // in the slot that is being taken
+  std::vector<GpuUse> ended_;  // in the slot that is being taken
   uint64_t applied_ns_ = 0;
 };
 

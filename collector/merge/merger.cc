@@ -87,7 +87,7 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       return true;
     case ItemKind::kLosses:
       if (payload.size() < sizeof(losses_)) return false;
-      losses_ = Load<SourceLosses>(payload.data());
+      OnLosses(Load<SourceLosses>(payload.data()), item.begin_ns);
       return true;
     case ItemKind::kNote: {
       const auto* text = reinterpret_cast<const char*>(payload.data());
@@ -96,6 +96,13 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
     }
   }
   return false;
+}
+
+void Merger::OnLosses(const SourceLosses& losses, uint64_t ts_ns) {
+  if (losses.nr_output_errors != losses_.nr_output_errors ||
+      losses.nr_skipped_runs != losses_.nr_skipped_runs)
+    sink_->OnLoss(ts_ns);
+  losses_ = losses;
 }
 
 bool Merger::OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload) {
@@ -208,6 +215,7 @@ void Merger::OnRecords(const Drain& drain, std::span<const std::byte> records) {
       OnRecord(drain, record);
     } else if (header.type == PERF_RECORD_LOST && header.size >= kNrLostAt + sizeof(uint64_t)) {
       stats_.nr_lost += Load<uint64_t>(record.data() + kNrLostAt);
+      sink_->OnLoss(drain.possible.latest_ns - kGraceNs);
     } else {
       stats_.nr_malformed++;
     }

@@ -63,6 +63,8 @@ struct MergeSink {
   // From from_ns on, CLOCK_REALTIME - CLOCK_MONOTONIC is another.
   virtual void OnClock(uint64_t from_ns, int64_t unix_offset_ns) = 0;
   virtual void OnNote(uint64_t from_ns, std::string_view text) = 0;
+  // Messages were lost, of any kind, up to ts_ns.
+  virtual void OnLoss(uint64_t) {}
   virtual void OnWatermark(uint64_t ts_ns) = 0;
 };
 
@@ -116,6 +118,7 @@ class Merger {
   };
 
   bool OnItem(const ItemHeader& item, std::span<const std::byte> payload);
+  void OnLosses(const SourceLosses& losses, uint64_t ts_ns);
   bool OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload);
   Drain DrainOf(const ItemHeader& item);
   void OnRecords(const Drain& drain, std::span<const std::byte> records);

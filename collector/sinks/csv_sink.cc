@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 256u << 10;
 constexpr size_t kFooterBytes = 4096;  // kept free under max_size
-// All fields at their longest: two signed and sixteen unsigned numbers, a name of 16 escaped bytes,
+// All fields at their longest: two signed and nineteen unsigned numbers, a name of 16 escaped bytes,
 // words.
 constexpr size_t kMaxRowBytes = 512;
 constexpr size_t kPrefixBytes = 48;  // two numbers of 20 characters, a sign, two commas
@@ -30,16 +30,17 @@ constexpr std::string_view kColumns =
 // From the comma behind mux_pct to rdt_status, where the machine has no RDT.
 constexpr std::string_view kNoRdtOfProcess = ",,,,unsupported";
 constexpr std::string_view kNoRdtOfOthers = ",,,,";
-// The GPU columns, straggle and throughput_drop_pct: no source measures them yet.
-constexpr std::string_view kTail = ",,,,,\n";
+constexpr std::string_view kNoGpu = ",,,";
+// straggle and throughput_drop_pct: not measured yet.
+constexpr std::string_view kTail = ",,\n";
 
-// Memory traffic makes a row, an occupancy alone does not.
+// Memory traffic makes a row, an occupancy or memory that is held do not.
 bool IsEmpty(const Slot& slot, const Row& row) {
   uint64_t any = 0;
   for (uint64_t sum : row.sums) any |= sum;
   if (row.rdt)
     for (size_t i = 0; i < kNrMbm; i++) any |= slot.rdt[row.rdt - 1].values[i];
-  return any == 0;
+  return any == 0 && !(row.gpu && slot.gpu[row.gpu - 1].any);
 }
 
 bool HasIdentity(const Row& row) { return IsProcess(row.kind) || row.kind == RowKind::kIdle; }
@@ -87,6 +88,14 @@ char* AppendRdt(char* out, const RdtRow& rdt) {
     *out++ = ',';
   }
   return Append(out, kRdtStatusNames[rdt.status]);
+}
+
+char* AppendGpu(char* out, const GpuRow& gpu) {
+  for (size_t i = 0; i < kNrGpuValues; i++) {
+    *out++ = ',';
+    if (!(gpu.unmeasured >> i & 1)) out = AppendDecimal(out, gpu.values[i]);
+  }
+  return out;
 }
 
 }  // namespace
@@ -165,6 +174,7 @@ void CsvSink::AppendRows(const Slot& slot) {
       out = AppendRdt(out, slot.rdt[row.rdt - 1]);
     else
       out = HasIdentity(row) ? Append(out, kNoRdtOfProcess) : Append(out, kNoRdtOfOthers);
+    out = row.gpu ? AppendGpu(out, slot.gpu[row.gpu - 1]) : Append(out, kNoGpu);
     out = Append(out, kTail);
     nr_rows_++;
   }

@@ -42,6 +42,12 @@ void AddRdt(RdtRow* to, const RdtRow& what) {
   to->status = std::max(to->status, what.status);
 }
 
+void AddGpu(GpuRow* to, const GpuRow& what) {
+  for (size_t i = 0; i < kNrGpuValues; i++) to->values[i] += what.values[i];
+  to->unmeasured |= what.unmeasured;
+  to->any |= what.any;
+}
+
 }  // namespace
 
 void FoldSlot(const FoldOptions& options, Slot* slot) {
@@ -50,6 +56,8 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
   Row other;
   other.kind = RowKind::kOther;
   RdtRow other_rdt;
+  GpuRow other_gpu;
+  bool any_gpu = false;
   bool any = false;
   auto is_folded = [&](const Row& row) {
     if (!IsProcess(row.kind)) return false;
@@ -60,6 +68,8 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
     other.unmeasured |= row.unmeasured;
     Add(&other.sums, row.sums);
     if (row.rdt) AddRdt(&other_rdt, slot->rdt[row.rdt - 1]);
+    if (row.gpu) AddGpu(&other_gpu, slot->gpu[row.gpu - 1]);
+    any_gpu |= row.gpu > 0;
     any = true;
     return true;
   };
@@ -71,6 +81,10 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
   if (!slot->rdt.empty()) {
     slot->rdt.push_back(other_rdt);
     other.rdt = static_cast<uint32_t>(slot->rdt.size());
+  }
+  if (any_gpu) {
+    slot->gpu.push_back(other_gpu);
+    other.gpu = static_cast<uint32_t>(slot->gpu.size());
   }
   slot->rows.push_back(other);
 }

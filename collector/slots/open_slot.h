@@ -18,6 +18,7 @@ struct alignas(32) OpenRow {
   uint32_t rmid = 0;        // the largest: a process has one, or got it within the slot
   uint32_t unmeasured = 0;  // of any piece
   uint32_t flags = 0;       // SS_MEASURE_* of all pieces
+  uint32_t gpu = 0;         // as Row's
 };
 
 // What is known of a process in an open slot and in one L3 domain.

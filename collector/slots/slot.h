@@ -75,6 +75,18 @@ struct RdtRow {
   uint32_t status = SS_RDT_OK;  // enum ss_rdt_status: the worst of all that went into it
 };
 
+// What a process's CUDA calls say. Launches are those in the slot; active is the time in which at least
+// one had been launched and not waited for; memory is what it holds at the slot's end.
+enum GpuValue : size_t { kGpuMemBytes, kGpuActiveNs, kGpuLaunches, kNrGpuValues };
+inline constexpr std::array<const char*, kNrGpuValues> kGpuValueNames = {
+    "gpu_mem_bytes", "gpu_active_ns", "gpu_launches"};
+
+struct GpuRow {
+  std::array<uint64_t, kNrGpuValues> values = {};
+  uint32_t unmeasured = 0;  // bit GpuValue
+  bool any = false;         // something was active, launched, allocated or freed
+};
+
 // One process in one slot, or one of the kinds that are none. Sums are exact; a column is shown only if
 // its bit in `unmeasured` is clear.
 struct Row {
@@ -87,6 +99,7 @@ struct Row {
   bool tracked = true;    // start_time_ns is known
   bool followed = false;  // see Tracker::Follow()
   uint32_t rdt = 0;       // index into Slot::rdt, + 1; 0: it has none
+  uint32_t gpu = 0;       // index into Slot::gpu, + 1; 0: it has used none
   ProcessKey key = {};
   Comm comm = {};
 };
@@ -96,6 +109,7 @@ struct Slot {
   // By (tgid, start_time_ns), idle first; behind the processes kinds lost, offline and other.
   std::vector<Row> rows;
   std::vector<RdtRow> rdt;         // of those rows that have one
+  std::vector<GpuRow> gpu;         // of those rows that have one
   int64_t unix_offset_ns = 0;      // CLOCK_REALTIME - CLOCK_MONOTONIC
   std::vector<std::string> notes;  // what is to be said in front of its rows
 };

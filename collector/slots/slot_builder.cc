@@ -61,12 +61,15 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
   switch (message.hdr.type) {
     case SS_TASK_META:
       tracker_.Meta(message.task_meta, ts_ns);
+      if (options_.gpu && (message.task_meta.flags & SS_TASK_EXIT))
+        options_.gpu->OnExit({message.task_meta.tgid, message.task_meta.start_time_ns}, ts_ns);
       break;
     case SS_RMID_ALLOC:
       tracker_.Alloc(event.rmid, event.generation, owner, ts_ns);
       break;
     case SS_RMID_FREE:
       tracker_.Free(event.rmid, event.generation, ts_ns);
+      if (options_.gpu) options_.gpu->OnExit(owner, ts_ns);
       break;
     case SS_RMID_EXISTING:
       tracker_.Existing(event.rmid, event.generation, owner, ts_ns);
@@ -74,10 +77,17 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
     case SS_RDT_SAMPLE:
       rdt_.OnSample(message.rdt_sample);
       return;
+    case SS_CUDA_CALL:
+      if (options_.gpu) options_.gpu->OnCall(message.cuda_call);
+      return;
     default:
       return;
   }
   if (late) tracker_.CountLate();
+}
+
+void SlotBuilder::OnLoss(uint64_t ts_ns) {
+  if (options_.gpu) options_.gpu->OnLoss(ts_ns);
 }
 
 void SlotBuilder::OnTick(const ss_tick& tick) { nr_missed_ticks_ += tick.missed; }
@@ -379,6 +389,7 @@ void SlotBuilder::Retire() {
   if (rdt_.on()) rdt_.Attribute(slot);
 
   finished_.start_ns = next_start_ns_;
+  if (options_.gpu) JoinGpu(slot);
   TakeClockAndNotes(end_ns);
   FillRows(*slot);
   AddTimeRow(RowKind::kLost, slot->lost_ns);
@@ -393,6 +404,29 @@ void SlotBuilder::Retire() {
   PopFront();
   next_start_ns_ = end_ns;
   sink_->OnSlot(&finished_);
+}
+
+// A process that only used a GPU in the slot gets a row for it.
+void SlotBuilder::JoinGpu(OpenSlot* slot) {
+  finished_.gpu.clear();
+  options_.gpu->TakeSlot(slot->start_ns, &gpu_uses_);
+  for (const GpuUse& use : gpu_uses_) {
+    OpenRow* row = nullptr;
+    if (use.row.any) {
+      bool is_new;
+      const uint32_t process = tracker_.Resolve(use.process, 0, slot->start_ns);
+      row = open_.RowOf(slot, process, &is_new);
+      if (is_new) {
+        row->rmid = tracker_.process(process).rmid;
+        tracker_.Hold(process);
+      }
+    } else if (uint32_t process = tracker_.Lookup(use.process); process != Tracker::kNoProcess) {
+      row = open_.FindRow(slot, process);
+    }
+    if (!row) continue;
+    finished_.gpu.push_back(use.row);
+    row->gpu = static_cast<uint32_t>(finished_.gpu.size());
+  }
 }
 
 // In the order of ranks: a bit is set for each, and bits are read in order.
@@ -425,6 +459,7 @@ void SlotBuilder::FillRows(const OpenSlot& slot) {
       row.followed = process.followed;
       if (rdt_.on()) finished_.rdt.push_back(rdt_.ResultOf(slot, index));
       row.rdt = static_cast<uint32_t>(finished_.rdt.size());
+      row.gpu = open.gpu;
       row.key = process.key;
       row.comm = process.comm;
       if (row.kind == RowKind::kIdle) {

@@ -33,6 +33,7 @@
 #include "base/rdt_shape.h"
 #include "merge/merger.h"
 #include "slots/accounting.h"
+#include "slots/gpu_join.h"
 #include "slots/open_slots.h"
 #include "slots/rdt_attribution.h"
 #include "slots/slot.h"
@@ -47,6 +48,7 @@ struct SlotBuilderOptions {
   bool needs_dump = true;           // no slot before the first state dump is complete
   int64_t unix_offset_ns = 0;       // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
   RdtShape rdt = {};                // what samples of RDT counters there may be
+  GpuJoin* gpu = nullptr;           // outlives the builder
 };
 
 class SlotBuilder final : public MergeSink {
@@ -62,6 +64,7 @@ class SlotBuilder final : public MergeSink {
   void OnDumpEnd(uint64_t begin_ns, uint64_t end_ns) override;
   void OnClock(uint64_t from_ns, int64_t unix_offset_ns) override;
   void OnNote(uint64_t from_ns, std::string_view text) override;
+  void OnLoss(uint64_t ts_ns) override;
   void OnWatermark(uint64_t ts_ns) override;
   // See Tracker::Follow().
   void Follow(int32_t tgid) { tracker_.Follow(tgid); }
@@ -144,6 +147,7 @@ class SlotBuilder final : public MergeSink {
   void CountLate(const Sums& sums);
   OpenSlot* SlotAt(uint64_t ts_ns) { return open_.At(ts_ns, first_fixed_ ? next_start_ns_ : 0); }
   void Retire();
+  void JoinGpu(OpenSlot* slot);
   void FillRows(const OpenSlot& slot);
   void AddTimeRow(RowKind kind, uint64_t time_ns);
   void TakeClockAndNotes(uint64_t end_ns);
@@ -168,6 +172,7 @@ class SlotBuilder final : public MergeSink {
   Accounting accounting_;
   RdtAttribution rdt_;
   Slot finished_;
+  std::vector<GpuUse> gpu_uses_;
   std::vector<uint64_t> ranks_used_;  // a bit per rank, for FillRows()
   std::vector<uint32_t> row_at_rank_;
   uint64_t nr_late_pieces_ = 0;

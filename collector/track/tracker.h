@@ -102,6 +102,11 @@ class Tracker {
     if (hint < keys_.size() && keys_[hint] == key) return hint;
     return hint = Find(key, ts_ns);
   }
+  // The same, but kNoProcess if it is not known.
+  uint32_t Lookup(ProcessKey key) const {
+    auto found = by_key_.find(key);
+    return found == by_key_.end() ? kNoProcess : found->second;
+  }
   // A measure of it was seen at ts_ns, which ran under that RMID (0: under none).
   void Seen(uint32_t id, uint64_t ts_ns, uint32_t rmid, uint32_t generation) {
     const Process& process = Touch(id, ts_ns);

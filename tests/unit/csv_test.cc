@@ -69,7 +69,9 @@ class CsvTest : public testing::Test {
   std::string dir_ = testing::TempDir() + "slotscope-csv-XXXXXX";
 };
 
-Slot SlotOf(uint64_t start_ns, std::vector<Row> rows) { return {start_ns, std::move(rows), {}, 0, {}}; }
+Slot SlotOf(uint64_t start_ns, std::vector<Row> rows) {
+  return {start_ns, std::move(rows), {}, {}, 0, {}};
+}
 
 Row UserRow(const char* comm = "bash") {
   Row row;

@@ -37,6 +37,7 @@ Slot MakeSlot() {
               MakeRow(RowKind::kOffline, 0, "", 60),
           },
           {},
+          {},
           0,
           {}};
 }

@@ -14,6 +14,7 @@ namespace slotscope {
 namespace {
 
 constexpr uint64_t kUs = 1000, kSlotNs = 1'000'000;
+constexpr uint32_t kNoBytes = 1u << kGpuMemBytes, kNoLaunches = 1u << kGpuLaunches;
 constexpr ProcessKey kA = {100, 5}, kB = {200, 6};
 
 struct Spans final : SpanSink {
@@ -63,20 +64,20 @@ class Gpu {
   void Loss(uint64_t at_us) { tracker_.OnLoss(at_us * kUs); }
 
   // The next slot, of one process; all zeros if it is not there.
-  GpuUse Slot(ProcessKey key = kA) {
-    std::vector<ProcessUse> uses;
+  GpuRow Slot(ProcessKey key = kA) {
+    std::vector<GpuUse> uses;
     tracker_.TakeSlot(next_ns_, &uses);
     next_ns_ += kSlotNs;
     all.clear();
-    for (const ProcessUse& use : uses) all[use.process.tgid] = use.use;
-    return all.contains(key.tgid) ? all[key.tgid] : GpuUse();
+    for (const GpuUse& use : uses) all[use.process.tgid] = use.row;
+    return all.contains(key.tgid) ? all[key.tgid] : GpuRow();
   }
   void SkipTo(uint64_t ms) {
     while (next_ns_ < ms * kSlotNs) Slot();
   }
   const GpuTracker& tracker() const { return tracker_; }
 
-  std::map<int32_t, GpuUse> all;
+  std::map<int32_t, GpuRow> all;
   Spans spans;
 
  private:
@@ -89,10 +90,10 @@ TEST(GpuActivity, FromTheFirstLaunchToTheEndOfTheWait) {
   gpu.Launch(100, 7);
   gpu.Launch(300, 7);
   gpu.Wait(350, 600, 7);
-  const GpuUse use = gpu.Slot();
-  EXPECT_EQ(use.active_ns, 500 * kUs);
-  EXPECT_EQ(use.nr_launches, 2u);
-  EXPECT_TRUE(use.any && use.knows_bytes && use.knows_launches);
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.values[kGpuActiveNs], 500 * kUs);
+  EXPECT_EQ(use.values[kGpuLaunches], 2u);
+  EXPECT_TRUE(use.any && use.unmeasured == 0);
   ASSERT_EQ(gpu.spans.kernels.size(), 1u);
   const KernelSpan& span = gpu.spans.kernels[0];
   EXPECT_EQ(span.start_ns, 100 * kUs);
@@ -102,7 +103,7 @@ TEST(GpuActivity, FromTheFirstLaunchToTheEndOfTheWait) {
   EXPECT_EQ(span.stream, 7u);
   EXPECT_EQ(span.device, 0);
   EXPECT_FALSE(span.forced);
-  EXPECT_EQ(gpu.Slot().active_ns, 0u);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 0u);
   EXPECT_FALSE(gpu.all[kA.tgid].any);
 }
 
@@ -112,7 +113,7 @@ TEST(GpuActivity, OverlappingStreamsCountOnce) {
   gpu.Launch(200, 8);
   gpu.Wait(210, 400, 7);
   gpu.Wait(410, 700, 8);
-  EXPECT_EQ(gpu.Slot().active_ns, 600 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 600 * kUs);
   EXPECT_EQ(gpu.spans.kernels.size(), 2u);
 }
 
@@ -122,7 +123,7 @@ TEST(GpuActivity, AdjacentOnesAddUp) {
   gpu.Wait(110, 300, 7);
   gpu.Launch(300, 7);
   gpu.Wait(310, 500, 7);
-  EXPECT_EQ(gpu.Slot().active_ns, 400 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 400 * kUs);
 }
 
 TEST(GpuActivity, ArrivalInAnyOrder) {
@@ -136,7 +137,7 @@ TEST(GpuActivity, ArrivalInAnyOrder) {
     }
     std::shuffle(calls.begin(), calls.end(), random);
     for (auto& call : calls) call();
-    EXPECT_EQ(gpu.Slot().active_ns, 5 * 50 * kUs);
+    EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 5 * 50 * kUs);
     EXPECT_EQ(gpu.spans.kernels.size(), 5u);
   }
 }
@@ -145,19 +146,19 @@ TEST(GpuActivity, LongerThanSlotsAndWindow) {
   Gpu gpu;
   gpu.Launch(500, 7);
   gpu.Wait(510, 200'250, 7);
-  EXPECT_EQ(gpu.Slot().active_ns, 500 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 500 * kUs);
   for (int i = 1; i < 200; i++) {
-    EXPECT_EQ(gpu.Slot().active_ns, kSlotNs);  // never more than all of it
+    EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], kSlotNs);  // never more than all of it
     EXPECT_TRUE(gpu.all[kA.tgid].any);
   }
-  EXPECT_EQ(gpu.Slot().active_ns, 250 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 250 * kUs);
 }
 
 TEST(GpuActivity, AWaitBeforeALaunchEndsNothing) {
   Gpu gpu;
   gpu.Wait(50, 60, 7);
   gpu.Launch(100, 7);
-  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 900 * kUs);
   EXPECT_EQ(gpu.spans.kernels.size(), 0u);
 }
 
@@ -167,7 +168,7 @@ TEST(GpuActivity, AWaitIsForWhatWasThereWhenItBegan) {
   gpu.Launch(100, 7);
   gpu.Launch(200, 7, kA, 2);
   gpu.Wait(150, 300, 7);
-  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 900 * kUs);
   ASSERT_EQ(gpu.spans.kernels.size(), 1u);
   EXPECT_EQ(gpu.spans.kernels[0].nr_launches, 1u);
   EXPECT_EQ(gpu.spans.kernels[0].end_ns, 300 * kUs);
@@ -190,7 +191,7 @@ TEST(GpuActivity, TheDefaultStreamWaitsForBlockingStreamsOfItsDevice) {
   ASSERT_EQ(gpu.spans.kernels.size(), 2u);
   EXPECT_EQ(gpu.spans.kernels[1].stream, 8u);
   gpu.Call(SS_CUDA_DEVICE_DONE, 2100, 2200, {0}, kA, 2);
-  EXPECT_EQ(gpu.Slot().active_ns, 200 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 200 * kUs);
   ASSERT_EQ(gpu.spans.kernels.size(), 3u);
   EXPECT_EQ(gpu.spans.kernels[2].device, 1);
 }
@@ -201,10 +202,10 @@ TEST(GpuActivity, DefaultStreamsPerThread) {
            SS_CUDA_PER_THREAD);
   gpu.Call(SS_CUDA_LAUNCH, 100, 101, {2, 1, 1 | uint64_t{1} << 32, 1, 1 | uint64_t{1} << 32, 1}, kA, 2);
   gpu.Call(SS_CUDA_STREAM_DONE, 150, 200, {2}, kA, 1);
-  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 900 * kUs);
   EXPECT_EQ(gpu.spans.kernels.size(), 1u);
   gpu.Call(SS_CUDA_STREAM_DONE, 1150, 1200, {0}, kA, 2, SS_CUDA_PER_THREAD);
-  EXPECT_EQ(gpu.Slot().active_ns, 200 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 200 * kUs);
 }
 
 TEST(GpuActivity, EventsAreWhatWasBeforeTheirRecord) {
@@ -218,19 +219,19 @@ TEST(GpuActivity, EventsAreWhatWasBeforeTheirRecord) {
   EXPECT_EQ(gpu.spans.kernels[0].nr_launches, 1u);
   EXPECT_EQ(gpu.spans.kernels[0].end_ns, 300 * kUs);
   gpu.Call(SS_CUDA_EVENT_DONE, 1200, 1300, {0xbad});  // never recorded
-  EXPECT_EQ(gpu.Slot().active_ns, kSlotNs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], kSlotNs);
   gpu.Call(SS_CUDA_EVENT_DESTROY, 2100, 2100, {0xe});
   gpu.Call(SS_CUDA_EVENT_DONE, 2200, 2300, {0xe});
-  EXPECT_EQ(gpu.Slot().active_ns, kSlotNs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], kSlotNs);
 }
 
 TEST(GpuActivity, CopiesThatWaitAndThoseThatDoNot) {
   Gpu gpu;
   gpu.Launch(100);
   gpu.Call(SS_CUDA_COPY_DONE, 150, 200, {3, 64});  // on the device
-  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 900 * kUs);
   gpu.Call(SS_CUDA_COPY_DONE, 1150, 1200, {2, 64});
-  EXPECT_EQ(gpu.Slot().active_ns, 200 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 200 * kUs);
 }
 
 TEST(GpuActivity, CapturedLaunchesAreNotDone) {
@@ -244,9 +245,9 @@ TEST(GpuActivity, CapturedLaunchesAreNotDone) {
   gpu.Call(SS_CUDA_CAPTURE_END, 200, 200, {7});
   gpu.Call(SS_CUDA_GRAPH_LAUNCH, 300, 310, {7, 0x99});
   gpu.Wait(320, 500, 7);
-  const GpuUse use = gpu.Slot();
-  EXPECT_EQ(use.nr_launches, 1u);
-  EXPECT_EQ(use.active_ns, 200 * kUs);
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.values[kGpuLaunches], 1u);
+  EXPECT_EQ(use.values[kGpuActiveNs], 200 * kUs);
   ASSERT_EQ(gpu.spans.kernels.size(), 1u);
   EXPECT_EQ(gpu.spans.kernels[0].avg_threads, 0u);
 }
@@ -254,13 +255,13 @@ TEST(GpuActivity, CapturedLaunchesAreNotDone) {
 TEST(GpuActivity, AThousandLaunchesAreForcedOutAndTheStreamStaysBusy) {
   Gpu gpu;
   for (uint64_t i = 0; i < GpuStream::kMaxPendingLaunches; i++) gpu.Launch(100 + i / 10, 7);
-  EXPECT_EQ(gpu.Slot().active_ns, 900 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 900 * kUs);
   ASSERT_EQ(gpu.spans.kernels.size(), 1u);
   EXPECT_TRUE(gpu.spans.kernels[0].forced);
   EXPECT_EQ(gpu.spans.kernels[0].nr_launches, GpuStream::kMaxPendingLaunches);
   EXPECT_EQ(gpu.tracker().stats().nr_forced_spans, 1u);
   gpu.Wait(1100, 1500, 7);
-  EXPECT_EQ(gpu.Slot().active_ns, 500 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 500 * kUs);
   EXPECT_EQ(gpu.spans.kernels.size(), 1u);
 }
 
@@ -268,9 +269,9 @@ TEST(GpuActivity, StreamsThatAreSilentAreForgotten) {
   Gpu gpu;
   gpu.Launch(500, 7);
   gpu.SkipTo(30'000);
-  EXPECT_EQ(gpu.Slot().active_ns, kSlotNs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], kSlotNs);
   gpu.SkipTo(30'010);
-  EXPECT_EQ(gpu.Slot().active_ns, 0u);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 0u);
   EXPECT_EQ(gpu.tracker().stats().nr_inactive_streams, 1u);
   gpu.Wait(30'020'000, 30'020'100, 7);  // nothing is left to end
   gpu.SkipTo(30'022);
@@ -280,8 +281,8 @@ TEST(GpuActivity, StreamsThatAreSilentAreForgotten) {
 TEST(GpuActivity, TooManyStreamsAreCountedAndTheirLaunchesToo) {
   Gpu gpu;
   for (uint64_t i = 0; i < GpuProcess::kMaxStreams + 3; i++) gpu.Launch(100, 1000 + i);
-  const GpuUse use = gpu.Slot();
-  EXPECT_EQ(use.nr_launches, GpuProcess::kMaxStreams + 3);
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.values[kGpuLaunches], GpuProcess::kMaxStreams + 3);
   EXPECT_EQ(gpu.tracker().stats().nr_rejected_streams, 3u);
   gpu.Call(SS_CUDA_DEVICE_DONE, 1100, 1200, {0});
   for (uint64_t i = 0; i < GpuProcess::kMaxStreams; i++)
@@ -317,9 +318,10 @@ TEST(GpuMemory, EachKindOfAllocation) {
   for (const auto& c : cases) {
     Gpu gpu;
     gpu.Call(c.op, 100, 110, c.values);
-    const GpuUse use = gpu.Slot();
-    EXPECT_EQ(use.knows_bytes, c.known) << c.op << " " << c.bytes;
-    EXPECT_TRUE(!c.known || use.bytes == c.bytes) << c.op << " " << use.bytes;
+    const GpuRow use = gpu.Slot();
+    EXPECT_EQ((use.unmeasured & kNoBytes) == 0, c.known) << c.op << " " << c.bytes;
+    EXPECT_TRUE(!c.known || use.values[kGpuMemBytes] == c.bytes)
+        << c.op << " " << use.values[kGpuMemBytes];
     EXPECT_TRUE(use.any);
   }
 }
@@ -329,11 +331,11 @@ TEST(GpuMemory, AtTheEndOfTheSlot) {
   gpu.Alloc(100, 0x1000, 4096);
   gpu.Alloc(200, 0x2000, 100);
   gpu.Free(900, 0x2000);
-  EXPECT_EQ(gpu.Slot().bytes, 4096u);
-  EXPECT_EQ(gpu.Slot().bytes, 4096u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 4096u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 4096u);
   EXPECT_FALSE(gpu.all[kA.tgid].any);
   gpu.Free(2100, 0x1000);
-  EXPECT_EQ(gpu.Slot().bytes, 0u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 0u);
   ASSERT_EQ(gpu.spans.memory.size(), 2u);
   EXPECT_EQ(gpu.spans.memory[1].start_ns, 100 * kUs);
   EXPECT_EQ(gpu.spans.memory[1].end_ns, 2100 * kUs);
@@ -345,7 +347,7 @@ TEST(GpuMemory, AFreeOfAnUnknownAddressChangesNothing) {
   gpu.Alloc(100, 0x1000, 4096);
   gpu.Free(200, 0xbad);
   gpu.Free(210, 0);  // allowed
-  EXPECT_EQ(gpu.Slot().bytes, 4096u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 4096u);
   EXPECT_EQ(gpu.tracker().stats().nr_unknown_frees, 1u);
 }
 
@@ -354,11 +356,11 @@ TEST(GpuMemory, TheSameAddressOnTwoDevices) {
   gpu.Call(SS_CUDA_SET_DEVICE, 10, 10, {1}, kA, 2);
   gpu.Alloc(100, 0x1000, 111, SS_CUDA_LINEAR, kA, 1);
   gpu.Alloc(110, 0x1000, 222, SS_CUDA_LINEAR, kA, 2);
-  EXPECT_EQ(gpu.Slot().bytes, 333u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 333u);
   gpu.Free(1100, 0x1000, SS_CUDA_LINEAR, 2);
-  EXPECT_EQ(gpu.Slot().bytes, 111u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 111u);
   gpu.Free(2100, 0x1000, SS_CUDA_LINEAR, 2);  // from a thread that is on the other device
-  EXPECT_EQ(gpu.Slot().bytes, 0u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 0u);
 }
 
 TEST(GpuMemory, AddressesAndArraysDoNotMeet) {
@@ -366,11 +368,11 @@ TEST(GpuMemory, AddressesAndArraysDoNotMeet) {
   gpu.Alloc(100, 0x1000, 1);
   gpu.Call(SS_CUDA_ALLOC_ARRAY, 110, 110, {0x1000, 10, 0, 0, 8, 0, 1});
   gpu.Call(SS_CUDA_ALLOC_ARRAY, 120, 120, {0x1000, 100, 0, 0, 8, 0, 2});
-  EXPECT_EQ(gpu.Slot().bytes, 161u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 161u);
   gpu.Free(1100, 0x1000, SS_CUDA_ARRAY);
-  EXPECT_EQ(gpu.Slot().bytes, 151u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 151u);
   gpu.Free(2100, 0x1000, SS_CUDA_MIPMAPPED_ARRAY);
-  EXPECT_EQ(gpu.Slot().bytes, 1u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 1u);
 }
 
 TEST(GpuMemory, VirtualMemoryLivesUntilTheLastReleaseAndUnmap) {
@@ -382,12 +384,12 @@ TEST(GpuMemory, VirtualMemoryLivesUntilTheLastReleaseAndUnmap) {
   gpu.Call(SS_CUDA_MEM_MAP, 110, 110, {0x11000, 4096, 0x5});
   gpu.Call(SS_CUDA_MEM_MAP, 110, 110, {0x12000, 4096, 0x7});
   gpu.Call(SS_CUDA_MEM_RELEASE, 120, 120, {0x5});
-  EXPECT_EQ(gpu.Slot().bytes, 4096u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 4096u);
   gpu.Call(SS_CUDA_MEM_RETAIN, 1100, 1100, {0x5, 0x10800});
   gpu.Call(SS_CUDA_MEM_UNMAP, 1200, 1200, {0x10000, 0x3000});  // all three
-  EXPECT_EQ(gpu.Slot().bytes, 4096u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 4096u);
   gpu.Call(SS_CUDA_MEM_RELEASE, 2100, 2100, {0x5});
-  EXPECT_EQ(gpu.Slot().bytes, 0u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 0u);
   EXPECT_EQ(gpu.spans.memory.size(), 1u);
   EXPECT_EQ(gpu.spans.memory[0].device, 1);
 }
@@ -399,15 +401,15 @@ TEST(GpuMemory, ContextsTakeTheirMemoryWithThem) {
   gpu.Alloc(120, 0x2000, 10);
   gpu.Call(SS_CUDA_CTX_POP, 130, 130, {0xc});
   gpu.Alloc(140, 0x3000, 100);
-  EXPECT_EQ(gpu.Slot().bytes, 111u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 111u);
   gpu.Call(SS_CUDA_CTX_DESTROY, 1100, 1100, {0xc});
-  EXPECT_EQ(gpu.Slot().bytes, 101u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 101u);
   gpu.Call(SS_CUDA_SET_DEVICE, 2000, 2000, {1});
   gpu.Alloc(2100, 0x4000, 1000);
   gpu.Call(SS_CUDA_RESET, 2200, 2200, {});  // the other device
-  EXPECT_EQ(gpu.Slot().bytes, 101u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 101u);
   gpu.Call(SS_CUDA_CTX_RESET, 3100, 3100, {0});
-  EXPECT_EQ(gpu.Slot().bytes, 0u);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 0u);
 }
 
 TEST(GpuMemory, AnotherThreadWithAnOldNumberBeginsOnDeviceZero) {
@@ -427,10 +429,10 @@ TEST(GpuTracker, AProcessThatEndsInTheMiddle) {
   gpu.Call(SS_CUDA_MEM_CREATE, 60, 60, {0x5, 4096, 1});
   gpu.Launch(100, 7);
   gpu.Exit(600);
-  const GpuUse use = gpu.Slot();
-  EXPECT_EQ(use.active_ns, 500 * kUs);
-  EXPECT_EQ(use.bytes, 0u);
-  EXPECT_EQ(use.nr_launches, 1u);
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.values[kGpuActiveNs], 500 * kUs);
+  EXPECT_EQ(use.values[kGpuMemBytes], 0u);
+  EXPECT_EQ(use.values[kGpuLaunches], 1u);
   ASSERT_EQ(gpu.spans.memory.size(), 2u);
   EXPECT_TRUE(gpu.spans.memory[0].leaked && gpu.spans.memory[1].leaked);
   EXPECT_EQ(gpu.spans.kernels.size(), 1u);
@@ -444,9 +446,9 @@ TEST(GpuTracker, WhatWasThereBeforeIsNotKnown) {
   gpu.Alloc(50, 0x1000, 4096);
   gpu.Launch(100, 7);
   gpu.Wait(110, 200, 7);
-  const GpuUse use = gpu.Slot();
-  EXPECT_FALSE(use.knows_bytes);
-  EXPECT_EQ(use.active_ns, 100 * kUs);
+  const GpuRow use = gpu.Slot();
+  EXPECT_TRUE(use.unmeasured & kNoBytes);
+  EXPECT_EQ(use.values[kGpuActiveNs], 100 * kUs);
   EXPECT_EQ(gpu.spans.kernels[0].device, kUnknownDevice);
   gpu.Call(SS_CUDA_GOT_DEVICE, 1100, 1100, {3});
   gpu.Launch(1200, 8);
@@ -458,23 +460,23 @@ TEST(GpuTracker, WhatWasThereBeforeIsNotKnown) {
 TEST(GpuTracker, AfterALossMemoryIsNotKnownUntilTheProcessEnds) {
   Gpu gpu;
   gpu.Alloc(50, 0x1000, 4096);
-  EXPECT_TRUE(gpu.Slot().knows_bytes);
+  EXPECT_FALSE(gpu.Slot().unmeasured & kNoBytes);
   gpu.Loss(1500);
-  EXPECT_FALSE(gpu.Slot().knows_bytes);
-  EXPECT_FALSE(gpu.Slot().knows_bytes);
+  EXPECT_TRUE(gpu.Slot().unmeasured & kNoBytes);
+  EXPECT_TRUE(gpu.Slot().unmeasured & kNoBytes);
   gpu.Exit(3100);
   gpu.Slot();
   gpu.Call(SS_CUDA_INIT, 4100, 4100, {});
-  EXPECT_TRUE(gpu.Slot().knows_bytes);
+  EXPECT_FALSE(gpu.Slot().unmeasured & kNoBytes);
 }
 
 TEST(GpuTracker, FunctionsWhoseEffectIsNotKnown) {
   Gpu gpu;
   gpu.Call(SS_CUDA_UNCOUNTED, 100, 100, {1});
-  EXPECT_FALSE(gpu.Slot().knows_bytes);
-  EXPECT_TRUE(gpu.all[kA.tgid].knows_launches);
+  EXPECT_TRUE(gpu.Slot().unmeasured & kNoBytes);
+  EXPECT_FALSE(gpu.all[kA.tgid].unmeasured & kNoLaunches);
   gpu.Call(SS_CUDA_UNCOUNTED, 1100, 1100, {2});
-  EXPECT_FALSE(gpu.Slot().knows_launches);
+  EXPECT_TRUE(gpu.Slot().unmeasured & kNoLaunches);
 }
 
 TEST(GpuTracker, LateCallsTakeEffectNow) {
@@ -483,9 +485,9 @@ TEST(GpuTracker, LateCallsTakeEffectNow) {
   gpu.Slot();
   gpu.Launch(100, 7);
   gpu.Alloc(200, 0x1000, 5);
-  const GpuUse use = gpu.Slot();
-  EXPECT_EQ(use.active_ns, kSlotNs);
-  EXPECT_EQ(use.bytes, 5u);
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.values[kGpuActiveNs], kSlotNs);
+  EXPECT_EQ(use.values[kGpuMemBytes], 5u);
   EXPECT_EQ(gpu.tracker().stats().nr_late, 2u);
 }
 
@@ -493,13 +495,13 @@ TEST(GpuTracker, BeforeTheFirstSlotIsInNoSlot) {
   Gpu gpu;
   gpu.Launch(100, 7);
   gpu.Alloc(200, 0x1000, 5);
-  std::vector<ProcessUse> uses;
+  std::vector<GpuUse> uses;
   GpuTracker& tracker = const_cast<GpuTracker&>(gpu.tracker());
   tracker.TakeSlot(10 * kSlotNs, &uses);
   ASSERT_EQ(uses.size(), 2u);
-  EXPECT_EQ(uses[0].use.active_ns, kSlotNs);
-  EXPECT_EQ(uses[0].use.nr_launches, 0u);
-  EXPECT_EQ(uses[0].use.bytes, 5u);
+  EXPECT_EQ(uses[0].row.values[kGpuActiveNs], kSlotNs);
+  EXPECT_EQ(uses[0].row.values[kGpuLaunches], 0u);
+  EXPECT_EQ(uses[0].row.values[kGpuMemBytes], 5u);
 }
 
 // Anything in any order: nothing is lost from the pool, no slot is longer than a slot, and at the end
@@ -520,7 +522,7 @@ TEST(GpuTracker, ThePoolIsBalancedWhateverHappens) {
       }
       if (random() % 10 == 0) gpu->Exit(ms * 1000 + random() % 1000, random() % 2 ? kA : kB);
       gpu->Slot();
-      for (const auto& [tgid, use] : gpu->all) EXPECT_LE(use.active_ns, 2 * kSlotNs);
+      for (const auto& [tgid, use] : gpu->all) EXPECT_LE(use.values[kGpuActiveNs], 2 * kSlotNs);
     }
     gpu->Exit(60'100, kA);
     gpu->Exit(60'100, kB);

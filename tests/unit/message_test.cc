@@ -51,6 +51,15 @@ ss_rdt_sample Sample() {
   return sample;
 }
 
+ss_cuda_call Call() {
+  ss_cuda_call call = {};
+  call.hdr.ts_ns = 20;
+  call.start_ns = 10;
+  call.tgid = call.tid = 7;
+  call.op = SS_CUDA_LAUNCH;
+  return call;
+}
+
 std::vector<Typed> OneOfEachType() {
   return {
       {"measure", BytesOf(Measure(), SS_MEASURE)},
@@ -62,6 +71,7 @@ std::vector<Typed> OneOfEachType() {
       {"rdt_sample", BytesOf(Sample(), SS_RDT_SAMPLE)},
       {"tick", BytesOf(ss_tick{}, SS_TICK)},
       {"cpu_state", BytesOf(ss_cpu_state{}, SS_CPU_STATE)},
+      {"cuda_call", BytesOf(Call(), SS_CUDA_CALL)},
   };
 }
 
@@ -125,9 +135,32 @@ TEST(DecodeMessage, SamplesThatCannotBeAreMalformed) {
   }
 }
 
+TEST(DecodeMessage, CallsThatCannotBeAreMalformed) {
+  const struct {
+    const char* what;
+    std::function<void(ss_cuda_call*)> change;
+    bool valid;
+  } cases[] = {
+      {"of no length", [](auto* call) { call->start_ns = call->hdr.ts_ns; }, true},
+      {"ends before it begins", [](auto* call) { call->start_ns = call->hdr.ts_ns + 1; }, false},
+      {"at the beginning of time", [](auto* call) { call->start_ns = call->hdr.ts_ns = 0; }, false},
+      {"nobody's", [](auto* call) { call->tgid = 0; }, false},
+      {"of no thread", [](auto* call) { call->tid = -1; }, false},
+      {"first op", [](auto* call) { call->op = SS_CUDA_INIT; }, true},
+      {"last op", [](auto* call) { call->op = SS_CUDA_NR_OPS - 1; }, true},
+      {"no op", [](auto* call) { call->op = 0; }, false},
+      {"unknown op", [](auto* call) { call->op = SS_CUDA_NR_OPS; }, false},
+  };
+  for (const auto& c : cases) {
+    ss_cuda_call call = Call();
+    c.change(&call);
+    EXPECT_EQ(Decode(BytesOf(call, SS_CUDA_CALL)) == Verdict::kValid, c.valid) << c.what;
+  }
+}
+
 TEST(DecodeMessage, OtherTypesAreUnknown) {
   for (uint32_t type = 0; type <= UINT16_MAX; type++) {
-    bool known = type >= SS_MEASURE && type <= SS_CPU_STATE;
+    bool known = (type >= SS_MEASURE && type <= SS_CPU_STATE) || type == SS_CUDA_CALL;
     Verdict verdict = Decode(BytesOf(ss_measure{}, static_cast<uint16_t>(type)));
     ASSERT_EQ(verdict != Verdict::kUnknownType, known) << type;
   }

@@ -199,12 +199,15 @@ class Oracle {
                                                      {SS_RMID_EXISTING, sizeof(ss_rmid_event)},
                                                      {SS_RDT_SAMPLE, sizeof(ss_rdt_sample)},
                                                      {SS_TICK, sizeof(ss_tick)},
-                                                     {SS_CPU_STATE, sizeof(ss_cpu_state)}};
+                                                     {SS_CPU_STATE, sizeof(ss_cpu_state)},
+                                                     {SS_CUDA_CALL, sizeof(ss_cuda_call)}};
     auto found = sizes.find(type);
     return found == sizes.end() ? 0 : found->second;
   }
 
   static bool IsSane(const ss_any_message& message) {
+    if (message.hdr.type == SS_CUDA_CALL)
+      return message.cuda_call.tgid > 0;  // only a damaged message has this type here
     if (message.hdr.type != SS_MEASURE)
       return true;  // the generator spoils nothing else in a valid size
     const ss_measure& measure = message.measure;

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// What a slot's rows get from the GPU's stage, which comes after this one and is only known as this.
+#pragma once
+
+#include <slotscope/events.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "slots/slot.h"
+
+namespace slotscope {
+
+struct GpuUse {
+  ProcessKey process;
+  GpuRow row;
+};
+
+struct GpuJoin {
+  virtual ~GpuJoin() = default;
+  virtual void OnCall(const ss_cuda_call& call) = 0;
+  // The process has ended at ts_ns.
+  virtual void OnExit(ProcessKey process, uint64_t ts_ns) = 0;
+  // Messages up to ts_ns were lost, and calls may be among them.
+  virtual void OnLoss(uint64_t ts_ns) = 0;
+  // Fills *uses with every process that has used a GPU, in order, those that ended in the slot included.
+  // REQUIRES: slots one after the other.
+  virtual void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses) = 0;
+};
+
+}  // namespace slotscope
