@@ -117,11 +117,11 @@ $(B)/live_tests: | $(STANDIN)
 
 $(B)/unit_tests: $(UNIT_SRC:%.cc=$(B)/obj/%.o) $(PORTABLE_SRC:%.c=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)
-	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgmock -lgtest_main -lgtest
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgmock -lgtest_main -lgtest -ldl
 
 $(B)/live_tests: $(LIVE_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)
-	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgtest
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgtest -ldl
 
 $(B)/pingpong $(B)/instructions: $(B)/%: $(B)/obj/bench/%.o
 	$(call msg,LINK,$@)
@@ -133,7 +133,7 @@ $(B)/bench_%: $(B)/obj/bench/%.o $(B)/libslotscope.a
 
 # With another compiler: libFuzzer is clang's. All of the collector that needs no BPF skeleton.
 FUZZ_CXXFLAGS := -std=c++20 -O1 -g -Icollector -Iinclude -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-FUZZ_SRC := $(filter-out collector/ring/native_source.cc collector/ring/kmod_source.cc,$(filter-out $(wildcard collector/cli/*.cc),$(COLLECTOR_SRC))) collector/cli/options.cc
+FUZZ_SRC := $(filter-out collector/ring/native_source.cc collector/ring/kmod_source.cc collector/cuda/probes.cc collector/cuda/watcher.cc,$(filter-out $(wildcard collector/cli/*.cc),$(COLLECTOR_SRC))) collector/cli/options.cc
 
 $(B)/fuzz/obj/%.o: %.cc
 	$(call msg,FUZZ,$@)

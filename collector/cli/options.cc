@@ -40,6 +40,7 @@ struct RawOptions {
   std::string pid, comm, top, max_size;
   // of record
   std::string source = "auto";
+  std::string gpu = "auto";
   std::string duration;
   std::string events = "cycles,instructions,llc_misses";
   std::string rmids = "512";
@@ -149,6 +150,14 @@ Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
     record->source = SourceChoice::kBpf;
   else
     return Usage(fmt::format("--source {}: the sources are auto, kmod and bpf", raw.source));
+  if (raw.gpu == "auto")
+    record->gpu = GpuChoice::kAuto;
+  else if (raw.gpu == "on")
+    record->gpu = GpuChoice::kOn;
+  else if (raw.gpu == "off")
+    record->gpu = GpuChoice::kOff;
+  else
+    return Usage(fmt::format("--gpu {}: give auto, on or off", raw.gpu));
   if (!raw.duration.empty())
     if (Status status = ParseSeconds(raw.duration, &record->duration_ns); !status.ok()) return status;
   uint64_t number;
@@ -190,6 +199,8 @@ po::options_description DescribeRecord(RawOptions* raw, RecordOptions* record) {
   po::options_description options("Options of record");
   options.add_options()("source", Text(&raw->source, "SOURCE"),
                         "auto (default), kmod (the kernel module) or bpf (no module)")(
+      "gpu", Text(&raw->gpu, "WHEN"),
+      "observe CUDA: auto (default: once a process uses it), on (or fail) or off")(
       "duration", Text(&raw->duration, "S"), "record S seconds")(
       "raw", Text(&record->raw, "FILE"), "also keep what the kernel sent, for replay")(
       "events", Text(&raw->events, "LIST"),

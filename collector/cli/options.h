@@ -26,10 +26,14 @@ struct OutputOptions {
   bool strict = false;
 };
 
+// Whether CUDA is observed. kAuto: if this machine lets us, and once a process uses it.
+enum class GpuChoice { kAuto, kOn, kOff };
+
 struct RecordOptions {
   OutputOptions output;
   std::string raw;  // empty: no raw file
   SourceChoice source = SourceChoice::kAuto;
+  GpuChoice gpu = GpuChoice::kAuto;
   uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits
   CounterSpecs counters;
   uint32_t nr_rmids = 512;

@@ -29,7 +29,10 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
       {"clock", "slot_start_ns and start_time_ns are CLOCK_MONOTONIC"},
       {"unix_offset_ns", std::to_string(facts.unix_offset_ns)},
   };
-  std::string missing = "gpu_mem_bytes gpu_active_ns gpu_launches straggle throughput_drop_pct";
+  std::string missing = "straggle throughput_drop_pct";
+  for (size_t i = kNrGpuValues; i-- > 0 && facts.gpu.empty();)
+    missing = fmt::format("{} {}", kGpuValueNames[i], missing);
+  if (!facts.gpu.empty()) lines.emplace_back("gpu", facts.gpu);
   const bool has_rdt[kNrRdtValues] = {facts.rdt.has_mbm_total, facts.rdt.has_mbm_local,
                                       facts.rdt.has_occupancy};
   for (size_t i = kNrRdtValues; i-- > 0;)

@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: MIT
 #include "cli/pipeline.h"
 
+#include "base/priority.h"
+
 namespace slotscope {
 
-SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns) {
+SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
+                                  GpuJoin* gpu) {
   SlotBuilderOptions options;
   options.slot_ns = slot_ns;
   options.window_ns = window_ns;
   options.present_cpus = facts.present_cpus;
   options.unix_offset_ns = facts.unix_offset_ns;
   options.rdt = facts.rdt;
+  options.gpu = gpu;
   return options;
 }
 
-Pipeline::Pipeline(const Facts& facts, const ClockPair& clocks, const SlotBuilderOptions& options,
+Pipeline::Pipeline(const Facts& facts, const ClockPair& clocks, uint64_t slot_ns, uint64_t window_ns,
                    Source* source, Writer* writer, RawFileWriter* raw)
     : writer_(writer),
-      builder_(options, writer),
-      merger_(facts.nr_streams, options.window_ns, &builder_),
+      gpu_(slot_ns, nullptr),
+      builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), writer),
+      merger_(facts.nr_streams, window_ns, &builder_),
       reader_(source, facts.nr_streams, clocks) {
   if (facts.command_tgid) builder_.Follow(facts.command_tgid);
   if (raw) raw_writer_ = std::make_unique<RawWriter>(raw, &reader_.blocks());
@@ -56,6 +61,7 @@ Status Pipeline::status() const {
 }
 
 void Pipeline::Run() {
+  RaiseThreadPriority();
   for (;;) {
     uint32_t seen = reader_.blocks().filled_wakeup().seen();
     bool stopped = reader_stopped_.load(std::memory_order_acquire);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/status.h"
+#include "gpu/tracker.h"
 #include "merge/merger.h"
 #include "raw/facts.h"
 #include "raw/raw_writer.h"
@@ -20,7 +21,8 @@
 namespace slotscope {
 
 // What makes the rows of a run, live or replayed.
-SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns);
+SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
+                                  GpuJoin* gpu);
 
 // What the progress line shows; a little behind the truth.
 struct PipelineProgress {
@@ -33,7 +35,7 @@ class Pipeline {
  public:
   // `source` is started, `raw` has its facts or is null; all outlive the pipeline.
   // `clocks` are those of the facts.
-  Pipeline(const Facts& facts, const ClockPair& clocks, const SlotBuilderOptions& options,
+  Pipeline(const Facts& facts, const ClockPair& clocks, uint64_t slot_ns, uint64_t window_ns,
            Source* source, Writer* writer, RawFileWriter* raw);
   ~Pipeline();
 
@@ -51,6 +53,7 @@ class Pipeline {
   }
   void AddNote(std::string text) { reader_.AddNote(std::move(text)); }
   void SlowDown() { reader_.SlowDown(); }
+  void SetLostCalls(uint64_t nr) { reader_.SetLostCalls(nr); }
   std::vector<std::string> TakeWarnings() { return reader_.TakeWarnings(); }
 
   // After Stop().
@@ -59,11 +62,13 @@ class Pipeline {
   Status raw_status() const { return raw_writer_ ? raw_writer_->status() : Status(); }
   const Merger& merger() const { return merger_; }
   const SlotBuilder& builder() const { return builder_; }
+  const GpuTracker& gpu() const { return gpu_; }
 
  private:
   void Run();
 
   Writer* writer_;
+  GpuTracker gpu_;
   SlotBuilder builder_;
   Merger merger_;
   Reader reader_;

@@ -21,6 +21,7 @@
 #include "cli/output.h"
 #include "cli/overhead.h"
 #include "cli/pipeline.h"
+#include "cuda/watcher.h"
 #include "ring/bpf_object.h"
 #include "ring/module_info.h"
 
@@ -76,11 +77,12 @@ ChosenSource ChooseSource(const RecordOptions& options) {
   return {MakeNativeSource(source), "the kernel module is not loaded"};
 }
 
-Facts GatherFacts(const RecordOptions& options, const SourceInfo& info, const std::string& why,
-                  const ClockPair& clocks, int32_t command_tgid) {
+// Fills in what is not known of the GPU.
+void GatherFacts(const RecordOptions& options, const SourceInfo& info, const std::string& why,
+                 const ClockPair& clocks, int32_t command_tgid, Facts* to) {
   utsname name = {};
   uname(&name);
-  Facts facts;
+  Facts& facts = *to;
   facts.host = EscapeName(name.nodename);
   facts.boot_id = EscapeName(ReadFirstLine("/proc/sys/kernel/random/boot_id"));
   facts.kernel = EscapeName(name.release);
@@ -92,14 +94,13 @@ Facts GatherFacts(const RecordOptions& options, const SourceInfo& info, const st
   facts.tick = info.tick;
   for (size_t i = 0; i < facts.events.size(); i++)
     if (info.counted[i]) facts.events[i] = options.counters[i].event;
-  facts.notes = info.notes;
+  facts.notes.insert(facts.notes.end(), info.notes.begin(), info.notes.end());
   if (!IsInInitialPidNamespace())
     facts.notes.push_back("recorded in a pid namespace; tgid is that of the initial one");
   facts.present_cpus = ReadCpuList("present");
   facts.nr_streams = PossibleCpus();
   facts.unix_offset_ns = clocks.unix_offset_ns;
   facts.command_tgid = command_tgid;
-  return facts;
 }
 
 // A line that replaces itself on a terminal, plain lines elsewhere.
@@ -184,18 +185,18 @@ class Recording {
 
  private:
   Status RunPipeline() {
+    Facts facts;
+    if (Status status = StartGpu(&facts); !status.ok()) return status;
     const ClockPair clocks = ReadClocks();
-    Facts facts =
-        GatherFacts(options_, source_->info(), why_, clocks, has_command() ? command_.pid() : 0);
+    GatherFacts(options_, source_->info(), why_, clocks, has_command() ? command_.pid() : 0, &facts);
     if (!options_.raw.empty())
       if (Status status = raw_.WriteFacts(facts); !status.ok()) {
         raw_.Discard();
         return status;
       }
     Writer* writer = output_.MakeWriter(facts);
-    Pipeline pipeline(facts, clocks,
-                      BuilderOptions(facts, options_.output.slot_ns, options_.output.window_ns),
-                      source_.get(), writer, options_.raw.empty() ? nullptr : &raw_);
+    Pipeline pipeline(facts, clocks, options_.output.slot_ns, options_.output.window_ns, source_.get(),
+                      writer, options_.raw.empty() ? nullptr : &raw_);
     if (Status status = pipeline.Start(); !status.ok()) {
       pipeline.Stop();
       raw_.Discard();  // it has facts, and nothing that they are about
@@ -214,9 +215,34 @@ class Recording {
       }
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
+    FollowGpu(&pipeline);
     pipeline.Stop();
+    cuda_.Stop();  // takes a while, which does not belong to the recording
     SayAll(pipeline.TakeWarnings());
     return Finish(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);
+  }
+
+  // Before a command begins, so that its first call is seen.
+  Status StartGpu(Facts* facts) {
+    if (options_.gpu == GpuChoice::kOff) return {};
+    Status status = cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd());
+    if (status.ok()) {
+      facts->gpu = fmt::format("uprobes in CUDA's libraries ({})",
+                               cuda_.uses_multi() ? "many at once" : "one by one");
+      return {};
+    }
+    if (options_.gpu == GpuChoice::kOn) return status;
+    facts->notes.push_back(fmt::format("GPUs are not observed: {}", status.message()));
+    SayAll(facts->notes);
+    return {};
+  }
+
+  // What the watcher has to say: to the screen, and into the file where it happened.
+  std::vector<std::string> FollowGpu(Pipeline* pipeline) {
+    pipeline->SetLostCalls(cuda_.nr_lost_calls());
+    std::vector<std::string> news = cuda_.TakeNews();
+    for (const std::string& text : news) pipeline->AddNote(text);
+    return news;
   }
 
   // Duration and command begin with the first slot. A CPU that never speaks delays that by a window.
@@ -259,8 +285,9 @@ class Recording {
   void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns, int nr_stops) {
     ProgressLine progress(has_command());
     const auto& counted = source_->info().counted;
-    OverheadMeter meter(source_->program_fds(), ReadCpuList("online").size(),
-                        options_.max_overhead_percent);
+    std::vector<int> programs = source_->program_fds();
+    for (int fd : cuda_.program_fds()) programs.push_back(fd);
+    OverheadMeter meter(programs, ReadCpuList("online").size(), options_.max_overhead_percent);
     OverheadGuard guard(options_.max_overhead_percent,
                         std::find(counted.begin(), counted.end(), true) != counted.end());
     for (;;) {
@@ -278,7 +305,9 @@ class Recording {
       // With a command the first signal is the command's to obey, and its end is ours.
       if (nr_stops > (has_command() ? 1 : 0) || writer->failed() || writer->full() || pipeline->failed())
         break;
-      if (auto warnings = pipeline->TakeWarnings(); !warnings.empty()) {
+      auto warnings = pipeline->TakeWarnings();
+      for (std::string& news : FollowGpu(pipeline)) warnings.push_back(std::move(news));
+      if (!warnings.empty()) {
         progress.End();
         SayAll(warnings);
       }
@@ -311,7 +340,7 @@ class Recording {
   }
 
   Status Finish(const Pipeline& pipeline, double elapsed_s) {
-    RunSummary run = Summarize(pipeline.merger(), pipeline.builder());
+    RunSummary run = Summarize(pipeline.merger(), pipeline.builder(), pipeline.gpu());
     run.elapsed_s = elapsed_s;
     run.notes = source_->info().notes;
     Status status = output_.Finish(&run);
@@ -334,6 +363,7 @@ class Recording {
   RawFileWriter raw_;
   Command command_;
   std::unique_ptr<Source> source_;
+  CudaWatcher cuda_;
   std::string why_;
   bool stopped_by_guard_ = false;
 };

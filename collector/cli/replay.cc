@@ -29,7 +29,9 @@ Status RunReplay(const ReplayOptions& options) {
   Writer* writer = output.MakeWriter(facts);
   output.Begin(facts);
 
-  SlotBuilder builder(BuilderOptions(facts, options.output.slot_ns, options.output.window_ns), writer);
+  GpuTracker gpu(options.output.slot_ns, nullptr);
+  SlotBuilder builder(BuilderOptions(facts, options.output.slot_ns, options.output.window_ns, &gpu),
+                      writer);
   if (facts.command_tgid) builder.Follow(facts.command_tgid);
   Merger merger(facts.nr_streams, options.output.window_ns, &builder);
   auto block = std::make_unique<Block>();
@@ -40,7 +42,7 @@ Status RunReplay(const ReplayOptions& options) {
   builder.Finish();
   writer->Stop();
 
-  RunSummary run = Summarize(merger, builder);
+  RunSummary run = Summarize(merger, builder, gpu);
   run.notes = facts.notes;
   if (!well_formed)
     run.input_error = fmt::format("{} holds an item that cannot be, before byte {}; the rows end there",

@@ -55,13 +55,14 @@ double CpuTimeNs(const RunSummary& run) {
 
 }  // namespace
 
-RunSummary Summarize(const Merger& merger, const SlotBuilder& builder) {
+RunSummary Summarize(const Merger& merger, const SlotBuilder& builder, const GpuTracker& gpu) {
   RunSummary run;
   run.losses = merger.losses();
   run.merge = merger.stats();
   run.accounting = builder.accounting();
   run.tracker = builder.tracker().stats();
   run.rdt = builder.rdt();
+  run.gpu = gpu.stats();
   run.nr_late_pieces = builder.nr_late_pieces();
   run.nr_seq_gaps = builder.nr_seq_gaps();
   run.nr_foreign = builder.nr_foreign();
@@ -76,9 +77,9 @@ RunSummary Summarize(const Merger& merger, const SlotBuilder& builder) {
 
 bool HasLosses(const RunSummary& run) {
   return run.merge.nr_lost || run.merge.nr_malformed || run.losses.nr_output_errors ||
-         run.losses.nr_skipped_runs || run.losses.nr_untracked || run.accounting.lost_ns ||
-         run.nr_late_pieces || run.rdt.nr_late || run.rdt.nr_unowned || run.nr_unwritten_slots ||
-         run.nr_foreign || !run.input_cut.empty();
+         run.losses.nr_skipped_runs || run.losses.nr_untracked || run.losses.nr_lost_calls ||
+         run.gpu.nr_late || run.accounting.lost_ns || run.nr_late_pieces || run.rdt.nr_late ||
+         run.rdt.nr_unowned || run.nr_unwritten_slots || run.nr_foreign || !run.input_cut.empty();
 }
 
 namespace {
@@ -152,6 +153,16 @@ HeaderLines SummaryLines(const RunSummary& run) {
     for (size_t i = 0; i < kNrMbm; i++)
       lines.emplace_back(fmt::format("account {}", kRdtValueNames[i]), MbmText(a.mbm, i));
   }
+  if (run.gpu.nr_calls > 0) {
+    number("cuda_calls", run.gpu.nr_calls);
+    number("lost_cuda_calls", run.losses.nr_lost_calls);
+    number("late_cuda_calls", run.gpu.nr_late);
+    number("unknown_cuda_frees", run.gpu.nr_unknown_frees);
+    number("rejected_cuda_streams", run.gpu.nr_rejected_streams);
+    number("rejected_cuda_threads", run.gpu.nr_rejected_threads);
+    number("forced_kernel_spans", run.gpu.nr_forced_spans);
+    number("inactive_cuda_streams", run.gpu.nr_inactive_streams);
+  }
   for (const std::string& note : run.late_notes) lines.emplace_back("note", note);
   for (const std::string& text : {run.input_error, run.input_cut})
     if (!text.empty()) lines.emplace_back("note", text);
@@ -196,6 +207,10 @@ std::string SummaryTable(const RunSummary& run) {
                  whole_ns / 1e6);
   fmt::format_to(out, "late: messages {}, pieces {}, state {}\n", merge.nr_late, run.nr_late_pieces,
                  run.tracker.nr_late);
+  if (run.gpu.nr_calls)
+    fmt::format_to(out, "GPU: CUDA calls {}, lost {}, late {}, frees of unknown memory {}\n",
+                   run.gpu.nr_calls, run.losses.nr_lost_calls, run.gpu.nr_late,
+                   run.gpu.nr_unknown_frees);
   if (run.losses.nr_failed_allocs || run.losses.nr_untracked)
     fmt::format_to(out, "RMIDs: {} births found none free, {} processes found no room in the table\n",
                    run.losses.nr_failed_allocs, run.losses.nr_untracked);

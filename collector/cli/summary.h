@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/tracker.h"
 #include "merge/merger.h"
 #include "ring/item.h"
 #include "sinks/csv_sink.h"
@@ -21,6 +22,7 @@ struct RunSummary {
   Accounting accounting;
   TrackerStats tracker;
   RdtStats rdt;
+  GpuStats gpu;
   uint64_t nr_late_pieces = 0;
   uint64_t nr_seq_gaps = 0;
   uint64_t nr_foreign = 0;
@@ -39,7 +41,7 @@ struct RunSummary {
 };
 
 // All but what the sinks know.
-RunSummary Summarize(const Merger& merger, const SlotBuilder& builder);
+RunSummary Summarize(const Merger& merger, const SlotBuilder& builder, const GpuTracker& gpu);
 
 // Was anything lost that should be in the file?
 bool HasLosses(const RunSummary& run);

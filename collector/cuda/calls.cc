@@ -293,7 +293,8 @@ bool IsCudaGap(std::string_view symbol) {
     for (const CudaCall& call : CudaCalls()) names.insert(call.name);
     return names;
   }();
-  return !known.contains(symbol) &&
+  // A compiler's own, as .cold and .localalias, are parts of functions that have a name.
+  return symbol.find('.') == symbol.npos && !known.contains(symbol) &&
          std::any_of(std::begin(kGapPrefixes), std::end(kGapPrefixes),
                      [&](std::string_view prefix) { return symbol.starts_with(prefix); });
 }

@@ -5,10 +5,11 @@
 #include <bpf/libbpf.h>
 #include <fmt/core.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <span>
+#include <climits>
 
 #include "base/errno_text.h"
 #include "cuda.skel.h"
@@ -59,6 +60,20 @@ Status CannotAttach(int error) {
 }
 
 }  // namespace
+
+void DetachInBackground() {
+  const pid_t child = fork();
+  if (child == 0) {
+    // A grandchild, for which nobody has to wait. Only system calls: other threads' locks may be held.
+    if (fork() == 0) {
+      setsid();
+      syscall(SYS_close_range, 0u, UINT_MAX,
+              0u);  // the lowest first: whoever reads our output sees its end at once
+    }
+    _exit(0);
+  }
+  if (child > 0) waitpid(child, nullptr, 0);
+}
 
 void CudaAttachment::LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 void CudaProbes::SkeletonDeleter::operator()(cuda* skeleton) const { cuda__destroy(skeleton); }
@@ -131,7 +146,7 @@ Status CudaProbes::AttachSingle(const std::string& path, const CudaLibrary& libr
 CudaCounts CudaProbes::counts() const {
   CudaCounts counts = {};
   int nr_cpus = libbpf_num_possible_cpus();
-  if (nr_cpus <= 0) return counts;
+  if (!skeleton_ || nr_cpus <= 0) return counts;
   std::vector<uint64_t> per_cpu(static_cast<size_t>(nr_cpus));
   for (uint32_t which = 0; which < counts.size(); which++) {
     if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.ss_cuda_counts), &which, per_cpu.data()))
@@ -141,6 +156,8 @@ CudaCounts CudaProbes::counts() const {
   return counts;
 }
 
-std::vector<int> CudaProbes::program_fds() const { return ProgramFds(skeleton_->obj); }
+std::vector<int> CudaProbes::program_fds() const {
+  return skeleton_ ? ProgramFds(skeleton_->obj) : std::vector<int>();
+}
 
 }  // namespace slotscope

@@ -25,6 +25,9 @@ using CudaCounts = std::array<uint64_t, SS_CUDA_NR_COUNTS>;
 class CudaAttachment {
  public:
   CudaAttachment() = default;
+  // A kernel without uprobe_multi takes 0.1 s for each function to detach: another process waits for
+  // that. Call it before what should not wait is destroyed.
+  bool is_slow_to_detach() const { return !single_.empty(); }
 
  private:
   friend class CudaProbes;
@@ -35,6 +38,10 @@ class CudaAttachment {
   UniqueFd leave_;
   std::vector<std::unique_ptr<bpf_link, LinkDeleter>> single_;  // where the kernel has no uprobe_multi
 };
+
+// Makes a process that keeps all open files of this one until what is attached has been detached, and
+// ends then. After it, destroying an attachment takes no time.
+void DetachInBackground();
 
 class CudaProbes {
  public:
@@ -48,7 +55,7 @@ class CudaProbes {
   Status Attach(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
   // Sums over all CPUs, by enum ss_cuda_count.
   CudaCounts counts() const;
-  // Any thread, after Load().
+  // Any thread, after Load(); empty before.
   std::vector<int> program_fds() const;
   bool uses_multi() const { return use_multi_; }
 

@@ -23,6 +23,9 @@ ss_any_message MakeOffline(size_t cpu, uint64_t ts_ns) {
   return message;
 }
 
+// A raw file of a recorder that knew no GPUs has shorter ones.
+constexpr size_t kOldLosses = offsetof(SourceLosses, nr_lost_calls);
+
 // Of the clock before and after.
 bool IsInterval(const ItemHeader& item) {
   return item.end_ns >= item.begin_ns && item.end_ns - item.begin_ns <= kMaxJumpNs;
@@ -86,8 +89,8 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       sink_->OnClock(item.begin_ns, static_cast<int64_t>(item.end_ns));
       return true;
     case ItemKind::kLosses:
-      if (payload.size() < sizeof(losses_)) return false;
-      OnLosses(Load<SourceLosses>(payload.data()), item.begin_ns);
+      if (payload.size() < kOldLosses) return false;
+      OnLosses(payload, item.begin_ns);
       return true;
     case ItemKind::kNote: {
       const auto* text = reinterpret_cast<const char*>(payload.data());
@@ -98,9 +101,11 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
   return false;
 }
 
-void Merger::OnLosses(const SourceLosses& losses, uint64_t ts_ns) {
+void Merger::OnLosses(std::span<const std::byte> payload, uint64_t ts_ns) {
+  SourceLosses losses;
+  std::memcpy(&losses, payload.data(), std::min(payload.size(), sizeof(losses)));
   if (losses.nr_output_errors != losses_.nr_output_errors ||
-      losses.nr_skipped_runs != losses_.nr_skipped_runs)
+      losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_lost_calls != losses_.nr_lost_calls)
     sink_->OnLoss(ts_ns);
   losses_ = losses;
 }

@@ -118,7 +118,7 @@ class Merger {
   };
 
   bool OnItem(const ItemHeader& item, std::span<const std::byte> payload);
-  void OnLosses(const SourceLosses& losses, uint64_t ts_ns);
+  void OnLosses(std::span<const std::byte> payload, uint64_t ts_ns);
   bool OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload);
   Drain DrainOf(const ItemHeader& item);
   void OnRecords(const Drain& drain, std::span<const std::byte> records);

@@ -82,6 +82,7 @@ std::string FactsToJson(const Facts& facts) {
       {"unix_offset_ns", facts.unix_offset_ns},
       {"command_tgid", facts.command_tgid},
   };
+  if (!facts.gpu.empty()) object["gpu"] = facts.gpu;
   if (facts.rdt.any()) object["rdt"] = RdtToJson(facts.rdt);
   // A name that is no UTF-8 must not end the recording.
   return object.dump(1, ' ', false, json::error_handler_t::replace);
@@ -107,6 +108,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     facts->nr_streams = Number<size_t>(object.at("nr_streams"));
     facts->unix_offset_ns = Number<int64_t>(object.at("unix_offset_ns"));
     facts->command_tgid = Number<int32_t>(object.at("command_tgid"));
+    if (object.contains("gpu")) object.at("gpu").get_to(facts->gpu);
     if (object.contains("rdt")) facts->rdt = ParseRdt(object.at("rdt"));
   } catch (const json::exception& error) {
     return {Exit::kBadInput, fmt::format("what it says of its run cannot be read: {}", error.what())};
@@ -114,7 +116,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
   // They go to screens and files.
   for (std::string* member :
        {&facts->host, &facts->boot_id, &facts->kernel, &facts->source, &facts->source_reason,
-        &facts->backend, &facts->backend_reason, &facts->tick})
+        &facts->backend, &facts->backend_reason, &facts->tick, &facts->gpu})
     *member = EscapeControls(*member);
   for (std::string& event : facts->events) event = EscapeControls(event);
   for (std::string& note : facts->notes) note = EscapeControls(note);

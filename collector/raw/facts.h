@@ -27,6 +27,7 @@ struct Facts {
   std::string tick;
   std::array<std::string, SS_NR_COUNTERS> events;  // what each counter counts; empty: not counted
   RdtShape rdt;
+  std::string gpu;                 // how CUDA is observed; empty: it is not
   std::vector<std::string> notes;  // a sentence each
   std::vector<int> present_cpus;
   size_t nr_streams = 0;       // rings there may be; one more stream carries state dumps

@@ -76,6 +76,7 @@ struct SourceLosses {
   uint64_t nr_skipped_runs = 0;   // program runs the kernel skipped because it was already running
   uint64_t nr_untracked = 0;      // processes that found no room in the process table
   uint64_t nr_failed_allocs = 0;  // births without an RMID (not a loss: each has its rows)
+  uint64_t nr_lost_calls = 0;     // CUDA calls whose message could not be made
   bool operator==(const SourceLosses&) const = default;
 };
 static_assert(sizeof(SourceLosses) % kItemAlign == 0);

@@ -126,6 +126,8 @@ class KmodSource final : public Source {
     return fmt::format("the module does not use RDT hardware any more: {}", module["backend_reason"]);
   }
 
+  int output_errors_fd() const override { return bpf_map__fd(skeleton_->maps.ss_output_errors); }
+
   std::vector<uint64_t> output_errors() const override {
     return OutputErrorsByCpu(bpf_map__fd(skeleton_->maps.ss_output_errors));
   }

@@ -157,6 +157,8 @@ class NativeSource final : public Source {
     return losses;
   }
 
+  int output_errors_fd() const override { return bpf_map__fd(skeleton_->maps.ss_output_errors); }
+
   std::vector<uint64_t> output_errors() const override {
     return OutputErrorsByCpu(bpf_map__fd(skeleton_->maps.ss_output_errors));
   }

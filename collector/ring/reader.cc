@@ -2,7 +2,6 @@
 #include "ring/reader.h"
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/cpu_list.h"
+#include "base/priority.h"
 
 namespace slotscope {
 namespace {
@@ -27,7 +27,6 @@ constexpr size_t kLargeMachineCpus = 16;
 // A CLOCK_REALTIME that was set: less is the imprecision of reading two clocks.
 constexpr uint64_t kClockStepNs = 10'000;
 constexpr size_t kMinDrainBytes = 32u << 10;
-constexpr int kReaderNice = -10;  // a late reader loses data; it works for microseconds per round
 
 }  // namespace
 
@@ -209,6 +208,7 @@ void Reader::FollowNews() {
 
 void Reader::FollowLosses() {
   SourceLosses losses = source_->losses();
+  losses.nr_lost_calls = nr_lost_calls_.load(std::memory_order_relaxed);
   if (losses == losses_) return;
   if (losses.nr_output_errors != losses_.nr_output_errors) ReopenDeadRings();
   if (losses.nr_output_errors != losses_.nr_output_errors ||
@@ -236,8 +236,7 @@ void Reader::PutNotes() {
 }
 
 void Reader::Run() {
-  setpriority(PRIO_PROCESS, 0,
-              kReaderNice);  // this thread only; refused without privilege, and then so be it
+  RaiseThreadPriority();
   uint64_t next_hotplug_ns = 0, next_loss_check_ns = 0, next_dump_ns = 0;
   while (!stop_requested_.load(std::memory_order_relaxed)) {
     source_->rings().Wait(round_ms_.load(std::memory_order_relaxed));

@@ -60,6 +60,8 @@ class Source {
   virtual std::string TakeNews() { return {}; }
   // [cpu] -> messages that a program could not write there.
   virtual std::vector<uint64_t> output_errors() const = 0;
+  // From Start() on: the map behind it, for other programs that write into the rings.
+  virtual int output_errors_fd() const = 0;
   // Any thread, from Start() on: the BPF programs, for their statistics.
   virtual std::vector<int> program_fds() const = 0;
   // Any thread, from Start() on: perf counters are not read any more.

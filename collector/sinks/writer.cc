@@ -37,6 +37,7 @@ void Writer::OnSlot(Slot* slot) {
   copy->unix_offset_ns = slot->unix_offset_ns;
   copy->rows.swap(slot->rows);
   copy->rdt.swap(slot->rdt);
+  copy->gpu.swap(slot->gpu);
   copy->notes.swap(slot->notes);
   finished_.push(copy);  // there is room: no more slots exist than it holds
   nr_unannounced_++;

@@ -184,6 +184,7 @@ std::vector<int32_t> WorkloadResult::TgidsOf(const std::string& key) const {
 
 int Shell(const std::string& script, std::string* output) {
   setenv("S", SlotscopeBinary().c_str(), 1);
+  setenv("T", std::filesystem::read_symlink("/proc/self/exe").c_str(), 1);  // for --workload
   // An emulated machine is watched at any price; the test of the guard gives its own limit behind this
   // one.
   setenv("SRC", UsesModule() ? "kmod --max-overhead 100" : "bpf --max-overhead 100", 1);

@@ -78,13 +78,19 @@ WorkloadResult RunWorkload(const std::vector<std::string>& args);
 // What an already finished workload wrote to a file.
 WorkloadResult ParseWorkload(const std::string& path);
 
+// --workload cuda WHICH: 0 memory, 1 streams, -N streams after N ms, else 8 threads with so many rounds.
+// In cuda_workload.cc.
+int RunCudaWorkload(int which);
+// Where the stand-in CUDA libraries are.
+std::string StandinFolder();
+
 // Dispatches --workload; returns its exit code. In workloads.cc.
 int RunWorkloadHere(int argc, char** argv);
 
 // Runs a program to its end; its stdout and stderr together in *output.
 int RunProgram(const std::vector<std::string>& argv, std::string* output);
 
-// The same for a shell script; $S is the program, $SRC the source under test.
+// The same for a shell script; $S is the program, $SRC the source under test, $T this one.
 int Shell(const std::string& script, std::string* output);
 
 // slots.csv: rows as column name -> text.

@@ -492,6 +492,7 @@ struct Workload {
 };
 
 constexpr Workload kWorkloads[] = {
+    {"cuda", RunCudaWorkload},
     {"simple", Simple},
     {"leader-exits-first", LeaderExitsFirst},
     {"exec-by-thread", ExecByThread},

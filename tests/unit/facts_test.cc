@@ -29,6 +29,7 @@ Facts SomeFacts() {
   facts.nr_streams = 64;
   facts.unix_offset_ns = 1'700'000'000'123'456'789;
   facts.command_tgid = 4711;
+  facts.gpu = "uprobes";
   facts.rdt = {{{0, {0, 1}}, {1, {5, 63}}}, true, true, true};
   return facts;
 }
@@ -53,7 +54,7 @@ TEST(Facts, ComeBackAsTheyWere) {
       {"as they are", [](Facts*) {}},
       {"no texts",
        [](Facts* facts) {
-         facts->host = facts->boot_id = facts->kernel = facts->source = facts->tick = "";
+         facts->host = facts->boot_id = facts->kernel = facts->source = facts->tick = facts->gpu = "";
          facts->events = {};
          facts->notes = {};
        }},
@@ -109,14 +110,15 @@ TEST(Facts, LeaveNothingOfTheOnesBefore) {
 
 TEST(Facts, EachMemberMustBeThereAndItsNameIsSaid) {
   const json all = SomeJson();
-  ASSERT_EQ(all.size(), 15u) << "a member was added: is it tested?";
+  ASSERT_EQ(all.size(), 16u) << "a member was added: is it tested?";
   for (const auto& [name, value] : all.items()) {
     json object = all;
     object.erase(name);
     Facts facts;
-    if (name == "rdt") {  // files of machines without it, and of older versions, have none
+    if (name == "rdt" ||
+        name == "gpu") {  // files of machines without it, and of older versions, have none
       ASSERT_TRUE(ParseFacts(object.dump(), &facts).ok());
-      EXPECT_EQ(facts.rdt, RdtShape());
+      EXPECT_TRUE(name == "rdt" ? !facts.rdt.any() : facts.gpu.empty());
       continue;
     }
     Status status = ParseFacts(object.dump(), &facts);

@@ -960,8 +960,9 @@ TEST(Merger, SaysNoToAnItemThatCannotBe) {
       {"the dump goes offline", item(ItemKind::kOffline, kCpus, 0, 0), false},
       {"the dump is expected", item(ItemKind::kExpected, kCpus, 0, 0), false},
       {"no losses", item(ItemKind::kLosses, 0, 0, 0), false},
-      {"half the losses", item(ItemKind::kLosses, 0, sizeof(SourceLosses) - 8, sizeof(SourceLosses) - 8),
-       false},
+      {"half the losses", item(ItemKind::kLosses, 0, 24, 24), false},
+      {"the losses of a recorder that knew no GPUs", item(ItemKind::kLosses, 0, 32, 32), true},
+      {"all losses", item(ItemKind::kLosses, 0, sizeof(SourceLosses), sizeof(SourceLosses)), true},
   };
   for (const auto& c : cases) {
     Merge merge(kCpus);

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/watcher.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <glob.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/errno_text.h"
+#include "base/escape.h"
+
+namespace slotscope {
+namespace {
+
+// A library is probed this much after it was mapped; to initialize CUDA takes longer.
+constexpr int kLookMs = 10;
+constexpr int kScanMs = 1000;
+constexpr uint64_t kReleasePeriodNs = 5'000'000'000;  // as seed 002's scan of processes
+constexpr size_t kMaxSentences = 100;
+// Where Debian, Red Hat, NVIDIA's installer and WSL put them.
+constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64",
+                                          "/usr/local/cuda/lib64", "/usr/lib/wsl/lib"};
+constexpr const char* kLibraryPatterns[] = {"libcuda.so.1", "libcudart.so.[0-9]*"};
+
+std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// What every process that uses CUDA maps, however its runtime was linked.
+bool IsCudaName(std::string_view path) {
+  return BaseName(path).starts_with("libcuda.so") || BaseName(path).starts_with("libcudart.so");
+}
+
+bool IsAlive(int32_t tgid) { return kill(tgid, 0) == 0 || errno == EPERM; }
+
+}  // namespace
+
+CudaWatcher::~CudaWatcher() { Stop(); }
+
+Status CudaWatcher::Start(int events_fd, int errors_fd) {
+  if (Status status = probes_.Load(events_fd, errors_fd); !status.ok()) return status;
+  wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid())
+    return {Exit::kKernel, fmt::format("cannot make an eventfd: {}", ErrnoText(errno))};
+  AttachSystemLibraries();
+  thread_ = std::thread([this] { Run(); });
+  return {};
+}
+
+void CudaWatcher::Stop() {
+  if (!thread_.joinable()) return;
+  stop_requested_.store(true, std::memory_order_relaxed);
+  eventfd_write(wake_.get(), 1);
+  thread_.join();
+  Release([](const File&) { return true; });
+}
+
+uint64_t CudaWatcher::nr_lost_calls() const {
+  const CudaCounts counts = probes_.counts();
+  return counts[SS_CUDA_NR_UNREADABLE] + counts[SS_CUDA_NR_UNTRACKED];
+}
+
+void CudaWatcher::Run() {
+  const Status watches = map_events_.Open();
+  if (!watches.ok())
+    Say(fmt::format("{}; processes that begin to use CUDA are found a second late", watches.message()));
+  ScanAll();
+  uint64_t next_release_ns = MonotonicNs() + kReleasePeriodNs;
+  while (!stop_requested_.load(std::memory_order_relaxed)) {
+    pollfd fd = {wake_.get(), POLLIN, 0};
+    poll(&fd, 1, watches.ok() ? kLookMs : kScanMs);
+    std::set<int32_t> mapped;  // each once, however many libraries
+    const bool complete = map_events_.Take([&](int32_t tgid, std::string_view path) {
+      if (IsCudaName(path)) mapped.insert(tgid);
+    });
+    for (int32_t tgid : mapped) ScanProcess(tgid);
+    if (!complete || !watches.ok()) ScanAll();
+    if (MonotonicNs() < next_release_ns) continue;
+    next_release_ns = MonotonicNs() + kReleasePeriodNs;
+    ReleaseUnused();
+  }
+}
+
+void CudaWatcher::ScanAll() {
+  DIR* const proc = opendir("/proc");
+  if (!proc) return;
+  while (const dirent* entry = readdir(proc)) {
+    char* end;
+    const long tgid = std::strtol(entry->d_name, &end, 10);
+    if (tgid > 0 && *end == '\0') ScanProcess(static_cast<int32_t>(tgid));
+    if (stop_requested_.load(std::memory_order_relaxed)) break;
+  }
+  closedir(proc);
+}
+
+void CudaWatcher::ScanProcess(int32_t tgid) {
+  std::vector<MappedFile> mapped;
+  if (!ReadMaps(tgid, &mapped).ok()) return;  // it has ended, or is a kernel thread
+  // Its CUDA libraries first: until they are probed its calls are not seen.
+  auto others = std::stable_partition(mapped.begin(), mapped.end(),
+                                      [](const MappedFile& file) { return IsCudaName(file.path); });
+  if (others == mapped.begin()) return;
+  seen_.insert(tgid);
+  bool has_runtime = false;
+  std::string hidden;
+  for (const MappedFile& one : mapped) {
+    File* file = Look(tgid, one);
+    if (!file) continue;
+    file->users.insert(tgid);
+    has_runtime |= file->library.kind == CudaLibrary::Kind::kRuntime;
+    if (file->library.kind == CudaLibrary::Kind::kHiddenRuntime) hidden = BaseName(one.path);
+  }
+  if (!hidden.empty() && !has_runtime)
+    Say(fmt::format("the CUDA runtime within {} has no symbols: only what it asks of the driver is seen",
+                    EscapeName(hidden)));
+}
+
+CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped) {
+  const std::string path = fmt::format("/proc/{}/map_files/{}", tgid, mapped.range);
+  auto [at, is_new] = files_.try_emplace({mapped.dev, mapped.inode});
+  File& file = at->second;
+  if (is_new) {
+    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd.valid()) {  // the process has ended, or unmapped it
+      files_.erase(at);
+      return nullptr;
+    }
+    const Status status = ReadCudaLibrary(fd.get(), &file.library);
+    if (!status.ok() && IsCudaName(mapped.path))
+      Say(fmt::format("{} cannot be probed: {}", EscapeName(mapped.path), status.message()));
+    if (status.ok() && IsCudaName(mapped.path) && file.library.targets.empty())
+      Say(fmt::format("{} has no symbols of CUDA's functions: its calls are not seen",
+                      EscapeName(mapped.path)));
+  }
+  if (!file.attached && !file.library.targets.empty()) AttachTo(&file, path, mapped.path);
+  return &file;
+}
+
+void CudaWatcher::AttachTo(File* file, const std::string& path, const std::string& name) {
+  const Status status = probes_.Attach(path, file->library, &file->attachment);
+  if (!status.ok()) {
+    file->attachment = {};
+    if (access(path.c_str(), F_OK) == 0)  // else the process ended meanwhile; the next one tries again
+      Say(fmt::format("{} cannot be probed: {}", EscapeName(name), status.message()));
+    return;
+  }
+  file->attached = true;
+  if (file->library.gaps.empty()) return;
+  std::string names;
+  for (const std::string& gap : file->library.gaps) names += " " + gap;
+  Say(fmt::format("{} has functions that are not probed:{}", EscapeName(name), names));
+}
+
+// So that the first process to use one is seen from its first call on. With those in our
+// LD_LIBRARY_PATH, which a recorded command inherits.
+void CudaWatcher::AttachSystemLibraries() {
+  std::vector<std::string> folders(std::begin(kSystemFolders), std::end(kSystemFolders));
+  const char* path = std::getenv("LD_LIBRARY_PATH");
+  std::stringstream list(path ? path : "");
+  for (std::string folder; std::getline(list, folder, ':');)
+    if (!folder.empty()) folders.push_back(folder);
+  for (const std::string& folder : folders)
+    for (const char* pattern : kLibraryPatterns) {
+      glob_t found = {};
+      if (glob((folder + "/" + pattern).c_str(), 0, nullptr, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++) AttachSystemLibrary(found.gl_pathv[i]);
+      globfree(&found);
+    }
+}
+
+void CudaWatcher::AttachSystemLibrary(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info;
+  if (!fd.valid() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  // As in /proc/PID/maps.
+  auto [at, is_new] =
+      files_.try_emplace({uint64_t{major(info.st_dev)} << 32 | minor(info.st_dev), info.st_ino});
+  if (!is_new || !ReadCudaLibrary(fd.get(), &at->second.library).ok()) return;
+  at->second.standing = true;
+  if (!at->second.library.targets.empty()) AttachTo(&at->second, path, path);
+}
+
+void CudaWatcher::ReleaseUnused() {
+  for (auto& [key, file] : files_)
+    std::erase_if(file.users, [](int32_t tgid) { return !IsAlive(tgid); });
+  // Forgotten altogether: its inode's number may be used for another file.
+  Release([](const File& file) { return file.users.empty() && !file.standing; });
+}
+
+void CudaWatcher::Release(const std::function<bool(const File&)>& which) {
+  bool slow = false;
+  for (const auto& [key, file] : files_) slow |= which(file) && file.attachment.is_slow_to_detach();
+  if (slow) DetachInBackground();
+  std::erase_if(files_, [&](const auto& entry) { return which(entry.second); });
+}
+
+void CudaWatcher::Say(std::string text) {
+  std::lock_guard lock(news_mutex_);
+  if (said_.size() < kMaxSentences && said_.insert(text).second) news_.push_back(std::move(text));
+}
+
+std::vector<std::string> CudaWatcher::TakeNews() {
+  std::lock_guard lock(news_mutex_);
+  return std::exchange(news_, {});
+}
+
+}  // namespace slotscope

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// Finds the processes that use CUDA and probes their libraries: once per file, for all processes that
+// map it, from the first one that does until the last one is gone. A thread of its own, because looking
+// takes time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "cuda/library.h"
+#include "cuda/map_events.h"
+#include "cuda/probes.h"
+#include "cuda/process_maps.h"
+
+namespace slotscope {
+
+class CudaWatcher {
+ public:
+  CudaWatcher() = default;
+  ~CudaWatcher();
+
+  // Loads the probes, which write into the source's rings, attaches them to the system's CUDA libraries
+  // and to those of running processes, and starts the thread.
+  Status Start(int events_fd, int errors_fd);
+  // Detaches.
+  void Stop();
+
+  // Any thread: sentences about what cannot be seen, since the last call; each once.
+  std::vector<std::string> TakeNews();
+  // Any thread, from Start() on.
+  std::vector<int> program_fds() const { return probes_.program_fds(); }
+  // Any thread: calls whose message could not be made.
+  uint64_t nr_lost_calls() const;
+  CudaCounts counts() const { return probes_.counts(); }
+  bool uses_multi() const { return probes_.uses_multi(); }
+  size_t nr_processes() const { return seen_.size(); }
+
+ private:
+  using FileKey = std::pair<uint64_t, uint64_t>;  // dev, inode
+  struct File {
+    CudaLibrary library;
+    CudaAttachment attachment;
+    bool attached = false;
+    bool standing = false;  // the system's: stays attached without processes
+    std::set<int32_t> users;
+  };
+
+  void Run();
+  void ScanAll();
+  void ScanProcess(int32_t tgid);
+  // The file of a process, looked into when it is new. Null if it cannot be read.
+  File* Look(int32_t tgid, const MappedFile& mapped);
+  void AttachTo(File* file, const std::string& path, const std::string& name);
+  void AttachSystemLibraries();
+  void AttachSystemLibrary(const std::string& path);
+  void ReleaseUnused();
+  void Release(const std::function<bool(const File&)>& which);
+  void Say(std::string text);
+
+  CudaProbes probes_;
+  MapEvents map_events_;
+  std::map<FileKey, File> files_;
+  std::set<int32_t> seen_;  // processes that have used CUDA
+  UniqueFd wake_;
+  std::thread thread_;
+  std::atomic<bool> stop_requested_{false};
+  std::mutex news_mutex_;  // of the two below
+  std::set<std::string> said_;
+  std::vector<std::string> news_;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+// What is recorded of processes that use CUDA is what they did, by the stand-in libraries' own account.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+uint64_t Number(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
+
+struct Recorded {
+  CsvFile csv;
+  WorkloadResult truth;
+  std::string output;
+  std::string dir;
+};
+
+// Records `--workload cuda WHICH`. The libraries are in LD_LIBRARY_PATH, so they are probed before it
+// begins.
+void RecordCuda(const std::string& name, const std::string& which, Recorded* recorded) {
+  recorded->dir = TempDir() + "/cuda-" + name;
+  mkdir(recorded->dir.c_str(), 0755);
+  const std::string script = "cd " + recorded->dir + " && LD_LIBRARY_PATH=" + StandinFolder() +
+                             " $S record --source $SRC --gpu on --raw r.raw -o a.csv -- sh -c '" +
+                             which + "'";
+  ASSERT_EQ(Shell(script, &recorded->output), 0) << recorded->output;
+  recorded->csv = ReadCsv(recorded->dir + "/a.csv");
+  recorded->truth = ParseWorkload(recorded->dir + "/truth");
+  CheckIdentity(recorded->csv);
+  EXPECT_EQ(recorded->csv.comments.at("lost_cuda_calls"), "0");
+  EXPECT_EQ(recorded->csv.comments.at("lost_records"), "0");
+}
+
+std::string Workload(int which) { return "$T --workload cuda " + std::to_string(which) + " >>truth"; }
+
+using CsvRow = std::map<std::string, std::string>;
+
+std::vector<CsvRow> RowsOf(const Recorded& recorded, int32_t tgid) {
+  const std::string text = std::to_string(tgid);
+  std::vector<CsvRow> rows;
+  for (const CsvRow& row : recorded.csv.rows)
+    if (row.at("tgid") == text) rows.push_back(row);
+  return rows;
+}
+
+// Launches and calls, to the unit.
+void CheckSums(const Recorded& recorded) {
+  uint64_t nr_calls = 0;
+  for (const auto& line : recorded.truth.lines) {
+    if (line.key != "sum") continue;
+    uint64_t nr_launches = 0;
+    for (const auto& row : RowsOf(recorded, line.tgid)) nr_launches += Number(row.at("gpu_launches"));
+    EXPECT_EQ(nr_launches, line.values.at(0)) << line.tgid;
+    nr_calls += line.values.at(1);
+  }
+  // With each process's cuInit, which the runtime makes per device.
+  EXPECT_GE(Number(recorded.csv.comments.at("cuda_calls")), nr_calls);
+}
+
+TEST(Cuda, MemoryOfEveryKindInEverySlot) {
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(RecordCuda("memory", Workload(0), &recorded));
+  CheckSums(recorded);
+  const int32_t tgid = recorded.truth.TgidsOf("proc").at(0);
+  const auto rows = RowsOf(recorded, tgid);
+  size_t nr_checked = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> truth;  // from when, bytes
+  for (const auto& line : recorded.truth.lines)
+    if (line.key == "mem") truth.emplace_back(line.values.at(0), line.values.at(1));
+  ASSERT_GT(truth.size(), 20u);
+  for (const auto& row : rows) {
+    const uint64_t end_ns = Number(row.at("slot_start_ns")) + 1'000'000;
+    // Between two calls, and not while one is made.
+    for (size_t i = 0; i + 1 < truth.size(); i++) {
+      if (end_ns <= truth[i].first || end_ns > truth[i].first + 2'000'000) continue;
+      EXPECT_EQ(row.at("gpu_mem_bytes"), std::to_string(truth[i].second)) << "behind step " << i;
+      nr_checked++;
+    }
+  }
+  EXPECT_GT(nr_checked, truth.size() / 2);
+  EXPECT_EQ(recorded.csv.comments.at("unknown_cuda_frees"), "0");
+  EXPECT_EQ(rows.back().at("gpu_mem_bytes"), "0");  // it has ended
+}
+
+TEST(Cuda, ActiveFromLaunchToWait) {
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(RecordCuda("streams", Workload(1), &recorded));
+  CheckSums(recorded);
+  const auto rows = RowsOf(recorded, recorded.truth.TgidsOf("proc").at(0));
+  uint64_t active_ns = 0, truth_ns = 0, nr_phases = 0;
+  for (const auto& row : rows) {
+    active_ns += Number(row.at("gpu_active_ns"));
+    EXPECT_LE(Number(row.at("gpu_active_ns")), 1'000'000u);
+  }
+  for (const auto& line : recorded.truth.lines) {
+    if (line.key != "active") continue;
+    const uint64_t from_ns = line.values.at(0), to_ns = line.values.at(1);
+    truth_ns += to_ns - from_ns;
+    nr_phases++;
+    // Slots that are wholly within it are wholly active.
+    for (const auto& row : rows) {
+      const uint64_t start_ns = Number(row.at("slot_start_ns"));
+      const uint64_t margin_ns = 500'000;  // the calls before the first launch, and behind the wait
+      if (start_ns < from_ns + margin_ns || start_ns + 1'000'000 + margin_ns > to_ns) continue;
+      EXPECT_EQ(row.at("gpu_active_ns"), "1000000");
+    }
+  }
+  EXPECT_EQ(nr_phases, 7u);
+  // What is measured lies within what the process saw, but for its own calls around it.
+  EXPECT_LE(active_ns, truth_ns);
+  EXPECT_GE(active_ns + truth_ns / 5, truth_ns) << "active " << active_ns << " of " << truth_ns;
+}
+
+TEST(Cuda, ReplayGivesTheSameFile) {
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(RecordCuda("replay", Workload(1), &recorded));
+  std::string output;
+  EXPECT_EQ(Shell("cd " + recorded.dir + " && $S replay r.raw -o b.csv >/dev/null && cmp a.csv b.csv",
+                  &output),
+            0)
+      << output;
+}
+
+TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
+  const int kProcesses = IsEmulated() ? 4 : 64, kRounds = 25;
+  std::string script;
+  for (int i = 0; i < kProcesses; i++) script += Workload(kRounds) + "." + std::to_string(i) + " & ";
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(RecordCuda("threads", script + "wait; cat truth.* >truth", &recorded));
+  CheckSums(recorded);
+  EXPECT_EQ(recorded.truth.TgidsOf("proc").size(), static_cast<size_t>(kProcesses));
+  for (const auto& line : recorded.truth.lines) {
+    if (line.key != "mem") continue;
+    const auto rows = RowsOf(recorded, line.tgid);
+    uint64_t most = 0;
+    for (const auto& row : rows) most = std::max(most, Number(row.at("gpu_mem_bytes")));
+    EXPECT_GE(most, line.values.at(1));
+    EXPECT_EQ(rows.back().at("gpu_mem_bytes"), "0") << "it has ended";
+  }
+}
+
+TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {
+  const std::string dir = TempDir() + "/cuda-late";
+  mkdir(dir.c_str(), 0755);
+  std::string output;
+  const std::string ms = IsEmulated() ? "12000" : "2500";
+  ASSERT_EQ(Shell("cd " + dir + " && { $T --workload cuda -" + ms +
+                      " >truth & }; sleep 0.2; "
+                      "$S record --source $SRC --gpu on --all -o a.csv -- "
+                      "sh -c 'while kill -0 '$!' 2>/dev/null; do sleep 0.1; done'; wait",
+                  &output),
+            0)
+      << output;
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  const auto truth = ParseWorkload(dir + "/truth");
+  const int32_t tgid = truth.TgidsOf("proc").at(0);
+  uint64_t nr_launches = 0;
+  for (const auto& row : csv.rows) {
+    if (row.at("tgid") != std::to_string(tgid)) continue;
+    EXPECT_EQ(row.at("gpu_mem_bytes"), "");
+    nr_launches += Number(row.at("gpu_launches"));
+  }
+  for (const auto& line : truth.lines)
+    EXPECT_TRUE(line.key != "sum" || nr_launches == line.values.at(0)) << nr_launches;
+}
+
+TEST(Cuda, OffMeansOff) {
+  const std::string dir = TempDir() + "/cuda-off";
+  mkdir(dir.c_str(), 0755);
+  std::string output;
+  ASSERT_EQ(
+      Shell("cd " + dir + " && LD_LIBRARY_PATH=" + StandinFolder() +
+                " $S record --source $SRC --gpu off -o a.csv -- sh -c '$T --workload cuda 1 >truth'",
+            &output),
+      0)
+      << output;
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  for (const auto& row : csv.rows) EXPECT_EQ(row.at("gpu_launches"), "");
+  EXPECT_NE(csv.comments.at("not_measured").find("gpu_mem_bytes"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace slotscope

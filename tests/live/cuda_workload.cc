@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+// A process that uses the stand-in CUDA libraries of tests/cuda, and says what it did:
+//   proc TGID
+//   mem TGID ns bytes               what it holds on all devices after a call that returned at ns
+//   active TGID start_ns end_ns     launched at start_ns, waited for until end_ns
+//   sum TGID launches calls         in all: launches that succeeded, calls that are one message each
+// They are linked by dlopen(), so that the library's path is the test's own.
+#include <dlfcn.h>
+#include <libgen.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../cuda/standin.h"
+#include "base/clock.h"
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+// Functions of the stand-ins, by their names.
+struct Cuda {
+  Cuda() {
+    const std::string folder = StandinFolder();
+    // In the global scope: the runtime finds its driver there.
+    driver = dlopen((folder + "/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL);
+    runtime = dlopen((folder + "/libcudart.so.13").c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (driver && runtime) return;
+    std::printf("failed: %s\n", dlerror());
+    std::exit(1);
+  }
+  template <typename Function>
+  Function* Find(const char* name) const {
+    return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  }
+  void* driver;
+  void* runtime;
+};
+
+const Cuda* g_cuda;
+// One that the runtime or the driver made of this call is none of ours.
+std::atomic<uint64_t> g_nr_calls, g_nr_launches;
+
+#define CALL(function, ...) (g_cuda->Find<decltype(function)>(#function)(__VA_ARGS__))
+
+// A call that must succeed, which is a message.
+#define MUST(function, ...)                                    \
+  do {                                                         \
+    if (int error = CALL(function, __VA_ARGS__)) {             \
+      std::printf("failed: %s: error %d\n", #function, error); \
+      std::fflush(stdout);                                     \
+      std::_Exit(1);                                           \
+    }                                                          \
+    g_nr_calls++;                                              \
+  } while (0)
+
+// One that must fail, and changes nothing.
+#define MUST_FAIL(function, ...)                           \
+  do {                                                     \
+    if (CALL(function, __VA_ARGS__) == 0) {                \
+      std::printf("failed: %s did not fail\n", #function); \
+      std::fflush(stdout);                                 \
+      std::_Exit(1);                                       \
+    }                                                      \
+  } while (0)
+
+void SayMemory(uint64_t bytes) {
+  std::printf("mem %d %lu %lu\n", getpid(), MonotonicNs(), bytes);
+  usleep(2500);  // so that a slot ends in between
+}
+
+void SayEnd() {
+  std::printf("sum %d %lu %lu\n", getpid(), g_nr_launches.load(), g_nr_calls.load());
+  std::fflush(stdout);
+}
+
+const void* const kKernel = &g_nr_calls;
+constexpr dim3_c kGrid = {2, 3, 1}, kBlock = {32, 1, 1};
+
+void Launch(CUstream stream, uint64_t us) {
+  MUST(__cudaLaunchKernel, kKernel, kGrid, kBlock, nullptr, us, stream);
+  g_nr_launches++;
+}
+
+// Every kind of memory, in the runtime and in the driver; failures; two devices; contexts and resets.
+void UseMemory() {
+  void* linear;
+  uint64_t held = 0;
+  auto add = [&](uint64_t bytes) { SayMemory(held += bytes); };
+  MUST(cudaMalloc, &linear, 1000);
+  add(1000);
+  MUST_FAIL(cudaMalloc, &linear + 0, 2ul << 30);
+  MUST_FAIL(cudaMalloc, &linear + 0, 0ul);
+  SayMemory(held);
+  void *managed, *host, *async;
+  MUST(cudaMallocManaged, &managed, 3000, 1u);
+  add(3000);
+  MUST(cudaMallocHost, &host, 5000);
+  add(0);
+  MUST(cudaMallocAsync, &async, 7000, nullptr);
+  add(7000);
+  void* pitched;
+  size_t pitch;
+  MUST(cudaMallocPitch, &pitched, &pitch, 100, 7);
+  add(pitch * 7);
+  cudaPitchedPtr_c volume;
+  MUST(cudaMalloc3D, &volume, cudaExtent_c{100, 20, 30});
+  add(volume.pitch * 600);
+  const cudaChannelFormatDesc_c floats = {32, 32, 0, 0, 2};
+  CUarray array, mipmapped;
+  MUST(cudaMallocArray, &array, &floats, 64, 32, 0u);
+  add(64 * 32 * 8);
+  MUST(cudaMallocMipmappedArray, &mipmapped, &floats, cudaExtent_c{64, 32, 0}, 3u, 0u);
+  add((64 * 32 + 32 * 16 + 16 * 8) * 8);
+  const CUarray3dDescriptor descriptor = {10, 10, 10, 0x10, 4, 0};
+  CUarray driver_array;
+  MUST(cuArray3DCreate_v2, &driver_array, &descriptor);
+  add(1000 * 8);
+  CUmemHandle physical;
+  const CUmemProp prop = {1, 0, {1, 1}, {}};
+  MUST(cuMemCreate, &physical, 1 << 20, &prop, 0ull);
+  add(1 << 20);
+  MUST(cuMemMap, 0x10000000ul, 1ul << 20, 0ul, physical, 0ull);
+  MUST(cuMemRelease, physical);
+  add(0);
+  MUST(cudaSetDevice, 1);
+  void* other;
+  MUST(cudaMalloc, &other, 11000);
+  add(11000);
+  MUST(cudaFree, linear);  // of device 0
+  add(-1000ul);
+  MUST_FAIL(cudaFree, linear);
+  MUST(cudaFree, managed);
+  add(-3000ul);
+  MUST(cudaFreeHost, host);
+  add(0);
+  MUST(cudaFreeAsync, async, nullptr);
+  add(-7000ul);
+  MUST(cudaFree, pitched);
+  add(-(pitch * 7));
+  MUST(cudaFree, volume.address);
+  add(-(volume.pitch * 600));
+  MUST(cudaFreeArray, array);
+  add(-(64 * 32 * 8ul));
+  MUST(cudaFreeMipmappedArray, mipmapped);
+  add(-((64 * 32 + 32 * 16 + 16 * 8) * 8ul));
+  MUST(cuMemUnmap, 0x10000000ul, 1ul << 20);
+  add(-(1ul << 20));
+  CUcontext context;
+  CUdeviceptr inside;
+  MUST(cuCtxCreate_v2, &context, 0u, 0);
+  MUST(cuMemAlloc_v2, &inside, 13000);
+  add(13000);
+  MUST(cuCtxDestroy_v2, context);
+  add(-13000ul);
+  MUST(cudaDeviceReset, );  // device 1
+  add(-11000ul);
+}
+
+// Streams one after the other and at once; what is waited for, and how.
+void UseStreams() {
+  CUstream streams[3];
+  for (CUstream& stream : streams) MUST(cudaStreamCreate, &stream);
+  auto active = [](auto&& work) {
+    const uint64_t start_ns = MonotonicNs();
+    work();
+    std::printf("active %d %lu %lu\n", getpid(), start_ns, MonotonicNs());
+    usleep(3000);
+  };
+  active([&] {
+    Launch(streams[0], 4000);
+    MUST(cudaStreamSynchronize, streams[0]);
+  });
+  active([&] {  // overlapping
+    Launch(streams[0], 3000);
+    Launch(streams[1], 5000);
+    MUST(cudaStreamSynchronize, streams[0]);
+    MUST(cudaStreamSynchronize, streams[1]);
+  });
+  active([&] {
+    for (CUstream stream : streams) Launch(stream, 2500);
+    MUST(cudaDeviceSynchronize, );
+  });
+  active([&] {  // the default stream waits for the others
+    Launch(streams[2], 2500);
+    Launch(nullptr, 1500);
+    MUST(cudaStreamSynchronize, nullptr);
+  });
+  active([&] {
+    CUevent event;
+    MUST(cudaEventCreate, &event);
+    g_nr_calls--;  // is no message
+    Launch(streams[1], 3500);
+    MUST(cudaEventRecord, event, streams[1]);
+    MUST_FAIL(cudaEventQuery, event);
+    MUST(cudaEventSynchronize, event);
+    MUST(cudaEventDestroy, event);
+  });
+  active([&] {
+    int x = 0;
+    void* to;
+    Launch(nullptr, 3000);
+    MUST(cudaMalloc, &to, 64);
+    MUST_FAIL(cudaStreamQuery, nullptr);
+    MUST(cudaMemcpy, to, &x, sizeof(x), 1);
+    MUST(cudaFree, to);
+  });
+  active([&] {
+    MUST(cudaGraphLaunch, reinterpret_cast<void*>(3000), streams[0]);
+    g_nr_launches++;
+    MUST(cudaStreamSynchronize, streams[0]);
+  });
+  MUST_FAIL(cudaLaunchKernel, nullptr, kGrid, kBlock, nullptr, 0, streams[0]);
+  MUST_FAIL(cudaLaunchKernel, kKernel, kGrid, dim3_c{2048, 1, 1}, nullptr, 0, streams[0]);
+  void* graph;  // captured launches are not done
+  MUST(cudaStreamBeginCapture, streams[0], 0);
+  MUST(__cudaLaunchKernel, kKernel, kGrid, kBlock, nullptr, 0, streams[0]);
+  MUST(cudaStreamEndCapture, streams[0], &graph);
+}
+
+// Many threads, each with its own device, and calls as fast as they go.
+void UseThreads(int nr_threads, int nr_rounds) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < nr_threads; i++)
+    threads.emplace_back([=] {
+      MUST(cudaSetDevice, i % 2);
+      CUstream stream;
+      MUST(cudaStreamCreate, &stream);
+      for (int round = 0; round < nr_rounds; round++) {
+        void* memory;
+        MUST(cudaMalloc, &memory, 100);
+        Launch(stream, 0);
+        MUST(cudaStreamSynchronize, stream);
+        if (round + 1 < nr_rounds) MUST(cudaFree, memory);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  SayMemory(static_cast<uint64_t>(nr_threads) * 100);
+}
+
+}  // namespace
+
+std::string StandinFolder() {
+  char path[4096] = {};
+  if (readlink("/proc/self/exe", path, sizeof(path) - 1) < 0) return "";
+  return std::string(dirname(path)) + "/standin";
+}
+
+int RunCudaWorkload(int which) {
+  const Cuda cuda;
+  g_cuda = &cuda;
+  std::printf("proc %d\n", getpid());
+  if (which < 0) {  // some memory, and after so many ms streams
+    void* memory;
+    MUST(cudaMalloc, &memory, 1000);
+    usleep(static_cast<useconds_t>(-which) * 1000);
+    UseStreams();
+  } else if (which == 0)
+    UseMemory();
+  else if (which == 1)
+    UseStreams();
+  else
+    UseThreads(8, which);
+  SayEnd();
+  return 0;
+}
+
+}  // namespace slotscope
