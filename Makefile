@@ -82,7 +82,7 @@ $(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h
 
 $(B)/obj/tests/%.o: CXXFLAGS_ALL += -O1 # compiles sooner; how fast they are matters to nobody
 
-$(B)/obj/tests/unit/%.o: CXXFLAGS_ALL += -I.
+$(B)/obj/tests/unit/%.o $(B)/obj/tests/live/%.o: CXXFLAGS_ALL += -I.
 
 $(B)/obj/%.o: %.cc | $(SKELETONS)
 	$(call msg,CXX,$@)

@@ -46,7 +46,7 @@ def resolve(files, path, quote, name):
     candidates = [f"include/{name}"]
     if quote == '"':
         candidates = [beside, f"collector/{name}", f"include/{name}"]
-        if path.startswith("tests/unit/"):
+        if path.startswith("tests/unit/") or (path.startswith("tests/live/") and name.startswith("tests/cuda/")):
             candidates.append(name)
     return next((c for c in candidates if c in files), None)
 

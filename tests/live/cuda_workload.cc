@@ -17,37 +17,31 @@
 #include <thread>
 #include <vector>
 
-#include "../cuda/standin.h"
 #include "base/clock.h"
 #include "harness.h"
+#include "tests/cuda/standin.h"
 
 namespace slotscope {
 namespace {
 
-// Functions of the stand-ins, by their names.
-struct Cuda {
-  Cuda() {
-    const std::string folder = StandinFolder();
-    // In the global scope: the runtime finds its driver there.
-    driver = dlopen((folder + "/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL);
-    runtime = dlopen((folder + "/libcudart.so.13").c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (driver && runtime) return;
+// In the global scope: the runtime finds its driver there, and we find both.
+void OpenLibraries() {
+  for (const char* name : {"/libcuda.so.1", "/libcudart.so.13"}) {
+    const void* library = dlopen((StandinFolder() + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (library) continue;
     std::printf("failed: %s\n", dlerror());
     std::exit(1);
   }
-  template <typename Function>
-  Function* Find(const char* name) const {
-    return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-  }
-  void* driver;
-  void* runtime;
-};
+}
 
-const Cuda* g_cuda;
-// One that the runtime or the driver made of this call is none of ours.
+template <typename Function>
+Function* Find(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
 std::atomic<uint64_t> g_nr_calls, g_nr_launches;
 
-#define CALL(function, ...) (g_cuda->Find<decltype(function)>(#function)(__VA_ARGS__))
+#define CALL(function, ...) (Find<decltype(function)>(#function)(__VA_ARGS__))
 
 // A call that must succeed, which is a message.
 #define MUST(function, ...)                                    \
@@ -253,8 +247,7 @@ std::string StandinFolder() {
 }
 
 int RunCudaWorkload(int which) {
-  const Cuda cuda;
-  g_cuda = &cuda;
+  OpenLibraries();
   std::printf("proc %d\n", getpid());
   if (which < 0) {  // some memory, and after so many ms streams
     void* memory;

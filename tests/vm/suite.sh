@@ -26,5 +26,5 @@ trap 'rm -rf "$work"' EXIT
 sed 's/\x00sched_wakeup_new\x00/\x00sched_wakeup_nix\x00/g' "$top/build/kmod/$kernel/slotscope.ko" >"$work/slotscope-no-probe.ko"
 
 "$top/tests/vm/guest.sh" --quiet --mem $mem --timeout $timeout --in "$top/build/slotscope" \
-	--in "$top/build/live_tests" --in "$top/build/kmod/$kernel/slotscope.ko" --in "$work/slotscope-no-probe.ko" --in "$top/tests/vm/common.sh" \
+	--in "$top/build/live_tests" --in "$top/build/standin" --in "$top/build/kmod/$kernel/slotscope.ko" --in "$work/slotscope-no-probe.ko" --in "$top/tests/vm/common.sh" \
 	--in "$top/tests/vm/in-guest.sh" --in "$top/tests/vm/stress.sh" "$kernel" -- sh -c "$script"
