@@ -3,13 +3,18 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
+#include <fstream>
+#include <utility>
 
 #include "base/errno_text.h"
 #include "cuda.skel.h"
@@ -61,21 +66,27 @@ Status CannotAttach(int error) {
 
 }  // namespace
 
-void DetachInBackground() {
+UniqueFd DetachInBackground() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC)) return {};
+  UniqueFd wait(ends[0]), go(ends[1]);
   const pid_t child = fork();
   if (child == 0) {
     // A grandchild, for which nobody has to wait. Only system calls: other threads' locks may be held.
     if (fork() == 0) {
       setsid();
-      syscall(SYS_close_range, 0u, UINT_MAX,
-              0u);  // the lowest first: whoever reads our output sees its end at once
+      close(go.get());
+      for (int fd : {0, 1, 2}) close(fd);  // whoever reads our output sees its end at once
+      char none;
+      while (read(wait.get(), &none, 1) < 0 && errno == EINTR) continue;
+      syscall(SYS_close_range, 0u, UINT_MAX, 0u);
     }
     _exit(0);
   }
   if (child > 0) waitpid(child, nullptr, 0);
+  return go;
 }
 
-void CudaAttachment::LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 void CudaProbes::SkeletonDeleter::operator()(cuda* skeleton) const { cuda__destroy(skeleton); }
 
 CudaProbes::CudaProbes() = default;
@@ -127,18 +138,32 @@ Status CudaProbes::AttachMulti(const std::string& path, const CudaLibrary& libra
   return {};
 }
 
+// Not by libbpf, whose links disable an event before they close it: that is what takes long, and only to
+// close can be left to another process.
 Status CudaProbes::AttachSingle(const std::string& path, const CudaLibrary& library,
                                 CudaAttachment* attachment) {
-  auto& progs = skeleton_->progs;
+  uint32_t type = 0;
+  std::ifstream("/sys/bus/event_source/devices/uprobe/type") >> type;
+  if (type == 0) return {Exit::kKernel, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)"};
   for (bool leave : {true, false})
     for (const CudaLibrary::Target& target : library.targets) {
-      LIBBPF_OPTS(bpf_uprobe_opts, options);
-      options.retprobe = leave;
-      options.bpf_cookie = CookieOf(target);
-      bpf_link* link = bpf_program__attach_uprobe_opts(leave ? progs.ss_cuda_leave : progs.ss_cuda_enter,
-                                                       -1, path.c_str(), target.offset, &options);
-      if (!link) return CannotAttach(errno);
-      attachment->single_.emplace_back(link);
+      perf_event_attr attr = {};
+      attr.size = sizeof(attr);
+      attr.type = type;
+      attr.config = leave;  // format/retprobe: config:0
+      attr.uprobe_path = reinterpret_cast<uint64_t>(path.c_str());
+      attr.probe_offset = target.offset;
+      UniqueFd event(
+          static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC)));
+      if (!event.valid()) return CannotAttach(errno);
+      LIBBPF_OPTS(bpf_link_create_opts, options);
+      options.perf_event.bpf_cookie = CookieOf(target);
+      const bpf_program* program =
+          leave ? skeleton_->progs.ss_cuda_leave : skeleton_->progs.ss_cuda_enter;
+      UniqueFd link(bpf_link_create(bpf_program__fd(program), event.get(), BPF_PERF_EVENT, &options));
+      if (!link.valid() || ioctl(event.get(), PERF_EVENT_IOC_ENABLE, 0)) return CannotAttach(errno);
+      attachment->single_.push_back(std::move(event));
+      attachment->single_.push_back(std::move(link));
     }
   return {};
 }

@@ -14,7 +14,6 @@
 #include "base/unique_fd.h"
 #include "cuda/library.h"
 
-struct bpf_link;
 struct cuda;
 
 namespace slotscope {
@@ -25,23 +24,19 @@ using CudaCounts = std::array<uint64_t, SS_CUDA_NR_COUNTS>;
 class CudaAttachment {
  public:
   CudaAttachment() = default;
-  // A kernel without uprobe_multi takes 0.1 s for each function to detach: another process waits for
-  // that. Call it before what should not wait is destroyed.
+  // A kernel without uprobe_multi takes 0.1 s for each function.
   bool is_slow_to_detach() const { return !single_.empty(); }
 
  private:
   friend class CudaProbes;
-  struct LinkDeleter {
-    void operator()(bpf_link* link) const;
-  };
   UniqueFd enter_;  // uprobe_multi links
   UniqueFd leave_;
-  std::vector<std::unique_ptr<bpf_link, LinkDeleter>> single_;  // where the kernel has no uprobe_multi
+  std::vector<UniqueFd> single_;  // events and links, where the kernel has no uprobe_multi
 };
 
-// Makes a process that keeps all open files of this one until what is attached has been detached, and
-// ends then. After it, destroying an attachment takes no time.
-void DetachInBackground();
+// Makes a process that has all open files of this one, too, and closes them when the one that is
+// returned is closed. Destroying attachments in between takes no time.
+UniqueFd DetachInBackground();
 
 class CudaProbes {
  public:

@@ -201,7 +201,7 @@ void CudaWatcher::ReleaseUnused() {
 void CudaWatcher::Release(const std::function<bool(const File&)>& which) {
   bool slow = false;
   for (const auto& [key, file] : files_) slow |= which(file) && file.attachment.is_slow_to_detach();
-  if (slow) DetachInBackground();
+  const UniqueFd background = slow ? DetachInBackground() : UniqueFd();
   std::erase_if(files_, [&](const auto& entry) { return which(entry.second); });
 }
 

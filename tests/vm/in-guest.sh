@@ -353,9 +353,10 @@ if [ "$1" = kmod ]; then
 	failing_hotplugs
 	clock_step
 	if [ "${QUICK:-}" ]; then
-		live_tests --gtest_filter="$quick"
+		live_tests --gtest_filter="$quick:Cuda.MemoryOf*"
 	else
-		live_tests
+		# CUDA's probes are the same with both sources, and on 6.1 each recording waits for the last one's.
+		live_tests --gtest_filter='-Cuda.AProcess*:Cuda.ReplayGives*:Cuda.OffMeansOff'
 		pids_go_round
 	fi
 	# Nothing is left of the processes that the tests made.
