@@ -138,6 +138,8 @@ Status ParseOutput(const RawOptions& raw, OutputOptions* output) {
   if (!raw.max_size.empty())
     if (Status status = ParseSize(raw.max_size, &output->max_size); !status.ok()) return status;
   if (output->path.empty()) return Usage("--output: give a file name");
+  if (output->spans == output->path)
+    return Usage(fmt::format("--spans and --output are both {}: give two names", output->path));
   return ParseFilters(raw, &output->fold);
 }
 
@@ -171,6 +173,8 @@ Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
     return Usage(fmt::format("--max-overhead {}: give a percentage of all CPUs, 0.1 to 100", text));
   if (record->raw == record->output.path)
     return Usage(fmt::format("--raw and --output are both {}: give two names", record->raw));
+  if (!record->raw.empty() && record->raw == record->output.spans)
+    return Usage(fmt::format("--raw and --spans are both {}: give two names", record->raw));
   if (Status status = ParseOutput(raw, &record->output); !status.ok()) return status;
   return ParseCounterSpecs(raw.events, &record->counters);
 }
@@ -189,6 +193,7 @@ po::options_description DescribeOutput(RawOptions* raw, OutputOptions* output) {
       "comm", Text(&raw->comm, "LIST"), "keep the processes of these names")(
       "top", Text(&raw->top, "N"), "keep the N processes with the most cpu time of each slot")(
       "all", po::bool_switch(&output->all), "keep all, also where a COMMAND is or was recorded")(
+      "spans", Text(&output->spans, "FILE"), "also what GPUs did, span by span")(
       "max-size", Text(&raw->max_size, "BYTES"), "stop before the file is larger (K, M, G)")(
       "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")("help,h",
                                                                                        "this text");

@@ -22,6 +22,7 @@ struct OutputOptions {
   uint64_t window_ns = 64'000'000;
   FoldOptions fold;
   bool all = false;       // a command was recorded, and the others are wanted too
+  std::string spans;      // file of the GPU's spans; empty: none
   uint64_t max_size = 0;  // bytes; 0: no limit
   bool strict = false;
 };

@@ -67,6 +67,10 @@ Status OpenRaw(RawFileWriter* file, const std::string& path) {
 Status Output::Open() {
   if (Status status = file_.Open(options_.path); !status.ok()) return status;
   SayLeftover(file_.leftover_path());
+  if (options_.spans.empty()) return {};
+  if (Status status = span_file_.Open(options_.spans); !status.ok()) return status;
+  SayLeftover(span_file_.leftover_path());
+  spans_ = std::make_unique<SpanCsvSink>(&span_file_);
   return {};
 }
 
@@ -74,12 +78,14 @@ Writer* Output::MakeWriter(const Facts& facts) {
   csv_ = std::make_unique<CsvSink>(&file_, facts.unix_offset_ns, options_.max_size);
   FoldOptions fold = options_.fold;
   fold.followed_only = facts.command_tgid != 0 && !options_.all;
-  writer_ = std::make_unique<Writer>(fold, csv_.get(), &table_);
+  writer_ = std::make_unique<Writer>(fold, csv_.get(), &table_, spans_.get());
   return writer_.get();
 }
 
 void Output::Begin(const Facts& facts) {
-  csv_->WriteHeader(MakeHeader(options_, facts));
+  const HeaderLines header = MakeHeader(options_, facts);
+  csv_->WriteHeader(header);
+  if (spans_) spans_->WriteHeader(header);
   writer_->Start();
 }
 
@@ -89,12 +95,17 @@ Status Output::Finish(RunSummary* run) {
   run->totals = table_.Sorted();
   if (Status status = csv_->Finish(SummaryLines(*run)); !status.ok()) return status;
   if (Status status = file_.Commit(); !status.ok()) return status;
+  if (spans_) {
+    if (Status status = spans_->Finish(); !status.ok()) return status;
+    if (Status status = span_file_.Commit(); !status.ok()) return status;
+  }
   Say(stdout, "{}", SummaryTable(*run));
   if (csv_->is_full())
     Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
         run->nr_unwritten_slots);
   Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.path),
       static_cast<double>(file_.size()) / 1e6);
+  if (spans_) Say(stdout, "wrote {} ({} spans)\n", EscapeName(options_.spans), spans_->nr_spans());
   if (!run->accounting.Holds())
     return {Exit::kIdentity,
             "the accounting identity is broken: please report this with the last lines of the file"};

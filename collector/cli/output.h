@@ -12,6 +12,7 @@
 #include "raw/facts.h"
 #include "raw/raw_file.h"
 #include "sinks/csv_sink.h"
+#include "sinks/span_csv_sink.h"
 #include "sinks/top_table.h"
 #include "sinks/writer.h"
 
@@ -31,7 +32,10 @@ class Output {
   // The file's header; the writer starts.
   void Begin(const Facts& facts);
   // There is nothing worth keeping.
-  void Discard() { file_.Discard(); }
+  void Discard() {
+    file_.Discard();
+    span_file_.Discard();
+  }
   // After the writer's Stop(): the last lines, the summary on stdout. Exit::kIdentity if the accounting
   // is broken, Exit::kDataLost if --strict says so.
   Status Finish(RunSummary* run);
@@ -39,8 +43,10 @@ class Output {
  private:
   const OutputOptions& options_;
   PartFile file_;
+  PartFile span_file_;
   TopTable table_;
   std::unique_ptr<CsvSink> csv_;
+  std::unique_ptr<SpanCsvSink> spans_;  // null: nobody wants them
   std::unique_ptr<Writer> writer_;
 };
 

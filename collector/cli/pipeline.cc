@@ -17,12 +17,12 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   return options;
 }
 
-Pipeline::Pipeline(const Facts& facts, const ClockPair& clocks, uint64_t slot_ns, uint64_t window_ns,
+Pipeline::Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output,
                    Source* source, Writer* writer, RawFileWriter* raw)
     : writer_(writer),
-      gpu_(slot_ns, nullptr),
-      builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), writer),
-      merger_(facts.nr_streams, window_ns, &builder_),
+      gpu_(output.slot_ns, !output.spans.empty()),
+      builder_(BuilderOptions(facts, output.slot_ns, output.window_ns, &gpu_), writer),
+      merger_(facts.nr_streams, output.window_ns, &builder_),
       reader_(source, facts.nr_streams, clocks) {
   if (facts.command_tgid) builder_.Follow(facts.command_tgid);
   if (raw) raw_writer_ = std::make_unique<RawWriter>(raw, &reader_.blocks());

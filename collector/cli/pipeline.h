@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/status.h"
+#include "cli/options.h"
 #include "gpu/tracker.h"
 #include "merge/merger.h"
 #include "raw/facts.h"
@@ -35,8 +36,8 @@ class Pipeline {
  public:
   // `source` is started, `raw` has its facts or is null; all outlive the pipeline.
   // `clocks` are those of the facts.
-  Pipeline(const Facts& facts, const ClockPair& clocks, uint64_t slot_ns, uint64_t window_ns,
-           Source* source, Writer* writer, RawFileWriter* raw);
+  Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output, Source* source,
+           Writer* writer, RawFileWriter* raw);
   ~Pipeline();
 
   // The writer is started by the caller, once its sinks have their header; slots wait for it.

@@ -195,8 +195,8 @@ class Recording {
         return status;
       }
     Writer* writer = output_.MakeWriter(facts);
-    Pipeline pipeline(facts, clocks, options_.output.slot_ns, options_.output.window_ns, source_.get(),
-                      writer, options_.raw.empty() ? nullptr : &raw_);
+    Pipeline pipeline(facts, clocks, options_.output, source_.get(), writer,
+                      options_.raw.empty() ? nullptr : &raw_);
     if (Status status = pipeline.Start(); !status.ok()) {
       pipeline.Stop();
       raw_.Discard();  // it has facts, and nothing that they are about

@@ -160,6 +160,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
     number("unknown_cuda_frees", run.gpu.nr_unknown_frees);
     number("rejected_cuda_streams", run.gpu.nr_rejected_streams);
     number("rejected_cuda_threads", run.gpu.nr_rejected_threads);
+    number("dropped_gpu_spans", run.gpu.nr_dropped_spans);
     number("forced_kernel_spans", run.gpu.nr_forced_spans);
     number("inactive_cuda_streams", run.gpu.nr_inactive_streams);
   }

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gpu/span.h"
+#include "slots/gpu_span.h"
 
 namespace slotscope {
 

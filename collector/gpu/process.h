@@ -13,8 +13,8 @@
 
 #include "gpu/activity.h"
 #include "gpu/memory.h"
-#include "gpu/span.h"
 #include "gpu/stream.h"
+#include "slots/gpu_span.h"
 #include "slots/slot.h"
 
 namespace slotscope {
@@ -27,6 +27,7 @@ struct GpuStats {
   uint64_t nr_rejected_streams = 0;  // launches into streams beyond GpuProcess::kMaxStreams
   uint64_t nr_forced_spans = 0;      // ended by GpuStream::kMaxPendingLaunches
   uint64_t nr_inactive_streams = 0;  // forgotten after GpuProcess::kInactiveNs, with what was pending
+  uint64_t nr_dropped_spans = 0;     // beyond GpuTracker::kMaxSpans in a slot
   uint64_t nr_rejected_threads = 0;  // calls of threads beyond GpuProcess::kMaxThreads
 };
 

@@ -14,7 +14,7 @@
 #include <memory_resource>
 #include <vector>
 
-#include "gpu/span.h"
+#include "slots/gpu_span.h"
 
 namespace slotscope {
 

@@ -16,6 +16,20 @@ uint64_t TimeOf(const ss_cuda_call& call) {
 
 }  // namespace
 
+bool GpuTracker::HasRoomForSpan() {
+  const bool has_room = spans_.kernels.size() + spans_.memory.size() < kMaxSpans;
+  stats_.nr_dropped_spans += !has_room;
+  return has_room;
+}
+
+void GpuTracker::OnKernels(const KernelSpan& span) {
+  if (HasRoomForSpan()) spans_.kernels.push_back(span);
+}
+
+void GpuTracker::OnMemory(const MemorySpan& span) {
+  if (HasRoomForSpan()) spans_.memory.push_back(span);
+}
+
 void GpuTracker::Queue(const Change& change) {
   Change queued = change;
   if (queued.at_ns < applied_ns_) {
@@ -57,10 +71,13 @@ void GpuTracker::ApplyUntil(uint64_t end_ns) {
 
 void GpuTracker::Apply(const Change& change) {
   switch (change.kind) {
-    case Change::Kind::kCall:
-      processes_.try_emplace(change.process, change.process, sink_, &stats_, &pool_)
-          .first->second.Apply(change.call, change.at_ns);
+    case Change::Kind::kCall: {
+      SpanSink* const sink = keeps_spans_ ? this : nullptr;
+      auto [found, is_new] =
+          processes_.try_emplace(change.process, change.process, sink, &stats_, &pool_);
+      found->second.Apply(change.call, change.at_ns);
       break;
+    }
     case Change::Kind::kExit:
       if (auto found = processes_.find(change.process); found != processes_.end()) {
         found->second.End(change.at_ns);
@@ -73,16 +90,20 @@ void GpuTracker::Apply(const Change& change) {
   }
 }
 
-void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses) {
+void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuSpans* spans) {
   if (applied_ns_ < start_ns) {  // what was before the first slot
     ApplyUntil(start_ns);
     for (auto& [key, process] : processes_) (void)process.TakeSlot(start_ns);
     ended_.clear();
+    spans_ = {};
   }
   ApplyUntil(start_ns + slot_ns_);
   uses->clear();
   uses->swap(ended_);
   for (auto& [key, process] : processes_) uses->push_back({key, process.TakeSlot(start_ns + slot_ns_)});
+  spans->kernels.clear();
+  spans->memory.clear();
+  std::swap(*spans, spans_);
   std::stable_sort(uses->begin(), uses->end(),
                    [](const GpuUse& a, const GpuUse& b) { return a.process < b.process; });
 }

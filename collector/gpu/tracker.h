@@ -17,16 +17,18 @@
 
 namespace slotscope {
 
-class GpuTracker final : public GpuJoin {
+class GpuTracker final : public GpuJoin, private SpanSink {
  public:
-  // `sink` may be null.
-  GpuTracker(uint64_t slot_ns, SpanSink* sink) : slot_ns_(slot_ns), sink_(sink) {}
+  // That end in one slot: our own limit, some 10 MB.
+  static constexpr size_t kMaxSpans = 100'000;
+
+  GpuTracker(uint64_t slot_ns, bool keeps_spans) : slot_ns_(slot_ns), keeps_spans_(keeps_spans) {}
 
   // Queued, to take effect at their times.
   void OnCall(const ss_cuda_call& call) override;
   void OnExit(ProcessKey process, uint64_t ts_ns) override;
   void OnLoss(uint64_t ts_ns) override;
-  void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses) override;
+  void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuSpans* spans) override;
 
   const GpuStats& stats() const { return stats_; }
   const Pool& pool() const { return pool_; }
@@ -41,12 +43,16 @@ class GpuTracker final : public GpuJoin {
     ss_cuda_call call;
   };
 
+  void OnKernels(const KernelSpan& span) override;
+  void OnMemory(const MemorySpan& span) override;
+  bool HasRoomForSpan();
   void Queue(const Change& change);
   void ApplyUntil(uint64_t end_ns);
   void Apply(const Change& change);
 
   uint64_t slot_ns_;
-  SpanSink* sink_;
+  bool keeps_spans_;
+  GpuSpans spans_;
   Pool pool_;
   GpuStats stats_;
   std::map<uint64_t, std::vector<Change>> queued_;  // by the start of the slot that they are in

@@ -11,8 +11,13 @@ constexpr uint64_t kFlushPeriodNs = 500'000'000;  // a killed run loses at most 
 
 }  // namespace
 
-Writer::Writer(FoldOptions fold, CsvSink* csv, TopTable* table)
-    : fold_(std::move(fold)), csv_(csv), table_(table), empty_(kQueuedSlots), finished_(kQueuedSlots) {
+Writer::Writer(FoldOptions fold, CsvSink* csv, TopTable* table, SpanCsvSink* spans)
+    : fold_(std::move(fold)),
+      csv_(csv),
+      table_(table),
+      spans_(spans),
+      empty_(kQueuedSlots),
+      finished_(kQueuedSlots) {
   for (size_t i = 0; i < kQueuedSlots; i++) {
     slots_.push_back(std::make_unique<Slot>());
     empty_.push(slots_.back().get());
@@ -38,6 +43,7 @@ void Writer::OnSlot(Slot* slot) {
   copy->rows.swap(slot->rows);
   copy->rdt.swap(slot->rdt);
   copy->gpu.swap(slot->gpu);
+  std::swap(copy->gpu_spans, slot->gpu_spans);
   copy->notes.swap(slot->notes);
   finished_.push(copy);  // there is room: no more slots exist than it holds
   nr_unannounced_++;
@@ -52,6 +58,7 @@ void Writer::Stop() {
 
 void Writer::Take(Slot* slot) {
   table_->OnSlot(*slot);
+  if (spans_) spans_->OnSlot(*slot);
   FoldSlot(fold_, slot);
   csv_->OnSlot(*slot);
   nr_slots_.fetch_add(1, std::memory_order_relaxed);
@@ -74,6 +81,7 @@ void Writer::Run() {
     }
     if (uint64_t now_ns = MonotonicNs(); now_ns >= next_flush_ns) {
       csv_->Flush();
+      if (spans_) spans_->Flush();
       next_flush_ns = now_ns + kFlushPeriodNs;
     }
     if (!csv_->status().ok()) failed_.store(true, std::memory_order_release);

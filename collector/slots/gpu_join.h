@@ -23,9 +23,9 @@ struct GpuJoin {
   virtual void OnExit(ProcessKey process, uint64_t ts_ns) = 0;
   // Messages up to ts_ns were lost, and calls may be among them.
   virtual void OnLoss(uint64_t ts_ns) = 0;
-  // Fills *uses with every process that has used a GPU, in order, those that ended in the slot included.
-  // REQUIRES: slots one after the other.
-  virtual void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses) = 0;
+  // Fills *uses with every process that has used a GPU, in order, those that ended in the slot included,
+  // and *spans. REQUIRES: slots one after the other.
+  virtual void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuSpans* spans) = 0;
 };
 
 }  // namespace slotscope

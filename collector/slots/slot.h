@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "slots/gpu_span.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -110,6 +111,7 @@ struct Slot {
   std::vector<Row> rows;
   std::vector<RdtRow> rdt;         // of those rows that have one
   std::vector<GpuRow> gpu;         // of those rows that have one
+  GpuSpans gpu_spans;              // if they are wanted
   int64_t unix_offset_ns = 0;      // CLOCK_REALTIME - CLOCK_MONOTONIC
   std::vector<std::string> notes;  // what is to be said in front of its rows
 };

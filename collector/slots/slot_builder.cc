@@ -409,7 +409,7 @@ void SlotBuilder::Retire() {
 // A process that only used a GPU in the slot gets a row for it.
 void SlotBuilder::JoinGpu(OpenSlot* slot) {
   finished_.gpu.clear();
-  options_.gpu->TakeSlot(slot->start_ns, &gpu_uses_);
+  options_.gpu->TakeSlot(slot->start_ns, &gpu_uses_, &finished_.gpu_spans);
   for (const GpuUse& use : gpu_uses_) {
     OpenRow* row = nullptr;
     if (use.row.any) {

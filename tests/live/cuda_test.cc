@@ -24,9 +24,9 @@ struct Recorded {
 void RecordCuda(const std::string& name, const std::string& which, Recorded* recorded) {
   recorded->dir = TempDir() + "/cuda-" + name;
   mkdir(recorded->dir.c_str(), 0755);
-  const std::string script = "cd " + recorded->dir + " && LD_LIBRARY_PATH=" + StandinFolder() +
-                             " $S record --source $SRC --gpu on --raw r.raw -o a.csv -- sh -c '" +
-                             which + "'";
+  const std::string script =
+      "cd " + recorded->dir + " && LD_LIBRARY_PATH=" + StandinFolder() +
+      " $S record --source $SRC --gpu on --raw r.raw --spans s.csv -o a.csv -- sh -c '" + which + "'";
   ASSERT_EQ(Shell(script, &recorded->output), 0) << recorded->output;
   recorded->csv = ReadCsv(recorded->dir + "/a.csv");
   recorded->truth = ParseWorkload(recorded->dir + "/truth");
@@ -45,6 +45,15 @@ std::vector<CsvRow> RowsOf(const Recorded& recorded, int32_t tgid) {
   for (const CsvRow& row : recorded.csv.rows)
     if (row.at("tgid") == text) rows.push_back(row);
   return rows;
+}
+
+// Of spans.csv, which has columns and comments as slots.csv.
+std::vector<std::map<std::string, std::string>> SpansOf(const Recorded& recorded,
+                                                        const std::string& kind) {
+  std::vector<std::map<std::string, std::string>> spans;
+  for (const auto& span : ReadCsv(recorded.dir + "/s.csv").rows)
+    if (span.at("span") == kind) spans.push_back(span);
+  return spans;
 }
 
 // Launches and calls, to the unit.
@@ -84,6 +93,10 @@ TEST(Cuda, MemoryOfEveryKindInEverySlot) {
   EXPECT_GT(nr_checked, truth.size() / 2);
   EXPECT_EQ(recorded.csv.comments.at("unknown_cuda_frees"), "0");
   EXPECT_EQ(rows.back().at("gpu_mem_bytes"), "0");  // it has ended
+  size_t nr_leaked = 0;
+  for (const auto& span : SpansOf(recorded, "memory")) nr_leaked += span.at("end") == "leaked";
+  EXPECT_EQ(nr_leaked, 1u);  // an array of the driver's
+  EXPECT_EQ(SpansOf(recorded, "memory").size(), 12u);
 }
 
 TEST(Cuda, ActiveFromLaunchToWait) {
@@ -111,6 +124,20 @@ TEST(Cuda, ActiveFromLaunchToWait) {
     }
   }
   EXPECT_EQ(nr_phases, 7u);
+  uint64_t nr_launches = 0;
+  for (const auto& span : SpansOf(recorded, "kernels")) {
+    nr_launches += Number(span.at("launches"));
+    EXPECT_EQ(span.at("end"), "waited");
+    EXPECT_EQ(span.at("device"), "0");
+    EXPECT_TRUE(span.at("avg_threads") == "192" || span.at("avg_threads") == "0")
+        << span.at("avg_threads");
+    const auto within = [&](const auto& line) {
+      return line.key == "active" && line.values.at(0) <= Number(span.at("start_ns")) &&
+             line.values.at(1) >= Number(span.at("end_ns"));
+    };
+    EXPECT_EQ(std::count_if(recorded.truth.lines.begin(), recorded.truth.lines.end(), within), 1);
+  }
+  EXPECT_EQ(nr_launches, recorded.truth.lines.back().values.at(0));
   // What is measured lies within what the process saw, but for its own calls around it.
   EXPECT_LE(active_ns, truth_ns);
   EXPECT_GE(active_ns + truth_ns / 5, truth_ns) << "active " << active_ns << " of " << truth_ns;
@@ -120,7 +147,9 @@ TEST(Cuda, ReplayGivesTheSameFile) {
   Recorded recorded;
   ASSERT_NO_FATAL_FAILURE(RecordCuda("replay", Workload(1), &recorded));
   std::string output;
-  EXPECT_EQ(Shell("cd " + recorded.dir + " && $S replay r.raw -o b.csv >/dev/null && cmp a.csv b.csv",
+  EXPECT_EQ(Shell("cd " + recorded.dir +
+                      " && $S replay r.raw --spans t.csv -o b.csv >/dev/null && "
+                      "cmp a.csv b.csv && cmp s.csv t.csv",
                   &output),
             0)
       << output;

@@ -70,7 +70,7 @@ class CsvTest : public testing::Test {
 };
 
 Slot SlotOf(uint64_t start_ns, std::vector<Row> rows) {
-  return {start_ns, std::move(rows), {}, {}, 0, {}};
+  return {start_ns, std::move(rows), {}, {}, {}, 0, {}};
 }
 
 Row UserRow(const char* comm = "bash") {
@@ -400,6 +400,37 @@ TEST_F(CsvTest, AFailedWriteIsReportedAndLeavesWholeRows) {
   EXPECT_EQ(text.back(), '\n');
   for (const std::string& line : LinesOf(path() + ".part"))
     ASSERT_EQ(Split(line).size(), Split(kHeader).size()) << line;
+}
+
+TEST_F(CsvTest, GpuColumnsAreEmptyWhereTheyAreNotKnown) {
+  const struct {
+    GpuRow gpu;
+    const char* columns;
+  } cases[] = {
+      {{{4096, 1000, 3}, 0, true}, ",4096,1000,3,,"},
+      {{{4096, 1000, 3}, 1u << kGpuMemBytes, true}, ",,1000,3,,"},
+      {{{4096, 1000, 3}, 1u << kGpuActiveNs | 1u << kGpuLaunches, false}, ",4096,,,,"},
+      {{{0, 0, 0}, 0, false}, ",0,0,0,,"},
+  };
+  for (const auto& c : cases) {
+    Slot slot;
+    slot.start_ns = 5 * kMs;
+    slot.rows.resize(1);
+    slot.rows[0].sums[kCpuNs] = 1;
+    slot.rows[0].gpu = 1;
+    slot.gpu = {c.gpu};
+    EXPECT_TRUE(Write({slot}).back().ends_with(c.columns)) << Write({slot}).back();
+  }
+}
+
+TEST_F(CsvTest, AProcessThatOnlyUsedItsGpuHasARow) {
+  Slot slot;
+  slot.start_ns = 5 * kMs;
+  slot.rows.resize(2);
+  slot.rows[0].gpu = 1;
+  slot.rows[1].gpu = 2;
+  slot.gpu = {{{4096, 0, 0}, 0, false}, {{4096, 1000, 0}, 0, true}};  // memory that is held makes none
+  EXPECT_EQ(Write({slot}).size(), 2u);
 }
 
 }  // namespace

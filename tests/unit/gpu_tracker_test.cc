@@ -17,13 +17,6 @@ constexpr uint64_t kUs = 1000, kSlotNs = 1'000'000;
 constexpr uint32_t kNoBytes = 1u << kGpuMemBytes, kNoLaunches = 1u << kGpuLaunches;
 constexpr ProcessKey kA = {100, 5}, kB = {200, 6};
 
-struct Spans final : SpanSink {
-  void OnKernels(const KernelSpan& span) override { kernels.push_back(span); }
-  void OnMemory(const MemorySpan& span) override { memory.push_back(span); }
-  std::vector<KernelSpan> kernels;
-  std::vector<MemorySpan> memory;
-};
-
 class Gpu {
  public:
   explicit Gpu(bool complete = true) {
@@ -66,7 +59,10 @@ class Gpu {
   // The next slot, of one process; all zeros if it is not there.
   GpuRow Slot(ProcessKey key = kA) {
     std::vector<GpuUse> uses;
-    tracker_.TakeSlot(next_ns_, &uses);
+    GpuSpans ended;
+    tracker_.TakeSlot(next_ns_, &uses, &ended);
+    spans.kernels.insert(spans.kernels.end(), ended.kernels.begin(), ended.kernels.end());
+    spans.memory.insert(spans.memory.end(), ended.memory.begin(), ended.memory.end());
     next_ns_ += kSlotNs;
     all.clear();
     for (const GpuUse& use : uses) all[use.process.tgid] = use.row;
@@ -78,10 +74,10 @@ class Gpu {
   const GpuTracker& tracker() const { return tracker_; }
 
   std::map<int32_t, GpuRow> all;
-  Spans spans;
+  GpuSpans spans;
 
  private:
-  GpuTracker tracker_{kSlotNs, &spans};
+  GpuTracker tracker_{kSlotNs, true};
   uint64_t next_ns_ = 0;
 };
 
@@ -496,8 +492,9 @@ TEST(GpuTracker, BeforeTheFirstSlotIsInNoSlot) {
   gpu.Launch(100, 7);
   gpu.Alloc(200, 0x1000, 5);
   std::vector<GpuUse> uses;
+  GpuSpans spans;
   GpuTracker& tracker = const_cast<GpuTracker&>(gpu.tracker());
-  tracker.TakeSlot(10 * kSlotNs, &uses);
+  tracker.TakeSlot(10 * kSlotNs, &uses, &spans);
   ASSERT_EQ(uses.size(), 2u);
   EXPECT_EQ(uses[0].row.values[kGpuActiveNs], kSlotNs);
   EXPECT_EQ(uses[0].row.values[kGpuLaunches], 0u);

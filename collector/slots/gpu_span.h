@@ -5,6 +5,7 @@
 #include <slotscope/events.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "track/tracker.h"
 
@@ -33,6 +34,12 @@ struct MemorySpan {
   uint64_t start_ns;
   uint64_t end_ns;
   bool leaked;  // never freed: the process ended
+};
+
+// Those that ended in a slot.
+struct GpuSpans {
+  std::vector<KernelSpan> kernels;
+  std::vector<MemorySpan> memory;
 };
 
 // Gets each span once, when it has ended.

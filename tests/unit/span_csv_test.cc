@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "sinks/span_csv_sink.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace slotscope {
+namespace {
+
+struct TextFile final : OutFile {
+  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override {
+    for (auto piece : pieces) text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return fails ? Status(Exit::kOutput, "no space") : Status();
+  }
+  using OutFile::Write;
+  uint64_t size() const override { return text.size(); }
+  std::string text;
+  bool fails = false;
+};
+
+Slot SlotOf(GpuSpans spans) {
+  Slot slot;
+  slot.gpu_spans = std::move(spans);
+  return slot;
+}
+
+TEST(SpanCsv, ALineForEachSpanInTheOrderOfTheirEnds) {
+  TextFile file;
+  SpanCsvSink sink(&file);
+  sink.WriteHeader({{"host", "h"}});
+  sink.OnSlot(SlotOf({{{{7, 70}, 1, 0xabc, 100, 300, 5, 64, true},
+                       {{7, 70}, kUnknownDevice, 0, 100, 200, 1, 32, false}},
+                      {{{8, 80}, 0, 0x1000, 4096, SS_CUDA_MANAGED, 10, 20, false},
+                       {{8, 80}, 0, 0x2000, 1, SS_CUDA_LINEAR, 5, 20, true}}}));
+  EXPECT_TRUE(sink.Finish().ok());
+  EXPECT_EQ(sink.nr_spans(), 4u);
+  EXPECT_EQ(
+      file.text,
+      "# host: h\n"
+      "span,tgid,start_time_ns,device,handle,start_ns,end_ns,launches,avg_threads,bytes,memory,end\n"
+      "kernels,7,70,,0x0,100,200,1,32,,,waited\n"
+      "kernels,7,70,1,0xabc,100,300,5,64,,,forced\n"
+      "memory,8,80,0,0x2000,5,20,,,1,linear,leaked\n"
+      "memory,8,80,0,0x1000,10,20,,,4096,managed,freed\n");
+}
+
+TEST(SpanCsv, WhatCannotBeWrittenIsSaidAtTheEnd) {
+  TextFile file;
+  file.fails = true;
+  SpanCsvSink sink(&file);
+  sink.WriteHeader({});
+  sink.OnSlot(SlotOf({{{{7, 70}, 1, 2, 100, 300, 5, 64, true}}, {}}));
+  EXPECT_EQ(sink.Finish().code(), Exit::kOutput);
+}
+
+}  // namespace
+}  // namespace slotscope
