@@ -123,7 +123,7 @@ $(B)/live_tests: $(LIVE_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgtest -ldl
 
-$(B)/pingpong $(B)/instructions: $(B)/%: $(B)/obj/bench/%.o
+$(B)/pingpong $(B)/instructions $(B)/cudacalls: $(B)/%: $(B)/obj/bench/%.o
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS)
 
@@ -208,7 +208,7 @@ bench: deps-test ## the engine on one core: events/s, rows/s, bytes/s, peak memo
 	$(Q)bench/engine.py $(B)
 
 bench-live: deps-test deps-peers ## what it costs this machine to be watched, beside perf and bpftrace; root
-	$(Q)$(MAKE) all $(B)/pingpong
+	$(Q)$(MAKE) all $(B)/pingpong $(B)/cudacalls $(STANDIN)
 	$(Q)bench/live.py $(B)
 
 bench-vm: deps-test ## what the module costs, in instructions, in guests that count them; KERNEL=6.1 6.12

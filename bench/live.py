@@ -3,8 +3,9 @@
 """live.py BUILD_FOLDER [ROUNDS]: what it costs a machine to be watched. Needs root.
 
 Two processes hand a byte to and fro on one CPU; the time per switch without a recorder and with one, alternated,
-gives pairs, and the median of their differences is what one switch costs. Then the CPU time of the recorder on
-an idle and on a busy machine, and whether anything is lost at 100 000 switches per second and CPU."""
+gives pairs, and the median of their differences is what one switch costs. The same with a call of a CUDA function that does next to
+nothing, in a stand-in library. Then the CPU time of the recorder on an idle and on a busy machine, and whether anything
+is lost at 100 000 switches per second and CPU."""
 import os
 import shutil
 import signal
@@ -25,6 +26,15 @@ RECORDERS = {
     "perf record -e sched:sched_switch": ["perf", "record", "-q", "-a", "-e", "sched:sched_switch", "-o", f"{work}/p"],
     "perf sched record": ["perf", "sched", "record", "-q", "-o", f"{work}/s"],
     "bpftrace count": ["bpftrace", "-q", "-e", "tracepoint:sched:sched_switch { @ = count(); }"],
+}
+LIBCUDA = os.path.abspath(f"{build}/standin/libcuda.so.1")
+CALL = "cuCtxGetDevice"
+CALL_RECORDERS = {
+    "slotscope, a message a call": slotscope + ["--gpu", "on"],
+    "bpftrace, entry and return, empty": [
+        "bpftrace", "-q", "-e", f"uprobe:{LIBCUDA}:{CALL} {{ $a = 1 }} uretprobe:{LIBCUDA}:{CALL} {{ $a = 1 }}"],
+    "bpftrace, entry and return, counted": [
+        "bpftrace", "-q", "-e", f"uprobe:{LIBCUDA}:{CALL} {{ @a = count() }} uretprobe:{LIBCUDA}:{CALL} {{ @b = count() }}"],
 }
 
 
@@ -67,23 +77,27 @@ def pingpong(cpu=1, seconds=SECONDS, per_second=0):
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
-def ns_per_switch(process):
-    ns, switches = process.communicate()[0].split()
-    return int(ns) / int(switches)
+def cuda_calls():
+    return subprocess.Popen([f"{build}/cudacalls", LIBCUDA, str(SECONDS)], stdout=subprocess.PIPE)
 
 
-def cost_per_switch():
-    print(f"\nA switch, watched ({rounds} pairs of {SECONDS:g} s, medians)")
+def ns_each(process):
+    ns, times = process.communicate()[0].split()
+    return int(ns) / int(times)
+
+
+def cost(what, recorders, work_load):
+    print(f"\n{what}, watched ({rounds} pairs of {SECONDS:g} s, medians)")
     print(f"{'recorder':<36} {'alone ns':>9} {'watched ns':>11} {'added ns':>9} {'spread':>15} {'ratio':>6}")
-    for name, command in RECORDERS.items():
+    for name, command in recorders.items():
         if reason := usable(name, command):
             print(f"{name:<36} SKIP: {reason}")
             continue
         pairs = []
         for _ in range(rounds):
-            alone = ns_per_switch(pingpong())
+            alone = ns_each(work_load())
             with Recorder(command):
-                watched = ns_per_switch(pingpong())
+                watched = ns_each(work_load())
             pairs.append((alone, watched))
         added = sorted(watched - alone for alone, watched in pairs)
         print(f"{name:<36} {statistics.median(p[0] for p in pairs):>9.0f} {statistics.median(p[1] for p in pairs):>11.0f} "
@@ -123,7 +137,9 @@ def recorder_cost(seconds=5):
 
 
 try:
-    cost_per_switch()
+    os.environ["LD_LIBRARY_PATH"] = os.path.dirname(LIBCUDA)  # the recorder probes it at its start
+    cost("A switch", RECORDERS, pingpong)
+    cost("A CUDA call", CALL_RECORDERS, cuda_calls)
     recorder_cost()
 finally:
     shutil.rmtree(work)

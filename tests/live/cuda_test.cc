@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is recorded of processes that use CUDA is what they did, by the stand-in libraries' own account.
-#include <sys/stat.h>
-
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "harness.h"
@@ -11,6 +10,14 @@ namespace slotscope {
 namespace {
 
 uint64_t Number(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
+
+// Empty, however often the test is repeated.
+std::string MakeDir(const std::string& name) {
+  const std::string dir = TempDir() + "/cuda-" + name;
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directory(dir);
+  return dir;
+}
 
 struct Recorded {
   CsvFile csv;
@@ -22,8 +29,7 @@ struct Recorded {
 // Records `--workload cuda WHICH`. The libraries are in LD_LIBRARY_PATH, so they are probed before it
 // begins.
 void RecordCuda(const std::string& name, const std::string& which, Recorded* recorded) {
-  recorded->dir = TempDir() + "/cuda-" + name;
-  mkdir(recorded->dir.c_str(), 0755);
+  recorded->dir = MakeDir(name);
   const std::string script =
       "cd " + recorded->dir + " && LD_LIBRARY_PATH=" + StandinFolder() +
       " $S record --source $SRC --gpu on --raw r.raw --spans s.csv -o a.csv -- sh -c '" + which + "'";
@@ -76,6 +82,7 @@ TEST(Cuda, MemoryOfEveryKindInEverySlot) {
   CheckSums(recorded);
   const int32_t tgid = recorded.truth.TgidsOf("proc").at(0);
   const auto rows = RowsOf(recorded, tgid);
+  ASSERT_FALSE(rows.empty());
   size_t nr_checked = 0;
   std::vector<std::pair<uint64_t, uint64_t>> truth;  // from when, bytes
   for (const auto& line : recorded.truth.lines)
@@ -166,6 +173,7 @@ TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
   for (const auto& line : recorded.truth.lines) {
     if (line.key != "mem") continue;
     const auto rows = RowsOf(recorded, line.tgid);
+    ASSERT_FALSE(rows.empty()) << line.tgid;
     uint64_t most = 0;
     for (const auto& row : rows) most = std::max(most, Number(row.at("gpu_mem_bytes")));
     EXPECT_GE(most, line.values.at(1));
@@ -174,8 +182,7 @@ TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
 }
 
 TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {
-  const std::string dir = TempDir() + "/cuda-late";
-  mkdir(dir.c_str(), 0755);
+  const std::string dir = MakeDir("late");
   std::string output;
   const std::string ms = IsEmulated() ? "12000" : "2500";
   ASSERT_EQ(Shell("cd " + dir + " && { $T --workload cuda -" + ms +
@@ -200,8 +207,7 @@ TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {
 }
 
 TEST(Cuda, OffMeansOff) {
-  const std::string dir = TempDir() + "/cuda-off";
-  mkdir(dir.c_str(), 0755);
+  const std::string dir = MakeDir("off");
   std::string output;
   ASSERT_EQ(
       Shell("cd " + dir + " && LD_LIBRARY_PATH=" + StandinFolder() +
