@@ -12,12 +12,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/errno_text.h"
 
 namespace slotscope {
 namespace {
 
+constexpr uint64_t kHotplugPeriodNs = 1'000'000'000;
 constexpr size_t kPageSize = 4096;
 constexpr size_t kRingBytes = 128u << 10;  // a thousand records
 constexpr size_t kMapBytes = kPageSize + kRingBytes;
@@ -76,6 +78,9 @@ Status MapEvents::Open() {
 
 // True if the CPUs are those that they were.
 bool MapEvents::FollowHotplug() {
+  const uint64_t now_ns = MonotonicNs();
+  if (now_ns < next_hotplug_ns_) return true;
+  next_hotplug_ns_ = now_ns + kHotplugPeriodNs;
   std::vector<int> online = ReadCpuList("online");
   if (online.empty() || online == cpus_) return true;
   cpus_ = std::move(online);

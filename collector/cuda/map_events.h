@@ -40,6 +40,7 @@ class MapEvents {
   bool FollowHotplug();
 
   std::vector<int> cpus_;
+  uint64_t next_hotplug_ns_ = 0;
   std::vector<Ring> rings_;
   std::vector<std::byte> record_;
 };
