@@ -111,7 +111,6 @@ void CudaWatcher::ScanProcess(int32_t tgid) {
   auto others = std::stable_partition(mapped.begin(), mapped.end(),
                                       [](const MappedFile& file) { return IsCudaName(file.path); });
   if (others == mapped.begin()) return;
-  seen_.insert(tgid);
   bool has_runtime = false;
   std::string hidden;
   for (const MappedFile& one : mapped) {

@@ -42,9 +42,7 @@ class CudaWatcher {
   std::vector<int> program_fds() const { return probes_.program_fds(); }
   // Any thread: calls whose message could not be made.
   uint64_t nr_lost_calls() const;
-  CudaCounts counts() const { return probes_.counts(); }
   bool uses_multi() const { return probes_.uses_multi(); }
-  size_t nr_processes() const { return seen_.size(); }
 
  private:
   using FileKey = std::pair<uint64_t, uint64_t>;  // dev, inode
@@ -71,7 +69,6 @@ class CudaWatcher {
   CudaProbes probes_;
   MapEvents map_events_;
   std::map<FileKey, File> files_;
-  std::set<int32_t> seen_;  // processes that have used CUDA
   UniqueFd wake_;
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};

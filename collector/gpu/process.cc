@@ -227,6 +227,7 @@ GpuStream* GpuProcess::MakeStream(const StreamKey& key, int32_t device, bool blo
                   [](const auto& entry) { return entry.second.destroyed() && !entry.second.busy(); });
   if (streams_.size() >= kMaxStreams) {
     stats_->nr_rejected_streams++;
+    knows_activity_ = false;
     return nullptr;
   }
   return &streams_.insert_or_assign(key, GpuStream(key.handle, device, blocking, pool_)).first->second;
@@ -354,7 +355,8 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns) {
   GpuRow row;
   row.values = {memory_.bytes(), activity_.Take(end_ns), std::exchange(nr_launches_, 0)};
   if (!memory_.complete()) row.unmeasured |= 1u << kGpuMemBytes;
-  if (!knows_launches_) row.unmeasured |= 1u << kGpuActiveNs | 1u << kGpuLaunches;
+  if (!knows_launches_) row.unmeasured |= 1u << kGpuLaunches;
+  if (!knows_launches_ || !knows_activity_) row.unmeasured |= 1u << kGpuActiveNs;
   row.any = std::exchange(any_, false) || row.values[kGpuActiveNs] > 0;
   return row;
 }

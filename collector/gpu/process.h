@@ -54,7 +54,6 @@ class GpuProcess {
         records_(pool) {}
   GpuProcess(const GpuProcess&) = delete;
 
-  const ProcessKey& key() const { return key_; }
   // A call at its time: a launch's is when it began, any other's when it returned. Times do not go back.
   void Apply(const ss_cuda_call& call, uint64_t at_ns);
   // Nothing more comes.
@@ -65,7 +64,6 @@ class GpuProcess {
   void OnLoss() { memory_.SetIncomplete(); }
 
   const GpuMemory& memory() const { return memory_; }
-  size_t nr_streams() const { return streams_.size(); }
 
  private:
   struct Thread {
@@ -109,6 +107,7 @@ class GpuProcess {
   bool begun_ = false;     // a call was seen
   bool complete_ = false;  // since the driver was initialized
   bool knows_launches_ = true;
+  bool knows_activity_ = true;  // false once a launch found no room for its stream
   std::pmr::unordered_map<int32_t, Thread> threads_;
   std::pmr::unordered_map<uint64_t, GpuPlace> contexts_;  // by handle; primary ones have context 0 there
   std::pmr::map<int32_t, uint32_t> retained_;  // by device: primary contexts, by the driver's calls

@@ -31,6 +31,9 @@ const char* NameOf(ss_cuda_memory kind) {
 
 std::string DeviceText(int32_t device) { return device == kUnknownDevice ? "" : std::to_string(device); }
 
+// A graph's threads cannot be seen.
+std::string ThreadsText(uint64_t threads) { return threads == 0 ? "" : std::to_string(threads); }
+
 // In the order of their ends, so that the same slot looks the same however its calls came.
 template <typename Span>
 std::vector<const Span*> InOrder(const std::vector<Span>& spans) {
@@ -55,7 +58,7 @@ void SpanCsvSink::WriteHeader(const HeaderLines& lines) {
 void SpanCsvSink::Append(const KernelSpan& span) {
   fmt::format_to(std::back_inserter(text_), "kernels,{},{},{},{:#x},{},{},{},{},,,{}\n",
                  span.process.tgid, span.process.start_time_ns, DeviceText(span.device), span.stream,
-                 span.start_ns, span.end_ns, span.nr_launches, span.avg_threads,
+                 span.start_ns, span.end_ns, span.nr_launches, ThreadsText(span.avg_threads),
                  span.forced ? "forced" : "waited");
 }
 

@@ -280,6 +280,7 @@ TEST(GpuActivity, TooManyStreamsAreCountedAndTheirLaunchesToo) {
   const GpuRow use = gpu.Slot();
   EXPECT_EQ(use.values[kGpuLaunches], GpuProcess::kMaxStreams + 3);
   EXPECT_EQ(gpu.tracker().stats().nr_rejected_streams, 3u);
+  EXPECT_EQ(use.unmeasured, 1u << kGpuActiveNs);  // what they did is in no sum
   gpu.Call(SS_CUDA_DEVICE_DONE, 1100, 1200, {0});
   for (uint64_t i = 0; i < GpuProcess::kMaxStreams; i++)
     gpu.Call(SS_CUDA_STREAM_DESTROY, 1300, 1300, {1000 + i});

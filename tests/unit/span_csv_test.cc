@@ -30,17 +30,19 @@ TEST(SpanCsv, ALineForEachSpanInTheOrderOfTheirEnds) {
   SpanCsvSink sink(&file);
   sink.WriteHeader({{"host", "h"}});
   sink.OnSlot(SlotOf({{{{7, 70}, 1, 0xabc, 100, 300, 5, 64, true},
-                       {{7, 70}, kUnknownDevice, 0, 100, 200, 1, 32, false}},
+                       {{7, 70}, kUnknownDevice, 0, 100, 200, 1, 32, false},
+                       {{7, 70}, 0, 0, 100, 400, 1, 0, false}},
                       {{{8, 80}, 0, 0x1000, 4096, SS_CUDA_MANAGED, 10, 20, false},
                        {{8, 80}, 0, 0x2000, 1, SS_CUDA_LINEAR, 5, 20, true}}}));
   EXPECT_TRUE(sink.Finish().ok());
-  EXPECT_EQ(sink.nr_spans(), 4u);
+  EXPECT_EQ(sink.nr_spans(), 5u);
   EXPECT_EQ(
       file.text,
       "# host: h\n"
       "span,tgid,start_time_ns,device,handle,start_ns,end_ns,launches,avg_threads,bytes,memory,end\n"
       "kernels,7,70,,0x0,100,200,1,32,,,waited\n"
       "kernels,7,70,1,0xabc,100,300,5,64,,,forced\n"
+      "kernels,7,70,0,0x0,100,400,1,,,,waited\n"
       "memory,8,80,0,0x2000,5,20,,,1,linear,leaked\n"
       "memory,8,80,0,0x1000,10,20,,,4096,managed,freed\n");
 }
