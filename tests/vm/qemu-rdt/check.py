@@ -15,6 +15,7 @@ from pathlib import Path
 
 LIMBO_NS = 2_000_000
 TICK_NS = 1_000_000
+HOST_TOOK_CPU_NS = 500_000
 FOREVER = 1 << 62
 EVENT = {1: "llc", 2: "total", 3: "local"}
 
@@ -255,6 +256,7 @@ def check_spaces(truth, events, offset):
     """Which address spaces ran under which RMIDs, and for how long: the module's measures against PQR_ASSOC. A space
     is known by its CR3; pages are used again, so a space here may be several, one after the other."""
     said, true, borders = collections.Counter(), collections.Counter(), collections.Counter()
+    late = []  # borders at which the two disagree for long: (ns, space, RMID in the measure, RMID programmed)
     for cpu, measures in events.measures.items():
         segments, at = truth.segments[cpu], 0
         for start, end, rmid in sorted(measures):
@@ -265,19 +267,26 @@ def check_spaces(truth, events, offset):
             while here < len(segments) and segments[here][0] < end:
                 begin, until, space, programmed = segments[here]
                 ns = min(end, until) - max(start, begin)
-                said[space, rmid] += ns
-                true[space, programmed] += ns
+                if rmid != programmed and ns > HOST_TOOK_CPU_NS:
+                    late.append((ns, space, rmid, programmed))
+                else:
+                    said[space, rmid] += ns
+                    true[space, programmed] += ns
                 borders[space] += 1
                 here += 1
     spaces = {space for space, rmid in said if rmid} | {space for space, rmid in true if rmid}
     pairs = {pair for pair in said.keys() | true.keys() if pair[1]}
     all_ns = sum(ns for (_, rmid), ns in true.items() if rmid)
-    differ_ns = sum(abs(said[pair] - true[pair]) for pair in pairs)
+    differ_ns = sum(abs(said[pair] - true[pair]) for pair in pairs) + sum(ns for ns, *_ in late)
     # The register is written some emulated microseconds after the measure was stamped, and CR3 after that. Now and then
-    # the host takes the CPU away in between, for a time slice.
+    # the host takes the CPU away in between, for a time slice: such a border is counted, not added to the sums.
     wrong = [pair for pair in pairs if abs(said[pair] - true[pair]) > 20_000 * borders[pair[0]] + true[pair] // 20]
     for space, rmid in wrong:
         print(f"      address space {space} under RMID {rmid}: {said[space, rmid]} ns, in truth {true[space, rmid]}")
+    for ns, space, rmid, programmed in sorted(late)[-5:]:
+        print(f"      address space {space}: {ns} ns under RMID {programmed}, when RMID {rmid} was said")
+    nr_borders = sum(borders.values())
+    claim(len(late) <= 2 + nr_borders // 2000, f"address spaces: {len(late)} of {nr_borders} borders are late")
     claim(len(wrong) <= len(pairs) // 50, f"address spaces: {len(wrong)} of {len(pairs)} under an RMID are off")
     claim(len(spaces) > 10 and differ_ns < all_ns / 20,
           f"address spaces: {len(spaces)} under {len(pairs)} RMIDs in all, {all_ns} ns, {100 * differ_ns / max(all_ns, 1):.2f}% differ")
