@@ -25,13 +25,17 @@ struct ss_cuda_frame {
 	__u64 probe;
 };
 
+struct ss_cuda_open_call {
+	__u64 start_ns; /* 0: none */
+	__u64 values[SS_CUDA_NR_VALUES]; /* what is read at the return is still an address */
+	bool unreadable;
+};
+
 struct ss_cuda_thread {
 	__u64 depth; /* frames; those beyond SS_CUDA_MAX_DEPTH are not kept */
 	struct ss_cuda_frame frames[SS_CUDA_MAX_DEPTH];
-	/* Of the outermost call. */
-	__u64 start_ns;
-	__u64 values[SS_CUDA_NR_VALUES]; /* what is read at the return is still an address */
-	bool unreadable;
+	struct ss_cuda_open_call outer;
+	struct ss_cuda_open_call told; /* the latest one within it with SS_CUDA_COOKIE_TOLD */
 	bool spoken; /* a message of it was sent */
 };
 
@@ -139,15 +143,28 @@ static __always_inline __u64 ss_cuda_read_value(struct pt_regs *ctx,
 	return read;
 }
 
+static __always_inline void ss_cuda_open(struct pt_regs *ctx, struct ss_cuda_open_call *call,
+					 __u64 cookie)
+{
+	__u64 args[SS_CUDA_NR_ARGS + 2] = { ctx->di, ctx->si, ctx->dx, ctx->cx, ctx->r8, ctx->r9 };
+	struct ss_cuda_probe *probe;
+	__u32 index = cookie;
+
+	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
+	if (!probe)
+		return;
+	call->unreadable = false;
+	for (int i = 0; i < SS_CUDA_NR_VALUES; i++)
+		call->values[i] = ss_cuda_read_value(ctx, &probe->values[i], args, &call->unreadable);
+	call->start_ns = bpf_ktime_get_ns();
+}
+
 SEC("uprobe")
 int ss_cuda_enter(struct pt_regs *ctx)
 {
-	__u64 args[SS_CUDA_NR_ARGS + 2] = { ctx->di, ctx->si, ctx->dx, ctx->cx, ctx->r8, ctx->r9 };
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct ss_cuda_thread *thread;
-	struct ss_cuda_probe *probe;
-	__u32 index = cookie;
 
 	thread = bpf_task_storage_get(&ss_cuda_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
@@ -161,26 +178,19 @@ int ss_cuda_enter(struct pt_regs *ctx)
 		frame->sp = ctx->sp;
 		frame->probe = cookie;
 	}
-	if (thread->depth++ > 0)
-		return 0;
-
-	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
-	if (!probe)
-		return 0;
-	thread->unreadable = false;
-	for (int i = 0; i < SS_CUDA_NR_VALUES; i++)
-		thread->values[i] =
-			ss_cuda_read_value(ctx, &probe->values[i], args, &thread->unreadable);
-	thread->start_ns = bpf_ktime_get_ns();
+	if (thread->depth++ == 0)
+		ss_cuda_open(ctx, &thread->outer, cookie);
+	else if (cookie & SS_CUDA_COOKIE_TOLD)
+		ss_cuda_open(ctx, &thread->told, cookie);
 	return 0;
 }
 
 /* Replaces the addresses of results by what is there. */
-static __always_inline void ss_cuda_read_results(struct ss_cuda_thread *thread,
+static __always_inline void ss_cuda_read_results(struct ss_cuda_open_call *call,
 						 const struct ss_cuda_probe *probe)
 {
 	for (int i = 0; i < SS_CUDA_NR_VALUES; i++) {
-		void *at = (void *)thread->values[i];
+		void *at = (void *)call->values[i];
 		__u8 from = probe->values[i].from;
 		__u64 value = 0;
 		__u32 value32 = 0;
@@ -194,28 +204,27 @@ static __always_inline void ss_cuda_read_results(struct ss_cuda_thread *thread,
 		} else if (at) {
 			err = bpf_probe_read_user(&value, sizeof(value), at);
 		}
-		thread->unreadable |= err != 0;
-		thread->values[i] = value;
+		call->unreadable |= err != 0;
+		call->values[i] = value;
 	}
 }
 
 static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct *task,
 					 struct ss_cuda_thread *thread,
-					 const struct ss_cuda_probe *probe, __u64 start_ns,
-					 const __u64 *values)
+					 const struct ss_cuda_probe *probe,
+					 const struct ss_cuda_open_call *open_call)
 {
 	struct ss_cuda_call call = {};
 
 	ss_fill_hdr(&call.hdr, SS_CUDA_CALL, sizeof(call), bpf_ktime_get_ns());
-	call.start_ns = start_ns ?: call.hdr.ts_ns;
+	call.start_ns = open_call->start_ns;
 	call.start_time_ns = task->group_leader->start_time;
 	call.tgid = task->tgid;
 	call.tid = task->pid;
 	call.op = probe->op;
 	call.flags = probe->flags | (thread->spoken ? 0 : SS_CUDA_FIRST);
 	thread->spoken = true;
-	if (values)
-		__builtin_memcpy(call.values, values, sizeof(call.values));
+	__builtin_memcpy(call.values, open_call->values, sizeof(call.values));
 	ss_output(ctx, &call.hdr, sizeof(call));
 }
 
@@ -232,15 +241,18 @@ static __always_inline void ss_cuda_returned(struct pt_regs *ctx, struct task_st
 	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
 	if (!probe)
 		return;
-	ss_cuda_read_results(thread, probe);
-	if (thread->unreadable) {
+	ss_cuda_read_results(&thread->outer, probe);
+	if (thread->outer.unreadable) {
 		ss_cuda_count(SS_CUDA_NR_UNREADABLE);
 		return;
 	}
-	ss_cuda_send(ctx, task, thread, probe, thread->start_ns, thread->values);
+	ss_cuda_send(ctx, task, thread, probe, &thread->outer);
 }
 
-/* Of a call within a call, only that the driver was initialized matters: all is known since then. */
+/*
+ * Of a call within a call, only that the driver was initialized matters, as all is known since then, and
+ * which device is which.
+ */
 static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_struct *task,
 					   struct ss_cuda_thread *thread, __u64 cookie)
 {
@@ -248,11 +260,15 @@ static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_stru
 	__u32 index = cookie;
 
 	ss_cuda_count(SS_CUDA_NR_NESTED);
-	if (!(cookie & SS_CUDA_COOKIE_INIT) || (__s32)ctx->ax != 0)
+	if (!(cookie & SS_CUDA_COOKIE_TOLD) || (__s32)ctx->ax != 0 || thread->told.start_ns == 0)
 		return;
 	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
-	if (probe)
-		ss_cuda_send(ctx, task, thread, probe, 0, NULL);
+	if (!probe)
+		return;
+	ss_cuda_read_results(&thread->told, probe);
+	if (!thread->told.unreadable)
+		ss_cuda_send(ctx, task, thread, probe, &thread->told);
+	thread->told.start_ns = 0; /* what called it may be one of these, too: once is enough */
 }
 
 SEC("uretprobe")

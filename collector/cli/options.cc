@@ -138,9 +138,21 @@ Status ParseOutput(const RawOptions& raw, OutputOptions* output) {
   if (!raw.max_size.empty())
     if (Status status = ParseSize(raw.max_size, &output->max_size); !status.ok()) return status;
   if (output->path.empty()) return Usage("--output: give a file name");
-  if (output->spans == output->path)
-    return Usage(fmt::format("--spans and --output are both {}: give two names", output->path));
   return ParseFilters(raw, &output->fold);
+}
+
+// No two files have one name.
+Status CheckNames(const OutputOptions& output, const std::string& raw) {
+  const std::pair<const char*, const std::string*> names[] = {{"--raw", &raw},
+                                                              {"--spans", &output.spans},
+                                                              {"--gpu-csv", &output.gpu_csv},
+                                                              {"--output", &output.path}};
+  for (const auto& one : names)
+    for (const auto* other = &one + 1; other != std::end(names); other++)
+      if (!one.second->empty() && *one.second == *other->second)
+        return Usage(
+            fmt::format("{} and {} are both {}: give two names", one.first, other->first, *one.second));
+  return {};
 }
 
 Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
@@ -171,11 +183,8 @@ Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
   auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), percent);
   if (err != std::errc() || end != text.data() + text.size() || !(percent >= 0.1 && percent <= 100))
     return Usage(fmt::format("--max-overhead {}: give a percentage of all CPUs, 0.1 to 100", text));
-  if (record->raw == record->output.path)
-    return Usage(fmt::format("--raw and --output are both {}: give two names", record->raw));
-  if (!record->raw.empty() && record->raw == record->output.spans)
-    return Usage(fmt::format("--raw and --spans are both {}: give two names", record->raw));
   if (Status status = ParseOutput(raw, &record->output); !status.ok()) return status;
+  if (Status status = CheckNames(record->output, record->raw); !status.ok()) return status;
   return ParseCounterSpecs(raw.events, &record->counters);
 }
 
@@ -193,7 +202,9 @@ po::options_description DescribeOutput(RawOptions* raw, OutputOptions* output) {
       "comm", Text(&raw->comm, "LIST"), "keep the processes of these names")(
       "top", Text(&raw->top, "N"), "keep the N processes with the most cpu time of each slot")(
       "all", po::bool_switch(&output->all), "keep all, also where a COMMAND is or was recorded")(
-      "spans", Text(&output->spans, "FILE"), "also what GPUs did, span by span")(
+      "spans", Text(&output->spans, "FILE"),
+      "also what GPUs did, span by span: as CSV, or for Perfetto if FILE ends in .pftrace")(
+      "gpu-csv", Text(&output->gpu_csv, "FILE"), "also what was done on each GPU, slot by slot")(
       "max-size", Text(&raw->max_size, "BYTES"), "stop before the file is larger (K, M, G)")(
       "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")("help,h",
                                                                                        "this text");
@@ -371,7 +382,8 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     if (wants_help) return {};
     options->verb = Options::Verb::kReplay;
     if (Status status = TakeFile("replay", rest, &options->replay.path); !status.ok()) return status;
-    return ParseOutput(raw, &options->replay.output);
+    if (Status status = ParseOutput(raw, &options->replay.output); !status.ok()) return status;
+    return CheckNames(options->replay.output, "");
   }
   if (verb == "gen") {
     if (Status status = ParseWords(words, of_gen, &rest, &wants_help); !status.ok()) return status;

@@ -10,6 +10,9 @@
 #include "base/say.h"
 #include "base/version.h"
 #include "ring/counters.h"
+#include "sinks/gpu_csv_sink.h"
+#include "sinks/perfetto_sink.h"
+#include "sinks/span_csv_sink.h"
 #include "slots/slot.h"
 
 namespace slotscope {
@@ -33,6 +36,10 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
   for (size_t i = kNrGpuValues; i-- > 0 && facts.gpu.empty();)
     missing = fmt::format("{} {}", kGpuValueNames[i], missing);
   if (!facts.gpu.empty()) lines.emplace_back("gpu", facts.gpu);
+  for (const GpuDevice& gpu : facts.gpus)
+    lines.emplace_back(fmt::format("gpu {}", gpu.label()),
+                       fmt::format("{}, {}, {}, {} bytes{}", gpu.name, gpu.uuid, gpu.pci,
+                                   gpu.total_bytes, gpu.divided ? ", divided" : ""));
   const bool has_rdt[kNrRdtValues] = {facts.rdt.has_mbm_total, facts.rdt.has_mbm_local,
                                       facts.rdt.has_occupancy};
   for (size_t i = kNrRdtValues; i-- > 0;)
@@ -67,25 +74,41 @@ Status OpenRaw(RawFileWriter* file, const std::string& path) {
 Status Output::Open() {
   if (Status status = file_.Open(options_.path); !status.ok()) return status;
   SayLeftover(file_.leftover_path());
-  if (options_.spans.empty()) return {};
-  if (Status status = span_file_.Open(options_.spans); !status.ok()) return status;
-  SayLeftover(span_file_.leftover_path());
-  spans_ = std::make_unique<SpanCsvSink>(&span_file_);
+  for (const std::string* path : {&options_.spans, &options_.gpu_csv}) {
+    if (path->empty()) continue;
+    Side& side = sides_.emplace_back();
+    side.path = *path;
+    PartFile& file = side.file;
+    if (Status status = file.Open(*path); !status.ok()) return status;
+    SayLeftover(file.leftover_path());
+  }
   return {};
+}
+
+std::unique_ptr<SideSink> Output::MakeSide(Side* side, const Facts& facts) const {
+  if (side->path == options_.gpu_csv)
+    return std::make_unique<GpuCsvSink>(&side->file, options_.slot_ns, facts.gpus);
+  if (side->path.ends_with(".pftrace")) return std::make_unique<PerfettoSink>(&side->file);
+  return std::make_unique<SpanCsvSink>(&side->file);
 }
 
 Writer* Output::MakeWriter(const Facts& facts) {
   csv_ = std::make_unique<CsvSink>(&file_, facts.unix_offset_ns, options_.max_size);
   FoldOptions fold = options_.fold;
   fold.followed_only = facts.command_tgid != 0 && !options_.all;
-  writer_ = std::make_unique<Writer>(fold, csv_.get(), &table_, spans_.get());
+  std::vector<SideSink*> sinks;
+  for (Side& side : sides_) {
+    side.sink = MakeSide(&side, facts);
+    sinks.push_back(side.sink.get());
+  }
+  writer_ = std::make_unique<Writer>(fold, csv_.get(), &table_, std::move(sinks));
   return writer_.get();
 }
 
 void Output::Begin(const Facts& facts) {
   const HeaderLines header = MakeHeader(options_, facts);
   csv_->WriteHeader(header);
-  if (spans_) spans_->WriteHeader(header);
+  for (Side& side : sides_) side.sink->WriteHeader(header);
   writer_->Start();
 }
 
@@ -95,9 +118,9 @@ Status Output::Finish(RunSummary* run) {
   run->totals = table_.Sorted();
   if (Status status = csv_->Finish(SummaryLines(*run)); !status.ok()) return status;
   if (Status status = file_.Commit(); !status.ok()) return status;
-  if (spans_) {
-    if (Status status = spans_->Finish(); !status.ok()) return status;
-    if (Status status = span_file_.Commit(); !status.ok()) return status;
+  for (Side& side : sides_) {
+    if (Status status = side.sink->Finish(); !status.ok()) return status;
+    if (Status status = side.file.Commit(); !status.ok()) return status;
   }
   Say(stdout, "{}", SummaryTable(*run));
   if (csv_->is_full())
@@ -105,7 +128,8 @@ Status Output::Finish(RunSummary* run) {
         run->nr_unwritten_slots);
   Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.path),
       static_cast<double>(file_.size()) / 1e6);
-  if (spans_) Say(stdout, "wrote {} ({} spans)\n", EscapeName(options_.spans), spans_->nr_spans());
+  for (const Side& side : sides_)
+    Say(stdout, "wrote {} ({})\n", EscapeName(side.path), side.sink->Contents());
   if (!run->accounting.Holds())
     return {Exit::kIdentity,
             "the accounting identity is broken: please report this with the last lines of the file"};

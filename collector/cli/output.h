@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <string>
 
 #include "base/part_file.h"
@@ -12,7 +14,7 @@
 #include "raw/facts.h"
 #include "raw/raw_file.h"
 #include "sinks/csv_sink.h"
-#include "sinks/span_csv_sink.h"
+#include "sinks/side_sink.h"
 #include "sinks/top_table.h"
 #include "sinks/writer.h"
 
@@ -34,19 +36,25 @@ class Output {
   // There is nothing worth keeping.
   void Discard() {
     file_.Discard();
-    span_file_.Discard();
+    for (Side& side : sides_) side.file.Discard();
   }
   // After the writer's Stop(): the last lines, the summary on stdout. Exit::kIdentity if the accounting
   // is broken, Exit::kDataLost if --strict says so.
   Status Finish(RunSummary* run);
 
  private:
+  struct Side {
+    std::string path;
+    PartFile file;
+    std::unique_ptr<SideSink> sink;
+  };
+  std::unique_ptr<SideSink> MakeSide(Side* side, const Facts& facts) const;
+
   const OutputOptions& options_;
   PartFile file_;
-  PartFile span_file_;
+  std::deque<Side> sides_;  // those that are wanted
   TopTable table_;
   std::unique_ptr<CsvSink> csv_;
-  std::unique_ptr<SpanCsvSink> spans_;  // null: nobody wants them
   std::unique_ptr<Writer> writer_;
 };
 

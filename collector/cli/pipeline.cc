@@ -18,12 +18,12 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
 }
 
 Pipeline::Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output,
-                   Source* source, Writer* writer, RawFileWriter* raw)
+                   Source* source, ItemQueue* others, Writer* writer, RawFileWriter* raw)
     : writer_(writer),
-      gpu_(output.slot_ns, !output.spans.empty()),
+      gpu_(output.slot_ns, !output.spans.empty(), facts.gpus),
       builder_(BuilderOptions(facts, output.slot_ns, output.window_ns, &gpu_), writer),
       merger_(facts.nr_streams, output.window_ns, &builder_),
-      reader_(source, facts.nr_streams, clocks) {
+      reader_(source, facts.nr_streams, clocks, others) {
   if (facts.command_tgid) builder_.Follow(facts.command_tgid);
   if (raw) raw_writer_ = std::make_unique<RawWriter>(raw, &reader_.blocks());
 }

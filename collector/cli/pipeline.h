@@ -35,9 +35,9 @@ struct PipelineProgress {
 class Pipeline {
  public:
   // `source` is started, `raw` has its facts or is null; all outlive the pipeline.
-  // `clocks` are those of the facts.
+  // `clocks` are those of the facts, `others` is what other threads say.
   Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output, Source* source,
-           Writer* writer, RawFileWriter* raw);
+           ItemQueue* others, Writer* writer, RawFileWriter* raw);
   ~Pipeline();
 
   // The writer is started by the caller, once its sinks have their header; slots wait for it.
@@ -52,7 +52,6 @@ class Pipeline {
   bool failed() const {
     return broken_.load(std::memory_order_relaxed) || (raw_writer_ && raw_writer_->failed());
   }
-  void AddNote(std::string text) { reader_.AddNote(std::move(text)); }
   void SlowDown() { reader_.SlowDown(); }
   void SetLostCalls(uint64_t nr) { reader_.SetLostCalls(nr); }
   std::vector<std::string> TakeWarnings() { return reader_.TakeWarnings(); }

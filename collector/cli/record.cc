@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/cpu_list.h"
@@ -22,7 +23,10 @@
 #include "cli/overhead.h"
 #include "cli/pipeline.h"
 #include "cuda/watcher.h"
+#include "nvml/nvml.h"
+#include "nvml/sampler.h"
 #include "ring/bpf_object.h"
+#include "ring/item_queue.h"
 #include "ring/module_info.h"
 
 namespace slotscope {
@@ -195,7 +199,7 @@ class Recording {
         return status;
       }
     Writer* writer = output_.MakeWriter(facts);
-    Pipeline pipeline(facts, clocks, options_.output, source_.get(), writer,
+    Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, writer,
                       options_.raw.empty() ? nullptr : &raw_);
     if (Status status = pipeline.Start(); !status.ok()) {
       pipeline.Stop();
@@ -217,6 +221,7 @@ class Recording {
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
     FollowGpu(&pipeline);
     pipeline.Stop();
+    sampler_.Stop();
     cuda_.Stop();  // takes a while, which does not belong to the recording
     SayAll(pipeline.TakeWarnings());
     return Finish(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);
@@ -225,7 +230,10 @@ class Recording {
   // Before a command begins, so that its first call is seen.
   Status StartGpu(Facts* facts) {
     if (options_.gpu == GpuChoice::kOff) return {};
-    Status status = cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd());
+    nvml_status_ = nvml_.Open();
+    facts->gpus = nvml_.gpus();
+    Status status =
+        cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd(), facts->gpus, &others_);
     if (status.ok()) {
       facts->gpu = fmt::format("uprobes in CUDA's libraries ({})",
                                cuda_.uses_multi() ? "many at once" : "one by one");
@@ -241,7 +249,13 @@ class Recording {
   std::vector<std::string> FollowGpu(Pipeline* pipeline) {
     pipeline->SetLostCalls(cuda_.nr_lost_calls());
     std::vector<std::string> news = cuda_.TakeNews();
-    for (const std::string& text : news) pipeline->AddNote(text);
+    if (cuda_.has_seen_any() && !std::exchange(asks_nvml_, true)) {
+      if (nvml_status_.ok())
+        sampler_.Start(&nvml_, &others_);
+      else
+        news.push_back(fmt::format("GPUs have no names and no totals here: {}", nvml_status_.message()));
+    }
+    for (const std::string& text : news) others_.PutNote(text);
     return news;
   }
 
@@ -332,7 +346,7 @@ class Recording {
     const std::string text = guard->Text(step, percent);
     progress->End();
     Say(stderr, "slotscope: {}\n", text);
-    pipeline->AddNote(text);
+    others_.PutNote(text);
     if (step == Step::kSlowRounds) pipeline->SlowDown();
     if (step == Step::kNoCounters) source_->StopCounters();
     stopped_by_guard_ = step == Step::kStop;
@@ -363,7 +377,12 @@ class Recording {
   RawFileWriter raw_;
   Command command_;
   std::unique_ptr<Source> source_;
+  ItemQueue others_;
+  Nvml nvml_;
+  Status nvml_status_;
   CudaWatcher cuda_;
+  GpuSampler sampler_;
+  bool asks_nvml_ = false;
   std::string why_;
   bool stopped_by_guard_ = false;
 };

@@ -29,7 +29,7 @@ Status RunReplay(const ReplayOptions& options) {
   Writer* writer = output.MakeWriter(facts);
   output.Begin(facts);
 
-  GpuTracker gpu(options.output.slot_ns, !options.output.spans.empty());
+  GpuTracker gpu(options.output.slot_ns, !options.output.spans.empty(), facts.gpus);
   SlotBuilder builder(BuilderOptions(facts, options.output.slot_ns, options.output.window_ns, &gpu),
                       writer);
   if (facts.command_tgid) builder.Follow(facts.command_tgid);

@@ -127,6 +127,9 @@ const Function kRuntime[] = {
 
 const Function kDriver[] = {
     {"cuInit", SS_CUDA_INIT, {}},
+    // (CUuuid*, device); that of a MIG instance says only the second.
+    {"cuDeviceGetUuid", SS_CUDA_DEVICE_IS, {Arg32(1), Result(0), Result(0, 8)}},
+    {"cuDeviceGetUuid_v2", SS_CUDA_DEVICE_IS, {Arg32(1), Result(0), Result(0, 8)}},
     {"cuLaunchKernel", SS_CUDA_LAUNCH, LaunchByDriver()},
     {"cuLaunchCooperativeKernel", SS_CUDA_LAUNCH, LaunchByDriver()},
     {"cuLaunchKernelEx", SS_CUDA_LAUNCH, LaunchByConfig()},

@@ -56,8 +56,9 @@ int CreateMultiLink(const bpf_program* program, uint32_t multi_flags, const std:
 }
 
 uint64_t CookieOf(const CudaLibrary::Target& target) {
-  const bool init = CudaCalls()[target.call].probe.op == SS_CUDA_INIT;
-  return target.call | (init ? SS_CUDA_COOKIE_INIT : 0);
+  const uint16_t op = CudaCalls()[target.call].probe.op;
+  const bool told = op == SS_CUDA_INIT || op == SS_CUDA_DEVICE_IS;
+  return target.call | (told ? SS_CUDA_COOKIE_TOLD : 0);
 }
 
 Status CannotAttach(int error) {

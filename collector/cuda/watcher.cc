@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <sstream>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include "base/clock.h"
 #include "base/errno_text.h"
 #include "base/escape.h"
+#include "nvml/visible.h"
 
 namespace slotscope {
 namespace {
@@ -48,7 +50,9 @@ bool IsAlive(int32_t tgid) { return kill(tgid, 0) == 0 || errno == EPERM; }
 
 CudaWatcher::~CudaWatcher() { Stop(); }
 
-Status CudaWatcher::Start(int events_fd, int errors_fd) {
+Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, ItemQueue* items) {
+  gpus_ = std::move(gpus);
+  items_ = items;
   if (Status status = probes_.Load(events_fd, errors_fd); !status.ok()) return status;
   wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid())
@@ -111,6 +115,7 @@ void CudaWatcher::ScanProcess(int32_t tgid) {
   auto others = std::stable_partition(mapped.begin(), mapped.end(),
                                       [](const MappedFile& file) { return IsCudaName(file.path); });
   if (others == mapped.begin()) return;
+  TellView(tgid);
   bool has_runtime = false;
   std::string hidden;
   for (const MappedFile& one : mapped) {
@@ -123,6 +128,30 @@ void CudaWatcher::ScanProcess(int32_t tgid) {
   if (!hidden.empty() && !has_runtime)
     Say(fmt::format("the CUDA runtime within {} has no symbols: only what it asks of the driver is seen",
                     EscapeName(hidden)));
+}
+
+// Once per process.
+void CudaWatcher::TellView(int32_t tgid) {
+  has_seen_any_.store(true, std::memory_order_relaxed);
+  const uint64_t began = ReadStartTicks(tgid);
+  auto [at, is_new] = seen_.try_emplace(tgid, began);
+  if (!is_new && at->second == began) return;
+  at->second = began;
+  if (gpus_.empty()) return;
+  const GpuView view = ReadGpuView(tgid);
+  const auto visible = VisibleGpus(gpus_, view);
+  if (!visible) {
+    Say("which GPUs are whose device cannot be told for processes that do not name them by UUID: the "
+        "GPUs "
+        "here differ, or are divided (MIG); set CUDA_DEVICE_ORDER=PCI_BUS_ID, or give UUIDs");
+    return;
+  }
+  std::vector<std::byte> payload(sizeof(GpuViewItem) + visible->size() * sizeof(int32_t));
+  const GpuViewItem item = {tgid, static_cast<uint32_t>(visible->size())};
+  std::memcpy(payload.data(), &item, sizeof(item));
+  if (!visible->empty())
+    std::memcpy(payload.data() + sizeof(item), visible->data(), visible->size() * sizeof(int32_t));
+  items_->Put(ItemKind::kGpuView, payload);
 }
 
 CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped) {
@@ -191,8 +220,14 @@ void CudaWatcher::AttachSystemLibrary(const std::string& path) {
 }
 
 void CudaWatcher::ReleaseUnused() {
+  const auto is_unused = [](const auto& entry) {
+    return entry.second.users.empty() && !entry.second.standing;
+  };
   for (auto& [key, file] : files_)
     std::erase_if(file.users, [](int32_t tgid) { return !IsAlive(tgid); });
+  std::erase_if(seen_, [](const auto& entry) { return !IsAlive(entry.first); });
+  // A child that was forked has mapped nothing itself, and uses it.
+  if (std::any_of(files_.begin(), files_.end(), is_unused)) ScanAll();
   // Forgotten altogether: its inode's number may be used for another file.
   Release([](const File& file) { return file.users.empty() && !file.standing; });
 }

@@ -16,12 +16,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/gpu_device.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "cuda/library.h"
 #include "cuda/map_events.h"
 #include "cuda/probes.h"
 #include "cuda/process_maps.h"
+#include "ring/item_queue.h"
 
 namespace slotscope {
 
@@ -31,8 +33,9 @@ class CudaWatcher {
   ~CudaWatcher();
 
   // Loads the probes, which write into the source's rings, attaches them to the system's CUDA libraries
-  // and to those of running processes, and starts the thread.
-  Status Start(int events_fd, int errors_fd);
+  // and to those of running processes, and starts the thread. `gpus` are those in the facts; which of
+  // them a process sees goes to *items, which outlives this.
+  Status Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, ItemQueue* items);
   // Detaches.
   void Stop();
 
@@ -43,6 +46,8 @@ class CudaWatcher {
   // Any thread: calls whose message could not be made.
   uint64_t nr_lost_calls() const;
   bool uses_multi() const { return probes_.uses_multi(); }
+  // Any thread: a process that uses CUDA was seen.
+  bool has_seen_any() const { return has_seen_any_.load(std::memory_order_relaxed); }
 
  private:
   using FileKey = std::pair<uint64_t, uint64_t>;  // dev, inode
@@ -57,6 +62,7 @@ class CudaWatcher {
   void Run();
   void ScanAll();
   void ScanProcess(int32_t tgid);
+  void TellView(int32_t tgid);
   // The file of a process, looked into when it is new. Null if it cannot be read.
   File* Look(int32_t tgid, const MappedFile& mapped);
   void AttachTo(File* file, const std::string& path, const std::string& name);
@@ -69,9 +75,13 @@ class CudaWatcher {
   CudaProbes probes_;
   MapEvents map_events_;
   std::map<FileKey, File> files_;
+  std::map<int32_t, uint64_t> seen_;  // processes that use CUDA, and when they began
+  std::vector<GpuDevice> gpus_;
+  ItemQueue* items_ = nullptr;
   UniqueFd wake_;
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};
+  std::atomic<bool> has_seen_any_{false};
   std::mutex news_mutex_;  // of the two below
   std::set<std::string> said_;
   std::vector<std::string> news_;

@@ -60,6 +60,12 @@ void GpuProcess::SetCurrent(Thread* thread, GpuPlace place) {
 }
 
 void GpuProcess::Apply(const ss_cuda_call& call, uint64_t at_ns) {
+  if (call.op == SS_CUDA_DEVICE_IS) {
+    const auto device = static_cast<int32_t>(call.values[0]);
+    const int32_t gpu = machine_->FindUuid({call.values[1], call.values[2]});
+    if (gpu != kUnknownGpu && told_gpus_.size() < kMaxDevices) told_gpus_[device] = gpu;
+    return;
+  }
   if (!begun_) {
     begun_ = true;
     complete_ = call.op == SS_CUDA_INIT;
@@ -300,8 +306,9 @@ void GpuProcess::Launch(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns
   if (stream && stream->capturing()) return;
   any_ = true;
   nr_launches_++;
+  if (Use* use = UseOf(place.device)) use->nr_launches++;
   if (!stream) return;
-  if (!stream->busy()) activity_.Begin(at_ns);
+  if (!stream->busy()) BeginActive(stream->device(), at_ns);
   KernelSpan span;
   if (stream->Launch(at_ns, call.op == SS_CUDA_LAUNCH ? ThreadsOf(call) : 0, &span)) {
     stats_->nr_forced_spans++;
@@ -320,8 +327,39 @@ void GpuProcess::Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns) {
   if (stream->Wait(from_ns, end_ns, &span)) Emit(span);
   if (was_busy && !stream->busy()) {
     any_ = true;
-    activity_.End(end_ns);
+    EndActive(stream->device(), end_ns);
   }
+}
+
+// What the driver said, or what the process could see when it began.
+int32_t GpuProcess::GpuOf(int32_t device) const {
+  auto told = told_gpus_.find(device);
+  return told != told_gpus_.end() ? told->second : machine_->FindDevice(key_, device);
+}
+
+// Null beyond kMaxDevices.
+GpuProcess::Use* GpuProcess::UseOf(int32_t device) {
+  if (uses_.size() >= kMaxDevices && !uses_.contains(device)) return nullptr;
+  return &uses_[device];
+}
+
+void GpuProcess::BeginActive(int32_t device, uint64_t ns) {
+  activity_.Begin(ns);
+  Use* const use = UseOf(device);
+  if (!use) return;
+  if (!use->activity.active()) {
+    use->gpu = GpuOf(device);
+    machine_->Begin(use->gpu, ns);
+  }
+  use->activity.Begin(ns);
+}
+
+void GpuProcess::EndActive(int32_t device, uint64_t ns) {
+  activity_.End(ns);
+  Use* const use = UseOf(device);
+  if (!use || !use->activity.active()) return;
+  use->activity.End(ns);
+  if (!use->activity.active()) machine_->End(use->gpu, ns);
 }
 
 void GpuProcess::WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns,
@@ -338,7 +376,7 @@ void GpuProcess::WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns
     WaitForDevice(key.device, from_ns, end_ns, [](const GpuStream& other) { return other.blocking(); });
 }
 
-GpuRow GpuProcess::TakeSlot(uint64_t end_ns) {
+GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
   for (auto at = streams_.begin(); at != streams_.end();) {
     GpuStream& stream = at->second;
     const bool inactive = stream.last_ns() + kInactiveNs < end_ns && stream.last_ns() > 0;
@@ -348,7 +386,7 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns) {
     }
     if (stream.busy()) {
       stats_->nr_inactive_streams++;
-      activity_.End(end_ns);
+      EndActive(stream.device(), end_ns);
     }
     at = streams_.erase(at);
   }
@@ -358,6 +396,17 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns) {
   if (!knows_launches_) row.unmeasured |= 1u << kGpuLaunches;
   if (!knows_launches_ || !knows_activity_) row.unmeasured |= 1u << kGpuActiveNs;
   row.any = std::exchange(any_, false) || row.values[kGpuActiveNs] > 0;
+  for (const auto& [device, bytes] : memory_.bytes_by_device()) UseOf(device);
+  for (auto& [device, use] : uses_) {
+    auto held = memory_.bytes_by_device().find(device);
+    const uint64_t bytes = held == memory_.bytes_by_device().end() ? 0 : held->second;
+    GpuPart part = {key_, {}, device, GpuOf(device), {}};
+    part.row.values = {bytes, use.activity.Take(end_ns), std::exchange(use.nr_launches, 0)};
+    part.row.unmeasured = row.unmeasured;
+    const bool changed = std::exchange(use.told_bytes, bytes) != bytes;
+    part.row.any = changed || part.row.values[kGpuActiveNs] > 0 || part.row.values[kGpuLaunches] > 0;
+    parts->push_back(part);
+  }
   return row;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu/activity.h"
+#include "gpu/machine.h"
 #include "gpu/memory.h"
 #include "gpu/stream.h"
 #include "slots/gpu_span.h"
@@ -39,10 +40,13 @@ class GpuProcess {
   static constexpr uint64_t kInactiveNs = 30'000'000'000;  // as there
   static constexpr size_t kMaxThreads = 65536;             // our own limits
   static constexpr size_t kMaxEvents = 65536;
+  static constexpr size_t kMaxDevices = 1024;
 
   // `sink` may be null. All outlive the process.
-  GpuProcess(ProcessKey key, SpanSink* sink, GpuStats* stats, std::pmr::memory_resource* pool)
+  GpuProcess(ProcessKey key, GpuMachine* machine, SpanSink* sink, GpuStats* stats,
+             std::pmr::memory_resource* pool)
       : key_(key),
+        machine_(machine),
         sink_(sink),
         stats_(stats),
         pool_(pool),
@@ -51,15 +55,18 @@ class GpuProcess {
         contexts_(pool),
         retained_(pool),
         streams_(pool),
-        records_(pool) {}
+        records_(pool),
+        uses_(pool),
+        told_gpus_(pool) {}
   GpuProcess(const GpuProcess&) = delete;
 
   // A call at its time: a launch's is when it began, any other's when it returned. Times do not go back.
   void Apply(const ss_cuda_call& call, uint64_t at_ns);
   // Nothing more comes.
   void End(uint64_t ts_ns);
-  // The slot ends at ns. Forgets streams that have been silent for kInactiveNs.
-  GpuRow TakeSlot(uint64_t end_ns);
+  // The slot ends at ns. Forgets streams that have been silent for kInactiveNs. Adds a part to *parts
+  // for each device that it has used.
+  GpuRow TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts);
   // Calls were lost: what it holds is not known any more.
   void OnLoss() { memory_.SetIncomplete(); }
 
@@ -80,6 +87,13 @@ class GpuProcess {
     StreamKey stream;
     uint64_t ns;  // when it was recorded
   };
+  // Of a device.
+  struct Use {
+    Activity activity;
+    int32_t gpu = kUnknownGpu;  // while active: which one it began on
+    uint64_t nr_launches = 0;
+    uint64_t told_bytes = 0;  // of memory, when the last slot was taken
+  };
 
   Thread* ThreadOf(const ss_cuda_call& call);
   GpuPlace Current(Thread* thread) const;
@@ -98,8 +112,13 @@ class GpuProcess {
   void Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns);
   void FreeDevice(GpuPlace place, uint64_t at_ns);
   void Emit(KernelSpan span);
+  int32_t GpuOf(int32_t device) const;
+  Use* UseOf(int32_t device);
+  void BeginActive(int32_t device, uint64_t ns);
+  void EndActive(int32_t device, uint64_t ns);
 
   ProcessKey key_;
+  GpuMachine* machine_;
   SpanSink* sink_;
   GpuStats* stats_;
   std::pmr::memory_resource* pool_;
@@ -115,6 +134,8 @@ class GpuProcess {
   std::pmr::map<StreamKey, GpuStream> streams_;
   std::pmr::unordered_map<uint64_t, Record> records_;  // by event
   Activity activity_;
+  std::pmr::map<int32_t, Use> uses_;           // by device
+  std::pmr::map<int32_t, int32_t> told_gpus_;  // by device: the driver named its UUID
   uint64_t nr_launches_ = 0;
   bool any_ = false;
 };

@@ -2,6 +2,7 @@
 #include "gpu/tracker.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace slotscope {
@@ -74,36 +75,48 @@ void GpuTracker::Apply(const Change& change) {
     case Change::Kind::kCall: {
       SpanSink* const sink = keeps_spans_ ? this : nullptr;
       auto [found, is_new] =
-          processes_.try_emplace(change.process, change.process, sink, &stats_, &pool_);
+          processes_.try_emplace(change.process, change.process, &machine_, sink, &stats_, &pool_);
       found->second.Apply(change.call, change.at_ns);
       break;
     }
     case Change::Kind::kExit:
       if (auto found = processes_.find(change.process); found != processes_.end()) {
         found->second.End(change.at_ns);
-        ended_.push_back({change.process, found->second.TakeSlot(change.at_ns)});
+        ended_.push_back({change.process, found->second.TakeSlot(change.at_ns, &ended_parts_)});
         processes_.erase(found);
       }
+      machine_.OnExit(change.process.tgid, change.at_ns);
       break;
     case Change::Kind::kLoss:
       for (auto& [key, process] : processes_) process.OnLoss();
   }
 }
 
-void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuSpans* spans) {
+void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetail* detail) {
+  detail->Clear();
   if (applied_ns_ < start_ns) {  // what was before the first slot
     ApplyUntil(start_ns);
-    for (auto& [key, process] : processes_) (void)process.TakeSlot(start_ns);
+    for (auto& [key, process] : processes_) (void)process.TakeSlot(start_ns, &detail->parts);
+    machine_.TakeSlot(start_ns, &detail->totals);
     ended_.clear();
+    ended_parts_.clear();
     spans_ = {};
+    detail->Clear();
   }
-  ApplyUntil(start_ns + slot_ns_);
+  const uint64_t end_ns = start_ns + slot_ns_;
+  ApplyUntil(end_ns);
   uses->clear();
   uses->swap(ended_);
-  for (auto& [key, process] : processes_) uses->push_back({key, process.TakeSlot(start_ns + slot_ns_)});
-  spans->kernels.clear();
-  spans->memory.clear();
-  std::swap(*spans, spans_);
+  detail->parts.swap(ended_parts_);
+  for (auto& [key, process] : processes_)
+    uses->push_back({key, process.TakeSlot(end_ns, &detail->parts)});
+  for (const GpuPart& part : detail->parts) machine_.Add(part);
+  std::erase_if(detail->parts, [](const GpuPart& part) { return !part.row.any; });
+  std::stable_sort(detail->parts.begin(), detail->parts.end(), [](const GpuPart& a, const GpuPart& b) {
+    return std::tie(a.process, a.device) < std::tie(b.process, b.device);
+  });
+  machine_.TakeSlot(end_ns, &detail->totals);
+  std::swap(detail->spans, spans_);
   std::stable_sort(uses->begin(), uses->end(),
                    [](const GpuUse& a, const GpuUse& b) { return a.process < b.process; });
 }

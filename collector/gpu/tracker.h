@@ -9,8 +9,11 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "gpu/machine.h"
 #include "gpu/pool.h"
 #include "gpu/process.h"
 #include "slots/gpu_join.h"
@@ -22,13 +25,19 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   // That end in one slot: our own limit, some 10 MB.
   static constexpr size_t kMaxSpans = 100'000;
 
-  GpuTracker(uint64_t slot_ns, bool keeps_spans) : slot_ns_(slot_ns), keeps_spans_(keeps_spans) {}
+  // `gpus`: those in the facts.
+  GpuTracker(uint64_t slot_ns, bool keeps_spans, std::vector<GpuDevice> gpus = {})
+      : slot_ns_(slot_ns), keeps_spans_(keeps_spans), machine_(std::move(gpus)) {}
 
   // Queued, to take effect at their times.
   void OnCall(const ss_cuda_call& call) override;
   void OnExit(ProcessKey process, uint64_t ts_ns) override;
   void OnLoss(uint64_t ts_ns) override;
-  void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuSpans* spans) override;
+  void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
+    machine_.OnView(tgid, gpus, ts_ns);
+  }
+  void OnSample(const GpuSample& sample, uint64_t ts_ns) override { machine_.OnSample(sample, ts_ns); }
+  void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetail* detail) override;
 
   const GpuStats& stats() const { return stats_; }
   const Pool& pool() const { return pool_; }
@@ -55,10 +64,12 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   GpuSpans spans_;
   Pool pool_;
   GpuStats stats_;
+  GpuMachine machine_;
   std::map<uint64_t, std::vector<Change>> queued_;  // by the start of the slot that they are in
   std::vector<std::vector<Change>> spare_;          // empty ones
   std::map<ProcessKey, GpuProcess> processes_;
   std::vector<GpuUse> ended_;  // in the slot that is being taken
+  std::vector<GpuPart> ended_parts_;
   uint64_t applied_ns_ = 0;
 };
 

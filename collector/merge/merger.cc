@@ -97,6 +97,12 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       sink_->OnNote(item.begin_ns, EscapeControls({text, strnlen(text, payload.size())}));
       return true;
     }
+    case ItemKind::kGpuView:
+      return OnGpuView(payload, item.begin_ns);
+    case ItemKind::kGpuSample:
+      if (payload.size() < sizeof(GpuSample)) return false;
+      sink_->OnGpuSample(Load<GpuSample>(payload.data()), item.begin_ns);
+      return true;
   }
   return false;
 }
@@ -108,6 +114,17 @@ void Merger::OnLosses(std::span<const std::byte> payload, uint64_t ts_ns) {
       losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_lost_calls != losses_.nr_lost_calls)
     sink_->OnLoss(ts_ns);
   losses_ = losses;
+}
+
+bool Merger::OnGpuView(std::span<const std::byte> payload, uint64_t ts_ns) {
+  if (payload.size() < sizeof(GpuViewItem)) return false;
+  const auto view = Load<GpuViewItem>(payload.data());
+  payload = payload.subspan(sizeof(view));
+  std::vector<int32_t> gpus(std::min<size_t>(view.nr, payload.size() / sizeof(int32_t)));
+  if (gpus.size() != view.nr) return false;
+  std::memcpy(gpus.data(), payload.data(), gpus.size() * sizeof(int32_t));
+  sink_->OnGpuView(view.tgid, gpus, ts_ns);
+  return true;
 }
 
 bool Merger::OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload) {

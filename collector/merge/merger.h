@@ -65,6 +65,9 @@ struct MergeSink {
   virtual void OnNote(uint64_t from_ns, std::string_view text) = 0;
   // Messages were lost, of any kind, up to ts_ns.
   virtual void OnLoss(uint64_t) {}
+  // As GpuJoin's (slots/gpu_join.h); indices are any numbers.
+  virtual void OnGpuView(int32_t, std::span<const int32_t>, uint64_t) {}
+  virtual void OnGpuSample(const GpuSample&, uint64_t) {}
   virtual void OnWatermark(uint64_t ts_ns) = 0;
 };
 
@@ -119,6 +122,7 @@ class Merger {
 
   bool OnItem(const ItemHeader& item, std::span<const std::byte> payload);
   void OnLosses(std::span<const std::byte> payload, uint64_t ts_ns);
+  bool OnGpuView(std::span<const std::byte> payload, uint64_t ts_ns);
   bool OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload);
   Drain DrainOf(const ItemHeader& item);
   void OnRecords(const Drain& drain, std::span<const std::byte> records);

@@ -50,6 +50,42 @@ RdtShape ParseRdt(const json& object) {
   return rdt;
 }
 
+json GpusToJson(const std::vector<GpuDevice>& gpus) {
+  json array = json::array();
+  for (const GpuDevice& gpu : gpus)
+    array.push_back({{"index", gpu.index},
+                     {"instance", gpu.instance},
+                     {"divided", gpu.divided},
+                     {"uuid", gpu.uuid},
+                     {"pci", gpu.pci},
+                     {"name", gpu.name},
+                     {"total_bytes", gpu.total_bytes},
+                     {"minor", gpu.minor}});
+  return array;
+}
+
+std::vector<GpuDevice> ParseGpus(const json& array) {
+  if (!array.is_array()) throw json::type_error::create(302, "gpus must be an array", &array);
+  std::vector<GpuDevice> gpus;
+  for (const json& object : array) {
+    GpuDevice gpu;
+    gpu.index = Number<uint32_t>(object.at("index"));
+    gpu.instance = Number<int32_t>(object.at("instance"));
+    object.at("divided").get_to(gpu.divided);
+    object.at("uuid").get_to(gpu.uuid);
+    object.at("pci").get_to(gpu.pci);
+    object.at("name").get_to(gpu.name);
+    gpu.total_bytes = Number<uint64_t>(object.at("total_bytes"));
+    gpu.minor = Number<int32_t>(object.at("minor"));
+    // They are fields of a CSV file.
+    for (std::string* member : {&gpu.uuid, &gpu.pci, &gpu.name})
+      *member =
+          EscapeUnless([](unsigned char c) { return IsPrintable(c) && c != ',' && c != '"'; }, *member);
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
 // Ids ascend, no CPU is in two, and all of them are present.
 bool IsPossible(const RdtShape& rdt, const std::vector<int>& present_cpus) {
   std::vector<int> cpus;
@@ -83,6 +119,7 @@ std::string FactsToJson(const Facts& facts) {
       {"command_tgid", facts.command_tgid},
   };
   if (!facts.gpu.empty()) object["gpu"] = facts.gpu;
+  if (!facts.gpus.empty()) object["gpus"] = GpusToJson(facts.gpus);
   if (facts.rdt.any()) object["rdt"] = RdtToJson(facts.rdt);
   // A name that is no UTF-8 must not end the recording.
   return object.dump(1, ' ', false, json::error_handler_t::replace);
@@ -109,6 +146,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     facts->unix_offset_ns = Number<int64_t>(object.at("unix_offset_ns"));
     facts->command_tgid = Number<int32_t>(object.at("command_tgid"));
     if (object.contains("gpu")) object.at("gpu").get_to(facts->gpu);
+    if (object.contains("gpus")) facts->gpus = ParseGpus(object.at("gpus"));
     if (object.contains("rdt")) facts->rdt = ParseRdt(object.at("rdt"));
   } catch (const json::exception& error) {
     return {Exit::kBadInput, fmt::format("what it says of its run cannot be read: {}", error.what())};

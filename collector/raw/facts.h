@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/gpu_device.h"
 #include "base/rdt_shape.h"
 #include "base/status.h"
 
@@ -28,6 +29,7 @@ struct Facts {
   std::array<std::string, SS_NR_COUNTERS> events;  // what each counter counts; empty: not counted
   RdtShape rdt;
   std::string gpu;                 // how CUDA is observed; empty: it is not
+  std::vector<GpuDevice> gpus;     // by NVML; empty: none, or it is not known
   std::vector<std::string> notes;  // a sentence each
   std::vector<int> present_cpus;
   size_t nr_streams = 0;       // rings there may be; one more stream carries state dumps

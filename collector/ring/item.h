@@ -14,17 +14,19 @@ namespace slotscope {
 
 // A stream is a CPU's ring; the stream behind the last CPU carries state dumps.
 enum class ItemKind : uint16_t {
-  kRecords = 1,    // a drained ring: perf records as the kernel wrote them; clock read before and after
-  kRoundEnd = 2,   // every ring has been drained once
-  kOnline = 3,     // from begin_ns on this CPU may write into its new ring
-  kOffline = 4,    // the CPU went away, noticed at begin_ns
-  kExpected = 5,   // measures of this CPU are to be expected from about begin_ns on
-  kDumpBegin = 6,  // a state dump begins at begin_ns
-  kDump = 7,       // messages of it, one behind the other, that did not come through a ring
-  kDumpEnd = 8,    // it ended at begin_ns: every process alive at its begin has been named
-  kClock = 9,      // CLOCK_REALTIME - CLOCK_MONOTONIC is end_ns (as int64_t) from begin_ns on
-  kLosses = 10,    // a SourceLosses, as of begin_ns
-  kNote = 11,      // text that belongs beside the rows from begin_ns on
+  kRecords = 1,     // a drained ring: perf records as the kernel wrote them; clock read before and after
+  kRoundEnd = 2,    // every ring has been drained once
+  kOnline = 3,      // from begin_ns on this CPU may write into its new ring
+  kOffline = 4,     // the CPU went away, noticed at begin_ns
+  kExpected = 5,    // measures of this CPU are to be expected from about begin_ns on
+  kDumpBegin = 6,   // a state dump begins at begin_ns
+  kDump = 7,        // messages of it, one behind the other, that did not come through a ring
+  kDumpEnd = 8,     // it ended at begin_ns: every process alive at its begin has been named
+  kClock = 9,       // CLOCK_REALTIME - CLOCK_MONOTONIC is end_ns (as int64_t) from begin_ns on
+  kLosses = 10,     // a SourceLosses, as of begin_ns
+  kNote = 11,       // text that belongs beside the rows from begin_ns on
+  kGpuView = 12,    // a GpuViewItem and as many int32_t as it says
+  kGpuSample = 13,  // a GpuSample, as of begin_ns
 };
 
 struct ItemHeader {
@@ -80,5 +82,23 @@ struct SourceLosses {
   bool operator==(const SourceLosses&) const = default;
 };
 static_assert(sizeof(SourceLosses) % kItemAlign == 0);
+
+// Which of the GPUs in the facts are devices 0, 1, ... of a process: indices follow.
+struct GpuViewItem {
+  int32_t tgid;
+  uint32_t nr;
+};
+static_assert(sizeof(GpuViewItem) % kItemAlign == 0);
+
+// What NVML says of a GPU. A value counts if its bit is set.
+struct GpuSample {
+  uint32_t gpu;            // index into the facts' list
+  uint32_t known;          // kGpuSample*
+  uint64_t used_bytes;     // of memory, now
+  uint64_t sm_active_ppm;  // the share of SMs that were busy, in millionths, since since_ns
+  uint64_t since_ns;
+};
+inline constexpr uint32_t kGpuSampleUsed = 1, kGpuSampleSmActive = 2;
+static_assert(sizeof(GpuSample) % kItemAlign == 0);
 
 }  // namespace slotscope

@@ -30,9 +30,10 @@ constexpr size_t kMinDrainBytes = 32u << 10;
 
 }  // namespace
 
-Reader::Reader(Source* source, size_t nr_cpus, const ClockPair& clocks)
+Reader::Reader(Source* source, size_t nr_cpus, const ClockPair& clocks, ItemQueue* others)
     : source_(source),
       nr_cpus_(nr_cpus),
+      others_(others),
       blocks_(nr_cpus > kLargeMachineCpus ? kBlocksLargeMachine : kBlocks),
       cpus_(nr_cpus),
       unix_offset_ns_(clocks.unix_offset_ns),
@@ -59,12 +60,12 @@ void Reader::Stop() {
 }
 
 std::vector<std::string> Reader::TakeWarnings() {
-  std::lock_guard lock(text_mutex_);
+  std::lock_guard lock(warnings_mutex_);
   return std::exchange(warnings_, {});
 }
 
 void Reader::Warn(std::string text) {
-  std::lock_guard lock(text_mutex_);
+  std::lock_guard lock(warnings_mutex_);
   warnings_.push_back(std::move(text));
 }
 
@@ -203,7 +204,7 @@ void Reader::FollowNews() {
   std::string news = source_->TakeNews();
   if (news.empty()) return;
   Warn(news);
-  AddNote(std::move(news));
+  others_->PutNote(std::move(news));
 }
 
 void Reader::FollowLosses() {
@@ -218,21 +219,9 @@ void Reader::FollowLosses() {
   Put(ItemKind::kLosses, 0, MonotonicNs(), 0, std::as_bytes(std::span(&losses_, 1)));
 }
 
-void Reader::AddNote(std::string text) {
-  std::lock_guard lock(text_mutex_);
-  notes_.push_back(std::move(text));
-}
-
-void Reader::PutNotes() {
-  std::vector<std::string> notes;
-  {
-    std::lock_guard lock(text_mutex_);
-    notes.swap(notes_);
-  }
-  for (std::string& text : notes) {
-    text.resize((text.size() + kItemAlign) / kItemAlign * kItemAlign);  // with a 0 behind it
-    Put(ItemKind::kNote, 0, MonotonicNs(), 0, std::as_bytes(std::span(text)));
-  }
+void Reader::PutOthers() {
+  for (const ItemQueue::Entry& entry : others_->Take())
+    Put(entry.kind, 0, entry.begin_ns, 0, entry.payload);
 }
 
 void Reader::Run() {
@@ -241,7 +230,7 @@ void Reader::Run() {
   while (!stop_requested_.load(std::memory_order_relaxed)) {
     source_->rings().Wait(round_ms_.load(std::memory_order_relaxed));
     FollowClock();
-    PutNotes();
+    PutOthers();
     DrainAll();
     uint64_t now_ns = MonotonicNs();
     if (now_ns >= next_hotplug_ns) {
@@ -262,7 +251,7 @@ void Reader::Run() {
   source_->Stop();
   FollowLosses();
   FollowNews();
-  PutNotes();
+  PutOthers();
   DrainAll();
   // Everything queued before is visible to a consumer that sees the flag.
   finished_.store(true, std::memory_order_release);

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "ring/block_queue.h"
+#include "ring/item_queue.h"
 #include "ring/source.h"
 
 namespace slotscope {
@@ -23,8 +24,8 @@ namespace slotscope {
 class Reader {
  public:
   // Streams 0 .. nr_cpus-1 are the CPUs' rings, stream nr_cpus is the dumps'. `source` is started.
-  // `clocks`: what the output's header has.
-  Reader(Source* source, size_t nr_cpus, const ClockPair& clocks);
+  // `clocks`: what the output's header has. `others`: what other threads say. All outlive the reader.
+  Reader(Source* source, size_t nr_cpus, const ClockPair& clocks, ItemQueue* others);
   ~Reader();
 
   // What it fills. To be consumed by one thread, from before Start().
@@ -34,8 +35,6 @@ class Reader {
   Status Start();
   // Any thread: a dump is taken soon; several requests are one.
   void RequestDump() { dump_requested_.store(true, std::memory_order_relaxed); }
-  // Any thread: text that belongs beside the rows of about now.
-  void AddNote(std::string text);
   // Any thread: CUDA calls that were lost so far; the source does not know of them.
   void SetLostCalls(uint64_t nr) { nr_lost_calls_.store(nr, std::memory_order_relaxed); }
   // Any thread: drains less often, when the recording costs too much.
@@ -76,12 +75,13 @@ class Reader {
   void FollowClock();
   void FollowLosses();
   void FollowNews();
-  void PutNotes();
+  void PutOthers();
   Status TakeDump();
   void Warn(std::string text);
 
   Source* source_;
   size_t nr_cpus_;
+  ItemQueue* others_;
   BlockQueue blocks_;
   // Of the reader thread, once it runs:
   Block* block_ = nullptr;  // being filled
@@ -96,9 +96,8 @@ class Reader {
   std::atomic<bool> finished_{false};
   std::atomic<int> round_ms_{kRoundMs};
   std::atomic<uint64_t> nr_lost_calls_{0};
-  std::mutex text_mutex_;  // of the two below
+  std::mutex warnings_mutex_;
   std::vector<std::string> warnings_;
-  std::vector<std::string> notes_;
 };
 
 }  // namespace slotscope

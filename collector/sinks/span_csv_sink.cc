@@ -3,47 +3,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iterator>
-#include <tuple>
-#include <vector>
+
+#include "sinks/span_order.h"
 
 namespace slotscope {
 namespace {
 
 constexpr size_t kBufferBytes = 256u << 10;
 
-const char* NameOf(ss_cuda_memory kind) {
-  switch (kind) {
-    case SS_CUDA_LINEAR:
-      return "linear";
-    case SS_CUDA_MANAGED:
-      return "managed";
-    case SS_CUDA_HOST:
-      return "host";
-    case SS_CUDA_ARRAY:
-      return "array";
-    case SS_CUDA_MIPMAPPED_ARRAY:
-      return "mipmapped_array";
-  }
-  return "";
-}
-
 std::string DeviceText(int32_t device) { return device == kUnknownDevice ? "" : std::to_string(device); }
 
 // A graph's threads cannot be seen.
 std::string ThreadsText(uint64_t threads) { return threads == 0 ? "" : std::to_string(threads); }
-
-// In the order of their ends, so that the same slot looks the same however its calls came.
-template <typename Span>
-std::vector<const Span*> InOrder(const std::vector<Span>& spans) {
-  std::vector<const Span*> sorted;
-  for (const Span& span : spans) sorted.push_back(&span);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Span* a, const Span* b) {
-    return std::tie(a->end_ns, a->start_ns, a->process) < std::tie(b->end_ns, b->start_ns, b->process);
-  });
-  return sorted;
-}
 
 }  // namespace
 
@@ -70,9 +42,9 @@ void SpanCsvSink::Append(const MemorySpan& span) {
 }
 
 void SpanCsvSink::OnSlot(const Slot& slot) {
-  for (const KernelSpan* span : InOrder(slot.gpu_spans.kernels)) Append(*span);
-  for (const MemorySpan* span : InOrder(slot.gpu_spans.memory)) Append(*span);
-  nr_spans_ += slot.gpu_spans.kernels.size() + slot.gpu_spans.memory.size();
+  for (const KernelSpan* span : InOrder(slot.gpu_detail.spans.kernels)) Append(*span);
+  for (const MemorySpan* span : InOrder(slot.gpu_detail.spans.memory)) Append(*span);
+  nr_spans_ += slot.gpu_detail.spans.kernels.size() + slot.gpu_detail.spans.memory.size();
   if (text_.size() >= kBufferBytes) Flush();
 }
 
@@ -80,6 +52,8 @@ void SpanCsvSink::Flush() {
   if (status_.ok() && !text_.empty()) status_ = file_->Write(text_);
   text_.clear();
 }
+
+std::string SpanCsvSink::Contents() const { return fmt::format("{} spans", nr_spans_); }
 
 Status SpanCsvSink::Finish() {
   Flush();

@@ -7,20 +7,20 @@
 
 #include "base/out_file.h"
 #include "base/status.h"
-#include "sinks/csv_sink.h"
+#include "sinks/side_sink.h"
 #include "slots/slot.h"
 
 namespace slotscope {
 
-class SpanCsvSink {
+class SpanCsvSink final : public SideSink {
  public:
   explicit SpanCsvSink(OutFile* file) : file_(file) {}
 
-  void WriteHeader(const HeaderLines& lines);
-  void OnSlot(const Slot& slot);
-  void Flush();
-  Status Finish();
-  uint64_t nr_spans() const { return nr_spans_; }
+  void WriteHeader(const HeaderLines& lines) override;
+  void OnSlot(const Slot& slot) override;
+  void Flush() override;
+  Status Finish() override;
+  std::string Contents() const override;
 
  private:
   void Append(const KernelSpan& span);

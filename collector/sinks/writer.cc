@@ -11,11 +11,11 @@ constexpr uint64_t kFlushPeriodNs = 500'000'000;  // a killed run loses at most 
 
 }  // namespace
 
-Writer::Writer(FoldOptions fold, CsvSink* csv, TopTable* table, SpanCsvSink* spans)
+Writer::Writer(FoldOptions fold, CsvSink* csv, TopTable* table, std::vector<SideSink*> sides)
     : fold_(std::move(fold)),
       csv_(csv),
       table_(table),
-      spans_(spans),
+      sides_(std::move(sides)),
       empty_(kQueuedSlots),
       finished_(kQueuedSlots) {
   for (size_t i = 0; i < kQueuedSlots; i++) {
@@ -43,7 +43,7 @@ void Writer::OnSlot(Slot* slot) {
   copy->rows.swap(slot->rows);
   copy->rdt.swap(slot->rdt);
   copy->gpu.swap(slot->gpu);
-  std::swap(copy->gpu_spans, slot->gpu_spans);
+  std::swap(copy->gpu_detail, slot->gpu_detail);
   copy->notes.swap(slot->notes);
   finished_.push(copy);  // there is room: no more slots exist than it holds
   nr_unannounced_++;
@@ -58,8 +58,8 @@ void Writer::Stop() {
 
 void Writer::Take(Slot* slot) {
   table_->OnSlot(*slot);
-  if (spans_) spans_->OnSlot(*slot);
   FoldSlot(fold_, slot);
+  for (SideSink* side : sides_) side->OnSlot(*slot);
   csv_->OnSlot(*slot);
   nr_slots_.fetch_add(1, std::memory_order_relaxed);
   nr_rows_.store(csv_->nr_rows(), std::memory_order_relaxed);
@@ -81,7 +81,7 @@ void Writer::Run() {
     }
     if (uint64_t now_ns = MonotonicNs(); now_ns >= next_flush_ns) {
       csv_->Flush();
-      if (spans_) spans_->Flush();
+      for (SideSink* side : sides_) side->Flush();
       next_flush_ns = now_ns + kFlushPeriodNs;
     }
     if (!csv_->status().ok()) failed_.store(true, std::memory_order_release);

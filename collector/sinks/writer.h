@@ -13,7 +13,7 @@
 
 #include "base/wakeup.h"
 #include "sinks/csv_sink.h"
-#include "sinks/span_csv_sink.h"
+#include "sinks/side_sink.h"
 #include "sinks/top_table.h"
 #include "slots/fold.h"
 #include "slots/slot.h"
@@ -22,8 +22,8 @@ namespace slotscope {
 
 class Writer final : public SlotSink {
  public:
-  // The sinks are the writer thread's from Start() to Stop(). `spans` may be null.
-  Writer(FoldOptions fold, CsvSink* csv, TopTable* table, SpanCsvSink* spans);
+  // The sinks are the writer thread's from Start() to Stop().
+  Writer(FoldOptions fold, CsvSink* csv, TopTable* table, std::vector<SideSink*> sides = {});
   ~Writer() override;
 
   void Start();
@@ -51,7 +51,7 @@ class Writer final : public SlotSink {
   FoldOptions fold_;
   CsvSink* csv_;
   TopTable* table_;
-  SpanCsvSink* spans_;
+  std::vector<SideSink*> sides_;
   std::vector<std::unique_ptr<Slot>> slots_;     // all there are; each is in one queue or in use
   boost::lockfree::spsc_queue<Slot*> empty_;     // produced by the writer, consumed by the merge thread
   boost::lockfree::spsc_queue<Slot*> finished_;  // produced by the merge thread, consumed by the writer

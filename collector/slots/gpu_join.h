@@ -5,8 +5,10 @@
 #include <slotscope/events.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "ring/item.h"
 #include "slots/slot.h"
 
 namespace slotscope {
@@ -23,9 +25,12 @@ struct GpuJoin {
   virtual void OnExit(ProcessKey process, uint64_t ts_ns) = 0;
   // Messages up to ts_ns were lost, and calls may be among them.
   virtual void OnLoss(uint64_t ts_ns) = 0;
+  // Which GPUs (indices into the facts' list) are the devices of that process.
+  virtual void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) = 0;
+  virtual void OnSample(const GpuSample& sample, uint64_t ts_ns) = 0;
   // Fills *uses with every process that has used a GPU, in order, those that ended in the slot included,
-  // and *spans. REQUIRES: slots one after the other.
-  virtual void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuSpans* spans) = 0;
+  // and *detail, but for names. REQUIRES: slots one after the other.
+  virtual void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetail* detail) = 0;
 };
 
 }  // namespace slotscope

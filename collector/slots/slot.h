@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "slots/gpu_span.h"
+#include "slots/gpu_detail.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -76,18 +76,6 @@ struct RdtRow {
   uint32_t status = SS_RDT_OK;  // enum ss_rdt_status: the worst of all that went into it
 };
 
-// What a process's CUDA calls say. Launches are those in the slot; active is the time in which at least
-// one had been launched and not waited for; memory is what it holds at the slot's end.
-enum GpuValue : size_t { kGpuMemBytes, kGpuActiveNs, kGpuLaunches, kNrGpuValues };
-inline constexpr std::array<const char*, kNrGpuValues> kGpuValueNames = {
-    "gpu_mem_bytes", "gpu_active_ns", "gpu_launches"};
-
-struct GpuRow {
-  std::array<uint64_t, kNrGpuValues> values = {};
-  uint32_t unmeasured = 0;  // bit GpuValue
-  bool any = false;         // something was active, launched, allocated or freed
-};
-
 // One process in one slot, or one of the kinds that are none. Sums are exact; a column is shown only if
 // its bit in `unmeasured` is clear.
 struct Row {
@@ -109,9 +97,9 @@ struct Slot {
   uint64_t start_ns = 0;
   // By (tgid, start_time_ns), idle first; behind the processes kinds lost, offline and other.
   std::vector<Row> rows;
-  std::vector<RdtRow> rdt;         // of those rows that have one
-  std::vector<GpuRow> gpu;         // of those rows that have one
-  GpuSpans gpu_spans;              // if they are wanted
+  std::vector<RdtRow> rdt;  // of those rows that have one
+  std::vector<GpuRow> gpu;  // of those rows that have one
+  GpuDetail gpu_detail;
   int64_t unix_offset_ns = 0;      // CLOCK_REALTIME - CLOCK_MONOTONIC
   std::vector<std::string> notes;  // what is to be said in front of its rows
 };

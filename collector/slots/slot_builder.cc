@@ -90,6 +90,14 @@ void SlotBuilder::OnLoss(uint64_t ts_ns) {
   if (options_.gpu) options_.gpu->OnLoss(ts_ns);
 }
 
+void SlotBuilder::OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) {
+  if (options_.gpu) options_.gpu->OnView(tgid, gpus, ts_ns);
+}
+
+void SlotBuilder::OnGpuSample(const GpuSample& sample, uint64_t ts_ns) {
+  if (options_.gpu) options_.gpu->OnSample(sample, ts_ns);
+}
+
 void SlotBuilder::OnTick(const ss_tick& tick) { nr_missed_ticks_ += tick.missed; }
 
 void SlotBuilder::Begin(Cpu* cpu, uint64_t ts_ns, bool online) {
@@ -409,7 +417,10 @@ void SlotBuilder::Retire() {
 // A process that only used a GPU in the slot gets a row for it.
 void SlotBuilder::JoinGpu(OpenSlot* slot) {
   finished_.gpu.clear();
-  options_.gpu->TakeSlot(slot->start_ns, &gpu_uses_, &finished_.gpu_spans);
+  options_.gpu->TakeSlot(slot->start_ns, &gpu_uses_, &finished_.gpu_detail);
+  for (GpuPart& part : finished_.gpu_detail.parts)
+    if (uint32_t process = tracker_.Lookup(part.process); process != Tracker::kNoProcess)
+      if (tracker_.process(process).named) part.comm = tracker_.process(process).comm;
   for (const GpuUse& use : gpu_uses_) {
     OpenRow* row = nullptr;
     if (use.row.any) {

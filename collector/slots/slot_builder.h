@@ -65,6 +65,8 @@ class SlotBuilder final : public MergeSink {
   void OnClock(uint64_t from_ns, int64_t unix_offset_ns) override;
   void OnNote(uint64_t from_ns, std::string_view text) override;
   void OnLoss(uint64_t ts_ns) override;
+  void OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override;
+  void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override;
   void OnWatermark(uint64_t ts_ns) override;
   // See Tracker::Follow().
   void Follow(int32_t tgid) { tracker_.Follow(tgid); }

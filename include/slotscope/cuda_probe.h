@@ -10,7 +10,7 @@
 #include <slotscope/events.h>
 
 #define SS_CUDA_MAX_CALLS 512
-#define SS_CUDA_COOKIE_INIT (1ull << 32) /* in a cookie: op is SS_CUDA_INIT */
+#define SS_CUDA_COOKIE_TOLD (1ull << 32) /* in a cookie: has a message also within another call */
 
 /*
  * Where a value is, on x86-64. "Argument i" is register i of rdi, rsi, rdx, rcx, r8, r9. All but the

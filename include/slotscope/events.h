@@ -241,7 +241,8 @@ enum ss_cuda_op {
 	SS_CUDA_CAPTURE_END = 35, /* stream */
 	/* What it does cannot be told: memory (1) or launches (2) are not complete from here on. */
 	SS_CUDA_UNCOUNTED = 36, /* which */
-	SS_CUDA_NR_OPS = 37,
+	SS_CUDA_DEVICE_IS = 37, /* device, the halves of its UUID as they lie in memory */
+	SS_CUDA_NR_OPS = 38,
 };
 
 enum ss_cuda_memory {

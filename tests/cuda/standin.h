@@ -27,6 +27,14 @@ enum {
   CU_NOT_READY = 600,
 };
 
+/* Of every UUID but the last two bytes: which GPU, and 0 or 1 + the instance. */
+#define STANDIN_UUID_TEXT "51075c09-0102-0304-0506-0708090a"
+#define STANDIN_UUID_BYTES 0x51, 0x07, 0x5c, 0x09, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+
+typedef struct {
+  unsigned char bytes[16];
+} CUuuid_c;
+
 typedef int CUresult;
 typedef int CUdevice;
 typedef uint64_t CUdeviceptr;
@@ -70,6 +78,8 @@ typedef struct {
 CUresult cuInit(unsigned flags);
 CUresult cuDeviceGetCount(int* count);
 CUresult cuDeviceGet(CUdevice* device, int ordinal);
+CUresult cuDeviceGetUuid(CUuuid_c* uuid, CUdevice device);
+CUresult cuDeviceGetUuid_v2(CUuuid_c* uuid, CUdevice device);
 CUresult cuGetProcAddress_v2(const char* name, void** address, int version, uint64_t flags, int* status);
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
@@ -125,6 +135,13 @@ CUresult cuGraphLaunch(void* graph, CUstream stream);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes);
 CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes);
 
+/* The beginning of the real one, which is 1008 bytes. */
+typedef struct {
+  char name[256];
+  CUuuid_c uuid;
+  char rest[736];
+} cudaDeviceProp_c;
+
 typedef struct {
   unsigned x, y, z;
 } dim3_c;
@@ -142,6 +159,8 @@ typedef struct {
 
 int cudaSetDevice(int device);
 int cudaGetDevice(int* device);
+int cudaGetDeviceCount(int* count);
+int cudaGetDeviceProperties(cudaDeviceProp_c* properties, int device);
 int cudaDeviceReset(void);
 int cudaDeviceSynchronize(void);
 int cudaMalloc(void** address, size_t bytes);

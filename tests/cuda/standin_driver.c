@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// libcuda.so.1 of the stand-in. SLOTSCOPE_STANDIN_DEVICES: how many devices there are (default 2), each with 1 GiB.
+// libcuda.so.1 of the stand-in. SLOTSCOPE_STANDIN_DEVICES: how many GPUs there are (default 2), each with 1 GiB.
+// CUDA_VISIBLE_DEVICES as of the real one: numbers, or UUIDs.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -55,7 +56,8 @@ struct mapping {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool initialized;
-static int nr_devices = 2;
+static int nr_devices;
+static int gpus[MAX_DEVICES]; /* of the machine's, by device */
 static uint64_t used[MAX_DEVICES];
 static struct CUctx_st contexts[MAX_CONTEXTS]; /* the first MAX_DEVICES are primary */
 static struct CUstream_st defaults[MAX_DEVICES];
@@ -166,15 +168,44 @@ static void free_all(CUcontext context)
 	context->live = false;
 }
 
+static int find_gpu(const char *entry, size_t length, int nr_gpus)
+{
+	char text[64];
+
+	if (length == 0 || length >= sizeof(text))
+		return -1;
+	memcpy(text, entry, length);
+	text[length] = '\0';
+	if (!strncmp(text, "GPU-" STANDIN_UUID_TEXT, 36) && length == 40)
+		return (int)strtol(text + 36, NULL, 16) >> 8;
+	return strspn(text, "0123456789") == length && atoi(text) < nr_gpus ? atoi(text) : -1;
+}
+
+static void find_devices(void)
+{
+	const char *text = getenv("SLOTSCOPE_STANDIN_DEVICES"), *visible = getenv("CUDA_VISIBLE_DEVICES");
+	const int nr_gpus = text && atoi(text) > 0 && atoi(text) <= MAX_DEVICES ? atoi(text) : 2;
+
+	for (nr_devices = 0; !visible && nr_devices < nr_gpus; nr_devices++)
+		gpus[nr_devices] = nr_devices;
+	while (visible && nr_devices < MAX_DEVICES) {
+		const size_t length = strcspn(visible, ",");
+		const int gpu = find_gpu(visible, length, nr_gpus);
+
+		if (gpu < 0)
+			break;
+		gpus[nr_devices++] = gpu;
+		visible = visible[length] ? visible + length + 1 : NULL;
+	}
+}
+
 CUresult cuInit(unsigned flags)
 {
-	const char *text = getenv("SLOTSCOPE_STANDIN_DEVICES");
-
 	if (flags)
 		return CU_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
-	if (text && atoi(text) > 0 && atoi(text) <= MAX_DEVICES)
-		nr_devices = atoi(text);
+	if (!initialized)
+		find_devices();
 	for (int i = 0; i < MAX_DEVICES; i++) {
 		contexts[i].device = i;
 		contexts[i].primary = true;
@@ -204,6 +235,29 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 	return CU_OK;
 }
 
+static bool bad_device(CUdevice device)
+{
+	return device < 0 || device >= nr_devices;
+}
+
+static CUresult get_uuid(CUuuid_c *uuid, CUdevice device)
+{
+	if (!uuid || bad_device(device))
+		return CU_INVALID_DEVICE;
+	*uuid = (CUuuid_c){ { STANDIN_UUID_BYTES, (unsigned char)gpus[device], 0 } };
+	return CU_OK;
+}
+
+CUresult cuDeviceGetUuid(CUuuid_c *uuid, CUdevice device)
+{
+	return get_uuid(uuid, device);
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid_c *uuid, CUdevice device)
+{
+	return get_uuid(uuid, device);
+}
+
 /* As the real one: the newest version of a function, at its exported address. */
 CUresult cuGetProcAddress_v2(const char *name, void **address, int version, uint64_t flags, int *status)
 {
@@ -223,11 +277,6 @@ CUresult cuGetProcAddress_v2(const char *name, void **address, int version, uint
 	if (status)
 		*status = *address ? 0 : 1;
 	return *address ? CU_OK : CU_NOT_FOUND;
-}
-
-static bool bad_device(CUdevice device)
-{
-	return device < 0 || device >= nr_devices;
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)

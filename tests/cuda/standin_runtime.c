@@ -96,6 +96,16 @@ int cudaGetDevice(int *to)
 	return error;
 }
 
+int cudaGetDeviceCount(int *count)
+{
+	BOUND(DRIVER(cuDeviceGetCount)(count));
+}
+
+int cudaGetDeviceProperties(cudaDeviceProp_c *properties, int of)
+{
+	BOUND(DRIVER(cuDeviceGetUuid)(&properties->uuid, of));
+}
+
 int cudaDeviceReset(void)
 {
 	BOUND(DRIVER2(cuDevicePrimaryCtxReset)(device));

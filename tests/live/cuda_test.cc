@@ -32,7 +32,8 @@ void RecordCuda(const std::string& name, const std::string& which, Recorded* rec
   recorded->dir = MakeDir(name);
   const std::string script =
       "cd " + recorded->dir + " && LD_LIBRARY_PATH=" + StandinFolder() +
-      " $S record --source $SRC --gpu on --raw r.raw --spans s.csv -o a.csv -- sh -c '" + which + "'";
+      " $S record --source $SRC --gpu on --raw r.raw --spans s.csv --gpu-csv g.csv -o a.csv -- sh -c '" +
+      which + "'";
   ASSERT_EQ(Shell(script, &recorded->output), 0) << recorded->output;
   recorded->csv = ReadCsv(recorded->dir + "/a.csv");
   recorded->truth = ParseWorkload(recorded->dir + "/truth");
@@ -150,13 +151,53 @@ TEST(Cuda, ActiveFromLaunchToWait) {
   EXPECT_GE(2 * active_ns, truth_ns) << "active " << active_ns << " of " << truth_ns;
 }
 
+// Each device's launches and bytes, by the GPU that the library used.
+void CheckDevices(const std::string& name, const std::string& environment, size_t nr_expected) {
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(RecordCuda(name, environment + " " + Workload(2), &recorded));
+  CheckSums(recorded);
+  const int32_t tgid = recorded.truth.TgidsOf("proc").at(0);
+  const auto rows = ReadCsv(recorded.dir + "/g.csv").rows;
+  size_t nr_devices = 0;
+  for (const auto& line : recorded.truth.lines) {
+    if (line.key != "device") continue;
+    const std::string device = std::to_string(line.values.at(0)),
+                      gpu = std::to_string(line.values.at(1));
+    uint64_t nr_launches = 0, bytes = 0;
+    for (const auto& row : rows) {
+      if (row.at("kind") != "process" || row.at("tgid") != std::to_string(tgid)) continue;
+      if (row.at("cuda_device") != device) continue;
+      EXPECT_EQ(row.at("gpu"), gpu) << "device " << device;
+      nr_launches += Number(row.at("gpu_launches"));
+      bytes = std::max(bytes, Number(row.at("gpu_mem_bytes")));
+    }
+    EXPECT_EQ(bytes, line.values.at(2)) << "device " << device;
+    EXPECT_EQ(nr_launches, line.values.at(3)) << "device " << device;
+    uint64_t nr_all = 0;
+    for (const auto& row : rows)
+      if (row.at("kind") == "gpu" && row.at("gpu") == gpu) nr_all += Number(row.at("gpu_launches"));
+    EXPECT_EQ(nr_all, nr_launches) << "nobody else is there";
+    nr_devices++;
+  }
+  EXPECT_EQ(nr_devices, nr_expected);
+}
+
+TEST(Cuda, DevicesAreTheMachinesGpus) {
+  CheckDevices("all", "", 2);
+  CheckDevices("second", "CUDA_VISIBLE_DEVICES=1", 1);
+  CheckDevices("turned", "CUDA_VISIBLE_DEVICES=1,0", 2);
+  CheckDevices("uuid", "CUDA_VISIBLE_DEVICES=GPU-51075c09-0102-0304-0506-0708090a0100", 1);
+  // The process chooses itself: only the driver knows.
+  CheckDevices("chosen", "SLOTSCOPE_TEST_CHOOSES=1,0", 2);
+}
+
 TEST(Cuda, ReplayGivesTheSameFile) {
   Recorded recorded;
   ASSERT_NO_FATAL_FAILURE(RecordCuda("replay", Workload(1), &recorded));
   std::string output;
   EXPECT_EQ(Shell("cd " + recorded.dir +
-                      " && $S replay r.raw --spans t.csv -o b.csv >/dev/null && "
-                      "cmp a.csv b.csv && cmp s.csv t.csv",
+                      " && $S replay r.raw --spans t.csv --gpu-csv h.csv -o b.csv >/dev/null && "
+                      "cmp a.csv b.csv && cmp s.csv t.csv && cmp g.csv h.csv",
                   &output),
             0)
       << output;

@@ -3,6 +3,7 @@
 //   proc TGID
 //   mem TGID ns bytes               what it holds on all devices after a call that returned at ns
 //   active TGID start_ns end_ns     launched at start_ns, waited for until end_ns
+//   device TGID device gpu bytes launches   what it did there; gpu is the machine's number
 //   sum TGID launches calls         in all: launches that succeeded, calls that are one message each
 // They are linked by dlopen(), so that the library's path is the test's own.
 #include <dlfcn.h>
@@ -221,6 +222,29 @@ void UseStreams() {
   MUST(cudaStreamEndCapture, streams[0], &graph);
 }
 
+// Every device that it sees, with other amounts on each.
+void UseDevices() {
+  int nr_devices = 0;
+  // As programs do that choose for themselves, before the driver has looked.
+  if (const char* chosen = std::getenv("SLOTSCOPE_TEST_CHOOSES"))
+    setenv("CUDA_VISIBLE_DEVICES", chosen, 1);
+  CALL(cudaGetDeviceCount, &nr_devices);
+  for (int device = 0; device < nr_devices; device++) {
+    void* memory;
+    cudaDeviceProp_c properties = {};
+    const uint64_t bytes = 1000 * (static_cast<uint64_t>(device) + 1);
+    MUST(cudaSetDevice, device);
+    // No message of its own, but one within it.
+    if (CALL(cudaGetDeviceProperties, &properties, device)) std::_Exit(1);
+    MUST(cudaMalloc, &memory, bytes);
+    for (int i = 0; i <= device; i++) Launch(nullptr, 4000);
+    MUST(cudaDeviceSynchronize, );
+    std::printf("device %d %d %d %lu %d\n", getpid(), device, properties.uuid.bytes[14], bytes,
+                device + 1);
+    usleep(static_cast<useconds_t>(Scaled(3000)));
+  }
+}
+
 // Many threads, each with its own device, and calls as fast as they go.
 void UseThreads(int nr_threads, int nr_rounds) {
   std::vector<std::thread> threads;
@@ -261,6 +285,8 @@ int RunCudaWorkload(int which) {
     UseMemory();
   else if (which == 1)
     UseStreams();
+  else if (which == 2)
+    UseDevices();
   else
     UseThreads(8, which);
   SayEnd();

@@ -63,7 +63,7 @@ Recorder::~Recorder() { Stop(); }
 void Recorder::Start() {
   Status status = source_->Start();
   ASSERT_TRUE(status.ok()) << status.message();
-  reader_ = std::make_unique<Reader>(source_.get(), PossibleCpus(), ReadClocks());
+  reader_ = std::make_unique<Reader>(source_.get(), PossibleCpus(), ReadClocks(), &others_);
   // A storm on a slow machine must not keep us from draining: tests judge only what is whole. Threads
   // inherit it.
   const int nice_before = getpriority(PRIO_PROCESS, 0);

@@ -53,6 +53,7 @@ class Recorder final : private MergeSink {
   void OnWatermark(uint64_t) override {}
 
   std::unique_ptr<Source> source_;
+  ItemQueue others_;
   std::unique_ptr<Reader> reader_;
   std::thread thread_;
   std::atomic<bool> stopped_{false};

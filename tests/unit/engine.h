@@ -5,22 +5,13 @@
 #include <cstdint>
 #include <string>
 
-#include "base/out_file.h"
 #include "merge/merger.h"
 #include "raw/facts.h"
 #include "sinks/csv_sink.h"
 #include "slots/slot_builder.h"
+#include "tests/unit/text_file.h"
 
 namespace slotscope {
-
-struct TextFile final : OutFile {
-  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override {
-    for (auto piece : pieces) text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-    return {};
-  }
-  uint64_t size() const override { return text.size(); }
-  std::string text;
-};
 
 struct Engine {
   Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns)

@@ -30,6 +30,8 @@ Facts SomeFacts() {
   facts.unix_offset_ns = 1'700'000'000'123'456'789;
   facts.command_tgid = 4711;
   facts.gpu = "uprobes";
+  facts.gpus = {{0, -1, true, "GPU-a", "00000000:01:00.0", "H", 1u << 30, 5},
+                {0, 1, false, "MIG-b", "", "x\\x2cy", 0, -1}};
   facts.rdt = {{{0, {0, 1}}, {1, {5, 63}}}, true, true, true};
   return facts;
 }
@@ -78,6 +80,7 @@ TEST(Facts, ComeBackAsTheyWere) {
        [](Facts* facts) {
          for (int c = ' '; c <= '~'; c++) facts->host += static_cast<char>(c);
        }},
+      {"no GPU", [](Facts* facts) { facts->gpus.clear(); }},
       {"no RDT", [](Facts* facts) { facts->rdt = {}; }},
       {"some RDT",
        [](Facts* facts) {
@@ -110,21 +113,42 @@ TEST(Facts, LeaveNothingOfTheOnesBefore) {
 
 TEST(Facts, EachMemberMustBeThereAndItsNameIsSaid) {
   const json all = SomeJson();
-  ASSERT_EQ(all.size(), 16u) << "a member was added: is it tested?";
+  ASSERT_EQ(all.size(), 17u) << "a member was added: is it tested?";
   for (const auto& [name, value] : all.items()) {
     json object = all;
     object.erase(name);
     Facts facts;
-    if (name == "rdt" ||
-        name == "gpu") {  // files of machines without it, and of older versions, have none
+    if (name == "rdt" || name == "gpu" ||
+        name == "gpus") {  // files of machines without it, and of older versions, have none
       ASSERT_TRUE(ParseFacts(object.dump(), &facts).ok());
-      EXPECT_TRUE(name == "rdt" ? !facts.rdt.any() : facts.gpu.empty());
+      Facts without = SomeFacts();
+      if (name == "rdt") without.rdt = {};
+      if (name == "gpu") without.gpu = "";
+      if (name == "gpus") without.gpus.clear();
+      EXPECT_EQ(facts, without);
       continue;
     }
     Status status = ParseFacts(object.dump(), &facts);
     EXPECT_EQ(status.code(), Exit::kBadInput) << name;
     EXPECT_NE(status.message().find(name), std::string::npos) << status.message();
   }
+}
+
+TEST(Facts, AGpuIsAFieldOfAFile) {
+  json object = SomeJson();
+  object["gpus"][0]["name"] = "a,\"b\"\x1b[2J\\";
+  Facts facts;
+  ASSERT_TRUE(ParseFacts(object.dump(), &facts).ok());
+  EXPECT_EQ(facts.gpus[0].name, "a\\x2c\\x22b\\x22\\x1b[2J\\");
+  for (const char* member :
+       {"index", "instance", "divided", "uuid", "pci", "name", "total_bytes", "minor"}) {
+    json gpus = SomeJson()["gpus"];
+    gpus[1][member] = json::array();
+    ExpectRefused("gpus", gpus);
+    gpus[1].erase(member);
+    ExpectRefused("gpus", gpus);
+  }
+  ExpectRefused("gpus", json::object());
 }
 
 TEST(Facts, EachMemberMustHaveItsType) {

@@ -17,6 +17,15 @@ constexpr uint64_t kUs = 1000, kSlotNs = 1'000'000;
 constexpr uint32_t kNoBytes = 1u << kGpuMemBytes, kNoLaunches = 1u << kGpuLaunches;
 constexpr ProcessKey kA = {100, 5}, kB = {200, 6};
 
+// Two whole ones, and one with two instances.
+std::vector<GpuDevice> SomeGpus() {
+  std::vector<GpuDevice> gpus(5);
+  for (size_t i = 0; i < gpus.size(); i++)
+    gpus[i].uuid = "GPU-00000000-0000-0000-0000-00000000000" + std::to_string(i);
+  gpus[2].divided = true;
+  return gpus;
+}
+
 class Gpu {
  public:
   explicit Gpu(bool complete = true) {
@@ -53,14 +62,22 @@ class Gpu {
   void Free(uint64_t at_us, uint64_t address, ss_cuda_memory kind = SS_CUDA_LINEAR, int32_t tid = 1) {
     Call(SS_CUDA_FREE, at_us, at_us, {address, static_cast<uint64_t>(kind)}, kA, tid);
   }
+  void View(uint64_t at_us, const std::vector<int32_t>& gpus, ProcessKey key = kA) {
+    tracker_.OnView(key.tgid, gpus, at_us * kUs);
+  }
+  // The driver says that a device is a GPU.
+  void Device(uint64_t at_us, uint64_t device, uint64_t gpu, ProcessKey key = kA) {
+    Call(SS_CUDA_DEVICE_IS, at_us, at_us, {device, 0, gpu << 56}, key);
+  }
+  void Sample(uint64_t at_us, const GpuSample& sample) { tracker_.OnSample(sample, at_us * kUs); }
   void Exit(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExit(key, at_us * kUs); }
   void Loss(uint64_t at_us) { tracker_.OnLoss(at_us * kUs); }
 
   // The next slot, of one process; all zeros if it is not there.
   GpuRow Slot(ProcessKey key = kA) {
     std::vector<GpuUse> uses;
-    GpuSpans ended;
-    tracker_.TakeSlot(next_ns_, &uses, &ended);
+    tracker_.TakeSlot(next_ns_, &uses, &detail);
+    const GpuSpans& ended = detail.spans;
     spans.kernels.insert(spans.kernels.end(), ended.kernels.begin(), ended.kernels.end());
     spans.memory.insert(spans.memory.end(), ended.memory.begin(), ended.memory.end());
     next_ns_ += kSlotNs;
@@ -75,9 +92,10 @@ class Gpu {
 
   std::map<int32_t, GpuRow> all;
   GpuSpans spans;
+  GpuDetail detail;  // of the last slot
 
  private:
-  GpuTracker tracker_{kSlotNs, true};
+  GpuTracker tracker_{kSlotNs, true, SomeGpus()};
   uint64_t next_ns_ = 0;
 };
 
@@ -493,13 +511,162 @@ TEST(GpuTracker, BeforeTheFirstSlotIsInNoSlot) {
   gpu.Launch(100, 7);
   gpu.Alloc(200, 0x1000, 5);
   std::vector<GpuUse> uses;
-  GpuSpans spans;
+  GpuDetail detail;
   GpuTracker& tracker = const_cast<GpuTracker&>(gpu.tracker());
-  tracker.TakeSlot(10 * kSlotNs, &uses, &spans);
+  tracker.TakeSlot(10 * kSlotNs, &uses, &detail);
   ASSERT_EQ(uses.size(), 2u);
   EXPECT_EQ(uses[0].row.values[kGpuActiveNs], kSlotNs);
   EXPECT_EQ(uses[0].row.values[kGpuLaunches], 0u);
   EXPECT_EQ(uses[0].row.values[kGpuMemBytes], 5u);
+}
+
+const GpuPart* PartOf(const Gpu& gpu, ProcessKey key, int32_t device) {
+  for (const GpuPart& part : gpu.detail.parts)
+    if (part.process == key && part.device == device) return &part;
+  return nullptr;
+}
+
+const GpuTotal* TotalOf(const Gpu& gpu, int32_t index) {
+  for (const GpuTotal& total : gpu.detail.totals)
+    if (total.gpu == index) return &total;
+  return nullptr;
+}
+
+TEST(GpuParts, EachDeviceHasItsOwn) {
+  Gpu gpu;
+  gpu.View(1, {1, 0});
+  gpu.Launch(100);
+  gpu.Wait(110, 300);
+  gpu.Call(SS_CUDA_SET_DEVICE, 310, 310, {1});
+  gpu.Launch(400);
+  gpu.Launch(410);
+  gpu.Wait(420, 900);
+  gpu.Alloc(950, 0x1000, 64);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 700 * kUs);
+  ASSERT_EQ(gpu.detail.parts.size(), 2u);
+  const GpuPart *first = PartOf(gpu, kA, 0), *second = PartOf(gpu, kA, 1);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->gpu, 1);
+  EXPECT_EQ(first->row.values, (std::array<uint64_t, 3>{0, 200 * kUs, 1}));
+  EXPECT_EQ(second->gpu, 0);
+  EXPECT_EQ(second->row.values, (std::array<uint64_t, 3>{64, 500 * kUs, 2}));
+  gpu.Slot();
+  EXPECT_TRUE(gpu.detail.parts.empty()) << "memory that is held makes no row";
+  gpu.Free(2100, 0x1000);
+  gpu.Slot();
+  EXPECT_EQ(gpu.detail.parts.size(), 1u) << "a change of it does";
+}
+
+TEST(GpuParts, AGpuIsActiveWhileAnyProcessIs) {
+  Gpu gpu;
+  gpu.View(1, {0});
+  gpu.View(1, {0}, kB);
+  gpu.Launch(100);
+  gpu.Launch(200, 0, kB);
+  gpu.Wait(210, 400);
+  gpu.Wait(410, 700, 0, kB);
+  gpu.Alloc(800, 0x1000, 5);
+  gpu.Alloc(800, 0x1000, 6, SS_CUDA_LINEAR, kB);
+  gpu.Slot();
+  const GpuTotal* total = TotalOf(gpu, 0);
+  ASSERT_TRUE(total);
+  EXPECT_EQ(total->row.values, (std::array<uint64_t, 3>{11, 600 * kUs, 2}));
+  EXPECT_EQ(total->row.unmeasured, 0u);
+  EXPECT_FALSE(TotalOf(gpu, 1));
+  gpu.Slot();
+  EXPECT_TRUE(gpu.detail.totals.empty());
+  gpu.Launch(2100);
+  gpu.Exit(2300);
+  gpu.Slot();
+  ASSERT_TRUE(TotalOf(gpu, 0));
+  EXPECT_EQ(TotalOf(gpu, 0)->row.values, (std::array<uint64_t, 3>{6, 200 * kUs, 1}))
+      << "B's memory is there";
+}
+
+TEST(GpuParts, WhoseGpuIsNotKnownIsInNoTotal) {
+  Gpu gpu;
+  gpu.Launch(100);
+  gpu.Wait(110, 300);
+  gpu.Slot();
+  ASSERT_EQ(gpu.detail.parts.size(), 1u);
+  EXPECT_EQ(gpu.detail.parts[0].gpu, kUnknownGpu);
+  EXPECT_TRUE(gpu.detail.totals.empty());
+  gpu.View(1100, {-1, 7, 2, 3}, kA);  // nonsense, nonsense, a divided one, an instance
+  for (uint64_t device = 0; device < 5; device++) {
+    gpu.Call(SS_CUDA_SET_DEVICE, 1200 + 10 * device, 1200 + 10 * device, {device});
+    gpu.Launch(1205 + 10 * device);
+  }
+  gpu.Slot();
+  for (int32_t device = 0; device < 5; device++) {
+    ASSERT_TRUE(PartOf(gpu, kA, device));
+    EXPECT_EQ(PartOf(gpu, kA, device)->gpu, device == 3 ? 3 : kUnknownGpu) << device;
+  }
+}
+
+TEST(GpuParts, WhatTheDriverSaysCountsMore) {
+  Gpu gpu;
+  gpu.View(1, {0});
+  gpu.Device(50, 0, 4);
+  gpu.Launch(100);
+  gpu.Slot();
+  EXPECT_EQ(PartOf(gpu, kA, 0)->gpu, 4);
+  gpu.Device(1100, 0, 2);  // the GPU of its instance, as an older function says it
+  gpu.Device(1100, 0, 9);  // nobody's
+  gpu.Slot();
+  EXPECT_EQ(PartOf(gpu, kA, 0)->gpu, 4);
+}
+
+// It was noticed before the driver was initialized, and is no call that changes anything.
+TEST(GpuParts, WhichDeviceItIsMakesNoProcessIncomplete) {
+  Gpu gpu(false);
+  gpu.Device(10, 0, 1);
+  gpu.Call(SS_CUDA_INIT, 20, 20, {});
+  gpu.Alloc(30, 0x1000, 64);
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.unmeasured, 0u);
+  EXPECT_EQ(use.values[kGpuMemBytes], 64u);
+}
+
+TEST(GpuParts, ANumberThatIsUsedAgainIsAnotherProcess) {
+  Gpu gpu;
+  const ProcessKey reborn = {kA.tgid, 5'000'000};
+  gpu.View(1, {0});
+  gpu.Launch(100);
+  gpu.Exit(4500);
+  gpu.Call(SS_CUDA_INIT, 5100, 5100, {}, reborn);
+  gpu.View(5200, {1});
+  gpu.Launch(5300, 0, reborn);
+  gpu.Slot();
+  EXPECT_EQ(PartOf(gpu, kA, 0)->gpu, 0);
+  gpu.SkipTo(5);
+  gpu.Slot();
+  EXPECT_EQ(PartOf(gpu, reborn, 0)->gpu, 1);
+}
+
+TEST(GpuSamples, CountFromTheirTimeUntilTheyAreOld) {
+  Gpu gpu;
+  gpu.Sample(1500, {0, kGpuSampleUsed | kGpuSampleSmActive, 4096, 2'000'000, 700'000});
+  gpu.Sample(1600, {1, kGpuSampleUsed, 8192, 77, 0});
+  gpu.Sample(1600, {5, kGpuSampleUsed, 1, 0, 0});  // there is none
+  gpu.Slot();
+  EXPECT_TRUE(gpu.detail.totals.empty());
+  gpu.Slot();
+  ASSERT_EQ(gpu.detail.totals.size(), 2u);
+  const GpuTotal* total = TotalOf(gpu, 0);
+  EXPECT_EQ(total->known, kGpuSampleUsed | kGpuSampleSmActive);
+  EXPECT_EQ(total->used_bytes, 4096u);
+  EXPECT_EQ(total->sm_active_ppm, 1'000'000u) << "100% at most";
+  EXPECT_EQ(total->sm_since_ns, 700'000u);
+  EXPECT_EQ(total->sm_until_ns, 1'500'000u);
+  EXPECT_EQ(TotalOf(gpu, 1)->known, kGpuSampleUsed);
+  gpu.Slot();
+  EXPECT_TRUE(gpu.detail.totals.empty()) << "nothing new, and nobody does anything";
+  gpu.View(3100, {0});
+  gpu.Launch(3200);
+  gpu.Slot();
+  EXPECT_EQ(TotalOf(gpu, 0)->known, kGpuSampleUsed | kGpuSampleSmActive);
+  gpu.SkipTo(1003);
+  EXPECT_EQ(TotalOf(gpu, 0)->known, kGpuSampleUsed) << "a second old";
 }
 
 // Anything in any order: nothing is lost from the pool, no slot is longer than a slot, and at the end

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,16 @@ class Recorder final : public MergeSink {
     clocks.emplace_back(from_ns, unix_offset_ns);
   }
   void OnNote(uint64_t from_ns, std::string_view text) override { notes.emplace_back(from_ns, text); }
+  void OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
+    views.emplace_back(tgid, std::vector<int32_t>(gpus.begin(), gpus.end()), ts_ns);
+  }
+  void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override {
+    samples.emplace_back(sample.used_bytes, ts_ns);
+  }
   void OnWatermark(uint64_t ts_ns) override { watermarks.push_back(ts_ns); }
+
+  std::vector<std::tuple<int32_t, std::vector<int32_t>, uint64_t>> views;
+  std::vector<std::pair<uint64_t, uint64_t>> samples;
 
   Times AllTimes() const {
     Times times;
@@ -618,6 +628,17 @@ TEST(Merger, TellsClockStepsNotesAndLosses) {
       merge.sink.notes,
       (std::vector<std::pair<uint64_t, std::string>>({{7, "Something."}, {8, "12345678"}, {9, ""}})));
 
+  Records view;
+  const int32_t gpus[] = {3, -7};
+  view.Bytes(ObjectBytes(GpuViewItem{7, 2})).Bytes(std::as_bytes(std::span(gpus)));
+  merge.Item(ItemKind::kGpuView, 0, 9, 0, view.bytes());
+  merge.Item(ItemKind::kGpuView, 0, 9, 0, ObjectBytes(GpuViewItem{8, 0}));
+  ASSERT_EQ(merge.sink.views.size(), 2u);
+  EXPECT_EQ(merge.sink.views[0], std::tuple(7, std::vector<int32_t>({3, -7}), uint64_t{9}));
+  EXPECT_TRUE(std::get<1>(merge.sink.views[1]).empty());
+  merge.Item(ItemKind::kGpuSample, 0, 9, 0, ObjectBytes(GpuSample{1, 1, 4096, 0, 0}));
+  EXPECT_EQ(merge.sink.samples, (std::vector<std::pair<uint64_t, uint64_t>>({{4096, 9}})));
+
   EXPECT_EQ(merge.losses(), SourceLosses());
   SourceLosses losses = {1, 2, 3, 4};
   merge.Item(ItemKind::kLosses, 0, 10, 0, ObjectBytes(losses));
@@ -947,7 +968,7 @@ TEST(Merger, SaysNoToAnItemThatCannotBe) {
       {"one byte", Items().Bytes(std::vector<std::byte>(1)), false},
       {"half a header", Items().Bytes(std::vector<std::byte>(31)), false},
       {"kind 0", item(ItemKind{0}, 0, 0, 0), false},
-      {"the kind behind the last", item(ItemKind{12}, 0, 0, 0), false},
+      {"the kind behind the last", item(ItemKind{14}, 0, 0, 0), false},
       {"the largest kind", item(ItemKind{UINT16_MAX}, 0, 0, 0), false},
       {"longer than the bytes", item(ItemKind::kNote, 0, 16, 8), false},
       {"the largest size", item(ItemKind::kNote, 0, UINT32_MAX - 7, 8), false},
@@ -959,6 +980,13 @@ TEST(Merger, SaysNoToAnItemThatCannotBe) {
       {"the dump comes online", item(ItemKind::kOnline, kCpus, 0, 0), false},
       {"the dump goes offline", item(ItemKind::kOffline, kCpus, 0, 0), false},
       {"the dump is expected", item(ItemKind::kExpected, kCpus, 0, 0), false},
+      {"no view of GPUs", item(ItemKind::kGpuView, 0, 0, 0), false},
+      {"a view of fewer GPUs than it says",
+       Items().Add(ItemKind::kGpuView, 0, 1, 0, ObjectBytes(GpuViewItem{1, 1})), false},
+      {"a view of more GPUs than there can be",
+       Items().Add(ItemKind::kGpuView, 0, 1, 0, ObjectBytes(GpuViewItem{1, UINT32_MAX})), false},
+      {"half a sample of a GPU", item(ItemKind::kGpuSample, 0, 24, 24), false},
+      {"a sample of a GPU", item(ItemKind::kGpuSample, 0, sizeof(GpuSample), sizeof(GpuSample)), true},
       {"no losses", item(ItemKind::kLosses, 0, 0, 0), false},
       {"half the losses", item(ItemKind::kLosses, 0, 24, 24), false},
       {"the losses of a recorder that knew no GPUs", item(ItemKind::kLosses, 0, 32, 32), true},

@@ -5,23 +5,14 @@
 
 #include <string>
 
+#include "tests/unit/text_file.h"
+
 namespace slotscope {
 namespace {
 
-struct TextFile final : OutFile {
-  Status Write(std::initializer_list<std::span<const std::byte>> pieces) override {
-    for (auto piece : pieces) text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-    return fails ? Status(Exit::kOutput, "no space") : Status();
-  }
-  using OutFile::Write;
-  uint64_t size() const override { return text.size(); }
-  std::string text;
-  bool fails = false;
-};
-
 Slot SlotOf(GpuSpans spans) {
   Slot slot;
-  slot.gpu_spans = std::move(spans);
+  slot.gpu_detail.spans = std::move(spans);
   return slot;
 }
 
@@ -35,7 +26,7 @@ TEST(SpanCsv, ALineForEachSpanInTheOrderOfTheirEnds) {
                       {{{8, 80}, 0, 0x1000, 4096, SS_CUDA_MANAGED, 10, 20, false},
                        {{8, 80}, 0, 0x2000, 1, SS_CUDA_LINEAR, 5, 20, true}}}));
   EXPECT_TRUE(sink.Finish().ok());
-  EXPECT_EQ(sink.nr_spans(), 5u);
+  EXPECT_EQ(sink.Contents(), "5 spans");
   EXPECT_EQ(
       file.text,
       "# host: h\n"

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/machine.h"
+
+#include <algorithm>
+
+namespace slotscope {
+
+void GpuMachine::OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) {
+  if (views_.size() >= kMaxViewers && !views_.contains(tgid)) return;
+  std::vector<View>& views = views_[tgid];
+  if (views.size() >= kMaxViews) views.erase(views.begin());
+  views.push_back({ts_ns, {gpus.begin(), gpus.end()}});
+}
+
+void GpuMachine::OnSample(const GpuSample& sample, uint64_t ts_ns) {
+  if (sample.gpu >= gpus_.size() || samples_.size() >= kMaxSamples) return;
+  samples_.push_back({ts_ns, sample});
+}
+
+void GpuMachine::OnExit(int32_t tgid, uint64_t ts_ns) {
+  auto found = views_.find(tgid);
+  if (found == views_.end()) return;
+  std::erase_if(found->second, [&](const View& view) { return view.ts_ns <= ts_ns; });
+  if (found->second.empty()) views_.erase(found);
+}
+
+int32_t GpuMachine::FindDevice(ProcessKey process, int32_t device) const {
+  auto found = views_.find(process.tgid);
+  if (found == views_.end() || device < 0) return kUnknownGpu;
+  // The first one that was taken after it began.
+  for (const View& view : found->second) {
+    if (view.ts_ns < process.start_time_ns) continue;
+    if (static_cast<size_t>(device) >= view.gpus.size()) return kUnknownGpu;
+    const int32_t gpu = view.gpus[static_cast<size_t>(device)];
+    return has(gpu) && !gpus_[static_cast<size_t>(gpu)].divided ? gpu : kUnknownGpu;
+  }
+  return kUnknownGpu;
+}
+
+int32_t GpuMachine::FindUuid(const GpuUuid& uuid) const {
+  for (size_t i = 0; i < gpus_.size(); i++) {
+    GpuUuid own;
+    if (!gpus_[i].divided && ParseGpuUuid(gpus_[i].uuid, &own) && own == uuid)
+      return static_cast<int32_t>(i);
+  }
+  return kUnknownGpu;
+}
+
+void GpuMachine::Begin(int32_t gpu, uint64_t ns) {
+  if (has(gpu)) use(gpu).activity.Begin(ns);
+}
+
+void GpuMachine::End(int32_t gpu, uint64_t ns) {
+  if (has(gpu)) use(gpu).activity.End(ns);
+}
+
+void GpuMachine::Add(const GpuPart& part) {
+  if (!has(part.gpu)) return;
+  Use& here = use(part.gpu);
+  here.any |= part.row.any;
+  here.total.row.unmeasured |= part.row.unmeasured;
+  for (GpuValue value : {kGpuMemBytes, kGpuLaunches})
+    here.total.row.values[value] += part.row.values[value];
+}
+
+void GpuMachine::TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals) {
+  for (; !samples_.empty() && samples_.front().ts_ns < end_ns; samples_.pop_front()) {
+    const auto& [ts_ns, sample] = samples_.front();
+    Use& here = uses_[sample.gpu];
+    here.any = true;
+    here.total.known = (here.total.known & ~kGpuSampleUsed) | (sample.known & kGpuSampleUsed);
+    here.total.used_bytes = sample.used_bytes;
+    if (!(sample.known & kGpuSampleSmActive)) continue;
+    here.total.known |= kGpuSampleSmActive;
+    here.total.sm_active_ppm = std::min<uint64_t>(sample.sm_active_ppm, 1'000'000);
+    here.total.sm_since_ns = std::min(sample.since_ns, ts_ns);
+    here.total.sm_until_ns = ts_ns;
+  }
+  for (size_t i = 0; i < uses_.size(); i++) {
+    Use& here = uses_[i];
+    here.total.gpu = static_cast<int32_t>(i);
+    here.total.row.values[kGpuActiveNs] = here.activity.Take(end_ns);
+    here.any |= here.total.row.values[kGpuActiveNs] > 0;
+    here.total.row.any = here.any;
+    if (here.total.sm_until_ns + kMaxSampleAgeNs < end_ns) here.total.known &= ~kGpuSampleSmActive;
+    if (here.any) totals->push_back(here.total);
+    here.any = false;
+    here.total.row = {};
+  }
+}
+
+}  // namespace slotscope

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// The machine's GPUs: which of them is which process's device, what all processes together do on each,
+// and what NVML says of it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/gpu_device.h"
+#include "gpu/activity.h"
+#include "ring/item.h"
+#include "slots/gpu_detail.h"
+
+namespace slotscope {
+
+class GpuMachine {
+ public:
+  explicit GpuMachine(std::vector<GpuDevice> gpus) : gpus_(std::move(gpus)), uses_(gpus_.size()) {}
+
+  void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns);
+  void OnSample(const GpuSample& sample, uint64_t ts_ns);
+  // A process of that number has ended.
+  void OnExit(int32_t tgid, uint64_t ts_ns);
+
+  // Indices into the facts' list, or kUnknownGpu. Of a divided GPU none: which instance is not known.
+  int32_t FindDevice(ProcessKey process, int32_t device) const;
+  int32_t FindUuid(const GpuUuid& uuid) const;
+
+  // A process is active there, or not any more. `gpu` may be kUnknownGpu.
+  void Begin(int32_t gpu, uint64_t ns);
+  void End(int32_t gpu, uint64_t ns);
+  // What a process did in the slot, or holds.
+  void Add(const GpuPart& part);
+  // The slot ends at end_ns.
+  void TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals);
+
+ private:
+  struct View {
+    uint64_t ts_ns;
+    std::vector<int32_t> gpus;
+  };
+  struct Sample {
+    uint64_t ts_ns;
+    GpuSample sample;
+  };
+  struct Use {
+    Activity activity;
+    GpuTotal total = {};  // of the slot; what NVML said stays
+    bool any = false;
+  };
+  // Of processes with one number, one after the other.
+  static constexpr size_t kMaxViews = 4;
+  static constexpr size_t kMaxViewers = 65536;  // our own limits
+  static constexpr size_t kMaxSamples = 65536;
+  // An older value says nothing of now. NVML wants 100 ms between two, we ask each 200.
+  static constexpr uint64_t kMaxSampleAgeNs = 1'000'000'000;
+
+  bool has(int32_t gpu) const { return gpu >= 0 && static_cast<size_t>(gpu) < gpus_.size(); }
+  Use& use(int32_t gpu) { return uses_[static_cast<size_t>(gpu)]; }
+
+  std::vector<GpuDevice> gpus_;
+  std::vector<Use> uses_;                       // of gpus_
+  std::map<int32_t, std::vector<View>> views_;  // by tgid, in the order of time
+  std::deque<Sample> samples_;                  // to come, in the order of time
+};
+
+}  // namespace slotscope

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// NVIDIA's management library, if this machine has it: loaded when it is wanted, with declarations of
+// our own (the ABI of NVML 11 to 13).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/gpu_device.h"
+#include "base/status.h"
+
+namespace slotscope {
+
+// A process with a context on a GPU, by the driver's account.
+struct GpuClient {
+  int32_t pid;     // in the namespace of who asks
+  uint64_t bytes;  // of memory, contexts included; kUnknownBytes
+};
+
+class Nvml {
+ public:
+  static constexpr uint64_t kUnknownBytes = UINT64_MAX;
+
+  Nvml();
+  ~Nvml();
+
+  // Fails with a sentence if there is no library or no driver. May take a second: a driver that nobody
+  // uses wakes up.
+  Status Open();
+  // GPUs, each followed by its instances. After Open(); does not change.
+  const std::vector<GpuDevice>& gpus() const { return gpus_; }
+  // Of gpus()[index]: bytes in use, or kUnknownBytes.
+  uint64_t UsedBytes(size_t index);
+  // Not sorted. Empty if it cannot be told.
+  std::vector<GpuClient> Clients(size_t index);
+  // Whether SmActive() may have something to say.
+  bool has_sm_active(size_t index) const;
+  // The share of SMs that were busy since the last call that returned true, in millionths, by GPM
+  // (Hopper and later). NVML wants 100 ms in between.
+  bool SmActive(size_t index, uint64_t* ppm);
+
+ private:
+  struct Library;
+  struct Device;
+  void ListInstances(size_t gpu);
+  void Describe(Device* device, GpuDevice* gpu);
+  void PrepareGpm(Device* device);
+
+  std::unique_ptr<Library> library_;
+  std::vector<GpuDevice> gpus_;
+  std::vector<Device> devices_;  // of gpus_
+};
+
+}  // namespace slotscope

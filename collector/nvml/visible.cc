@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "nvml/visible.h"
+
+#include <dirent.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+namespace slotscope {
+namespace {
+
+// A hostile process's environment is as large as it likes; that of an honest one is not.
+constexpr size_t kMaxEnvironment = 4u << 20;
+constexpr size_t kMaxVisible = 1024;
+
+std::string_view Trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// The one whose UUID begins so, if there is just one.
+std::optional<int32_t> FindByUuid(const std::vector<GpuDevice>& gpus, std::string_view prefix) {
+  std::optional<int32_t> found;
+  for (size_t i = 0; i < gpus.size(); i++) {
+    if (!gpus[i].uuid.starts_with(prefix)) continue;
+    if (found) return std::nullopt;
+    found = static_cast<int32_t>(i);
+  }
+  return found;
+}
+
+// Those that CUDA counts when nobody chooses, in its order.
+std::optional<std::vector<int32_t>> Countable(const std::vector<GpuDevice>& gpus, const GpuView& view) {
+  std::vector<int32_t> counted;
+  bool alike = true, divided = false;
+  for (size_t i = 0; i < gpus.size(); i++) {
+    const GpuDevice& gpu = gpus[i];
+    if (!view.minors.empty() && gpu.minor >= 0 &&
+        std::find(view.minors.begin(), view.minors.end(), gpu.minor) == view.minors.end())
+      continue;
+    divided |= gpu.divided || gpu.instance >= 0;
+    if (gpu.divided) continue;
+    if (!counted.empty()) alike &= gpu.name == gpus[static_cast<size_t>(counted.front())].name;
+    counted.push_back(static_cast<int32_t>(i));
+  }
+  // CUDA shows one instance, and which one is the driver's choice.
+  if (divided && counted.size() > 1) return std::nullopt;
+  // Its default is "fastest first", which is the order of PCI among equals. NVML has that order.
+  if (!alike && view.device_order != "PCI_BUS_ID") return std::nullopt;
+  return counted;
+}
+
+}  // namespace
+
+std::optional<std::vector<int32_t>> VisibleGpus(const std::vector<GpuDevice>& gpus,
+                                                const GpuView& view) {
+  const auto countable = Countable(gpus, view);
+  if (!view.visible_devices) return countable;
+  std::vector<int32_t> visible;
+  std::string_view rest = *view.visible_devices;
+  // As CUDA reads it: up to the first entry that names no device.
+  while (visible.size() < kMaxVisible) {
+    const std::string_view entry = Trim(rest.substr(0, rest.find(',')));
+    std::optional<int32_t> found;
+    if (entry.starts_with("GPU-") || entry.starts_with("MIG-")) {
+      found = FindByUuid(gpus, entry);
+      // The older form, and a prefix of several: the driver knows.
+      if (!found && entry.starts_with("MIG-GPU-")) return std::nullopt;
+      if (found && gpus[static_cast<size_t>(*found)].divided) return std::nullopt;
+    } else {
+      size_t ordinal;
+      const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), ordinal);
+      if (error != std::errc() || end != entry.data() + entry.size()) break;
+      if (!countable) return std::nullopt;
+      if (ordinal < countable->size()) found = (*countable)[ordinal];
+    }
+    if (!found) break;
+    if (std::find(visible.begin(), visible.end(), *found) != visible.end())
+      return std::vector<int32_t>();
+    visible.push_back(*found);
+    if (rest.find(',') == rest.npos) break;
+    rest.remove_prefix(rest.find(',') + 1);
+  }
+  return visible;
+}
+
+void ParseGpuEnvironment(std::string_view environment, GpuView* view) {
+  while (!environment.empty()) {
+    const std::string_view entry = environment.substr(0, environment.find('\0'));
+    environment.remove_prefix(std::min(environment.size(), entry.size() + 1));
+    const size_t equals = entry.find('=');
+    if (equals == entry.npos) continue;
+    // Of a name that is there twice, getenv() finds the first.
+    if (entry.substr(0, equals) == "CUDA_VISIBLE_DEVICES" && !view->visible_devices)
+      view->visible_devices = std::string(entry.substr(equals + 1));
+    if (entry.substr(0, equals) == "CUDA_DEVICE_ORDER" && view->device_order.empty())
+      view->device_order = std::string(entry.substr(equals + 1));
+  }
+}
+
+GpuView ReadGpuView(int32_t tgid) {
+  GpuView view;
+  std::ifstream file(fmt::format("/proc/{}/environ", tgid), std::ios::binary);
+  std::string environment;
+  char piece[4096];
+  while (environment.size() < kMaxEnvironment && (file.read(piece, sizeof(piece)) || file.gcount() > 0))
+    environment.append(piece, static_cast<size_t>(file.gcount()));
+  ParseGpuEnvironment(environment, &view);
+  DIR* const dev = opendir(fmt::format("/proc/{}/root/dev", tgid).c_str());
+  if (!dev) return view;
+  while (const dirent* entry = readdir(dev)) {
+    std::string_view name = entry->d_name;
+    if (!name.starts_with("nvidia")) continue;
+    name.remove_prefix(6);
+    int32_t minor;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), minor);
+    if (error == std::errc() && end == name.data() + name.size() && minor >= 0 &&
+        view.minors.size() < kMaxVisible)
+      view.minors.push_back(minor);
+  }
+  closedir(dev);
+  return view;
+}
+
+}  // namespace slotscope

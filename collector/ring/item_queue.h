@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What other threads than the reader have to say: the reader puts it between the rings' items.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "ring/item.h"
+
+namespace slotscope {
+
+class ItemQueue {
+ public:
+  struct Entry {
+    ItemKind kind;
+    uint64_t begin_ns;
+    std::vector<std::byte> payload;  // its size a multiple of kItemAlign
+  };
+
+  // All of it on any thread. Of now; `payload` is a small part of a block, and is filled up with zeros.
+  void Put(ItemKind kind, std::span<const std::byte> payload) {
+    Entry entry = {kind, MonotonicNs(), {payload.begin(), payload.end()}};
+    entry.payload.resize((payload.size() + kItemAlign - 1) / kItemAlign * kItemAlign);
+    std::lock_guard lock(mutex_);
+    entries_.push_back(std::move(entry));
+  }
+  // Text that belongs beside the rows of about now.
+  void PutNote(std::string text) {
+    text.push_back('\0');
+    Put(ItemKind::kNote, std::as_bytes(std::span(text)));
+  }
+  std::vector<Entry> Take() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(entries_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace slotscope

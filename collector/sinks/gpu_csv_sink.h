@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// What was done on each GPU, slot by slot, as CSV: a row per process and device on which it did
+// something in the slot (kind "process"), and behind them one per GPU (kind "gpu").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/gpu_device.h"
+#include "base/out_file.h"
+#include "sinks/side_sink.h"
+
+namespace slotscope {
+
+class GpuCsvSink final : public SideSink {
+ public:
+  // `gpus`: those in the facts.
+  GpuCsvSink(OutFile* file, uint64_t slot_ns, std::vector<GpuDevice> gpus)
+      : file_(file), slot_ns_(slot_ns), gpus_(std::move(gpus)) {}
+
+  void WriteHeader(const HeaderLines& lines) override;
+  void OnSlot(const Slot& slot) override;
+  void Flush() override;
+  Status Finish() override;
+  std::string Contents() const override;
+
+ private:
+  void Append(const Slot& slot, const GpuPart& part);
+  void Append(const Slot& slot, const GpuTotal& total);
+  void AppendBegin(const Slot& slot, const char* kind, int32_t gpu);
+  void AppendValues(const GpuRow& row);
+
+  OutFile* file_;
+  uint64_t slot_ns_;
+  std::vector<GpuDevice> gpus_;
+  std::string text_;
+  uint64_t nr_rows_ = 0;
+  Status status_;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+#include "sinks/perfetto_sink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <protozero/pbf_writer.hpp>
+
+#include "base/escape.h"
+#include "sinks/span_order.h"
+
+namespace slotscope {
+namespace {
+
+using protozero::pbf_writer;
+
+constexpr size_t kBufferBytes = 256u << 10;
+constexpr uint32_t kSequence = 1;
+
+// Of Perfetto's protos/perfetto/trace/*.proto, which keep their numbers.
+namespace trace {
+constexpr uint32_t kPacket = 1;
+}
+namespace packet {
+constexpr uint32_t kClockSnapshot = 6, kTimestamp = 8, kSequenceId = 10, kTrackEvent = 11,
+                   kTimestampClock = 58, kTrackDescriptor = 60;
+}
+namespace clock_snapshot {
+constexpr uint32_t kClocks = 1, kPrimaryTraceClock = 2;
+constexpr uint32_t kClockId = 1, kTimestamp = 2;  // of a clock
+constexpr uint32_t kRealtime = 1, kMonotonic = 3;
+}  // namespace clock_snapshot
+namespace track_descriptor {
+constexpr uint32_t kUuid = 1, kName = 2, kProcess = 3, kParentUuid = 5, kCounter = 8;
+constexpr uint32_t kPid = 1, kProcessName = 6;  // of a process
+constexpr uint32_t kUnit = 3;                   // of a counter
+constexpr uint32_t kTimeNs = 1, kCount = 2, kBytes = 3;
+}  // namespace track_descriptor
+namespace track_event {
+constexpr uint32_t kAnnotations = 4, kType = 9, kTrackUuid = 11, kName = 23, kCounterValue = 30;
+constexpr uint32_t kBegin = 1, kEnd = 2, kCounter = 4;    // types
+constexpr uint32_t kUintValue = 3, kAnnotationName = 10;  // of an annotation
+}  // namespace track_event
+
+void BeginPacket(pbf_writer* to, uint64_t ns) {
+  to->add_uint64(packet::kTimestamp, ns);
+  to->add_uint32(packet::kTimestampClock, clock_snapshot::kMonotonic);
+  to->add_uint32(packet::kSequenceId, kSequence);
+}
+
+struct CounterKind {
+  const char* name;
+  uint32_t unit;
+  bool is_sum;  // without a row it is 0; else as it was
+};
+// By PerfettoSink::Counter; the names of the columns of slots.csv.
+constexpr CounterKind kCounters[] = {
+    {"cpu_ns", track_descriptor::kTimeNs, true},
+    {"wait_ns", track_descriptor::kTimeNs, true},
+    {"cycles", track_descriptor::kCount, true},
+    {"instructions", track_descriptor::kCount, true},
+    {"llc_misses", track_descriptor::kCount, true},
+    {"mbm_total_bytes", track_descriptor::kBytes, true},
+    {"llc_occupancy_bytes", track_descriptor::kBytes, false},
+    {"gpu_mem_bytes", track_descriptor::kBytes, false},
+    {"gpu_active_ns", track_descriptor::kTimeNs, true},
+    {"gpu_launches", track_descriptor::kCount, true},
+};
+
+std::string DeviceName(int32_t device) {
+  return device == kUnknownDevice ? "unknown device" : fmt::format("device {}", device);
+}
+
+}  // namespace
+
+void PerfettoSink::WriteHeader(const HeaderLines&) {}
+
+// From here on the wall clock is this much ahead.
+void PerfettoSink::AppendClock(const Slot& slot) {
+  if (has_clock_ && slot.unix_offset_ns == unix_offset_ns_) return;
+  has_clock_ = true;
+  unix_offset_ns_ = slot.unix_offset_ns;
+  pbf_writer out(text_);
+  pbf_writer in_packet(out, trace::kPacket);
+  in_packet.add_uint32(packet::kSequenceId, kSequence);
+  pbf_writer snapshot(in_packet, packet::kClockSnapshot);
+  const std::pair<uint32_t, uint64_t> clocks[] = {
+      {clock_snapshot::kMonotonic, slot.start_ns},
+      {clock_snapshot::kRealtime, slot.start_ns + static_cast<uint64_t>(slot.unix_offset_ns)}};
+  for (const auto& [id, ns] : clocks) {
+    pbf_writer clock(snapshot, clock_snapshot::kClocks);
+    clock.add_uint32(clock_snapshot::kClockId, id);
+    clock.add_uint64(clock_snapshot::kTimestamp, ns);
+  }
+  snapshot.add_uint32(clock_snapshot::kPrimaryTraceClock, clock_snapshot::kMonotonic);
+}
+
+void PerfettoSink::Describe(const Process& process, ProcessKey key) {
+  pbf_writer out(text_);
+  pbf_writer in_packet(out, trace::kPacket);
+  in_packet.add_uint32(packet::kSequenceId, kSequence);
+  pbf_writer track(in_packet, packet::kTrackDescriptor);
+  track.add_uint64(track_descriptor::kUuid, process.track);
+  pbf_writer descriptor(track, track_descriptor::kProcess);
+  descriptor.add_int32(track_descriptor::kPid, key.tgid);
+  if (!process.name.empty()) descriptor.add_string(track_descriptor::kProcessName, process.name);
+}
+
+uint64_t PerfettoSink::DescribeTrack(uint64_t parent, const std::string& name) {
+  const uint64_t uuid = next_track_++;
+  pbf_writer out(text_);
+  pbf_writer in_packet(out, trace::kPacket);
+  in_packet.add_uint32(packet::kSequenceId, kSequence);
+  pbf_writer track(in_packet, packet::kTrackDescriptor);
+  track.add_uint64(track_descriptor::kUuid, uuid);
+  track.add_uint64(track_descriptor::kParentUuid, parent);
+  track.add_string(track_descriptor::kName, name);
+  return uuid;
+}
+
+PerfettoSink::Process& PerfettoSink::ProcessOf(ProcessKey key, const std::string& name) {
+  auto [found, is_new] = processes_.try_emplace(key);
+  Process& process = found->second;
+  if (is_new) process.track = next_track_++;
+  if (!is_new && (name.empty() || name == process.name)) return process;
+  process.name = name;
+  Describe(process, key);
+  return process;
+}
+
+void PerfettoSink::Show(Process* process, Counter counter, uint64_t ns, uint64_t value) {
+  uint64_t& uuid = process->tracks[counter];
+  if (uuid != 0 && process->shown[counter] == value) return;
+  process->shown[counter] = value;
+  pbf_writer out(text_);
+  if (uuid == 0) {
+    uuid = next_track_++;
+    pbf_writer in_packet(out, trace::kPacket);
+    in_packet.add_uint32(packet::kSequenceId, kSequence);
+    pbf_writer track(in_packet, packet::kTrackDescriptor);
+    track.add_uint64(track_descriptor::kUuid, uuid);
+    track.add_uint64(track_descriptor::kParentUuid, process->track);
+    track.add_string(track_descriptor::kName, kCounters[counter].name);
+    pbf_writer descriptor(track, track_descriptor::kCounter);
+    descriptor.add_uint32(track_descriptor::kUnit, kCounters[counter].unit);
+  }
+  pbf_writer in_packet(out, trace::kPacket);
+  BeginPacket(&in_packet, ns);
+  pbf_writer event(in_packet, packet::kTrackEvent);
+  event.add_uint32(track_event::kType, track_event::kCounter);
+  event.add_uint64(track_event::kTrackUuid, uuid);
+  event.add_int64(track_event::kCounterValue,
+                  static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)));
+  nr_values_++;
+}
+
+PerfettoSink::Values PerfettoSink::ValuesOf(const Slot& slot, const Row& row) {
+  Values values;
+  const auto set = [&](Counter counter, uint64_t value, bool known) {
+    values.value[counter] = value;
+    values.known |= uint32_t{known} << counter;
+  };
+  const std::pair<Counter, Additive> sums[] = {{kCpu, kCpuNs},
+                                               {kWait, kWaitNs},
+                                               {kCycle, kCycles},
+                                               {kInstruction, kInstructions},
+                                               {kMisses, kLlcMisses}};
+  for (const auto& [counter, additive] : sums)
+    set(counter, row.sums[additive], !(row.unmeasured >> additive & 1));
+  if (row.rdt) {
+    const RdtRow& rdt = slot.rdt[row.rdt - 1];
+    set(kTraffic, rdt.values[kMbmTotal], !(rdt.unmeasured >> kMbmTotal & 1));
+    set(kOccupancy, rdt.values[kLlcOccupancy], !(rdt.unmeasured >> kLlcOccupancy & 1));
+  }
+  if (row.gpu) {
+    const GpuRow& gpu = slot.gpu[row.gpu - 1];
+    set(kGpuMemory, gpu.values[kGpuMemBytes], !(gpu.unmeasured >> kGpuMemBytes & 1));
+    set(kGpuActive, gpu.values[kGpuActiveNs], !(gpu.unmeasured >> kGpuActiveNs & 1));
+    set(kLaunches, gpu.values[kGpuLaunches], !(gpu.unmeasured >> kGpuLaunches & 1));
+  }
+  return values;
+}
+
+void PerfettoSink::OnSlot(const Slot& slot) {
+  AppendClock(slot);
+  if (processes_.size() > kMaxProcesses) {
+    processes_.clear();
+    streams_.clear();
+    lanes_.clear();
+  }
+  for (const Row& row : slot.rows) {
+    if (!IsProcess(row.kind)) continue;
+    Process& process = ProcessOf(row.key, row.named ? EscapeName(CommText(row.comm)) : "");
+    const Values values = ValuesOf(slot, row);
+    for (size_t i = 0; i < kNrCounters; i++)
+      if (values.known >> i & 1) Show(&process, static_cast<Counter>(i), slot.start_ns, values.value[i]);
+    process.slot_ns = slot.start_ns;
+    process.running = true;
+  }
+  for (auto& [key, process] : processes_) {
+    if (!process.running || process.slot_ns == slot.start_ns) continue;
+    for (size_t i = 0; i < kNrCounters; i++)
+      if (process.tracks[i] && kCounters[i].is_sum)
+        Show(&process, static_cast<Counter>(i), slot.start_ns, 0);
+    process.running = false;
+  }
+  for (const KernelSpan* span : InOrder(slot.gpu_detail.spans.kernels)) Append(*span);
+  for (const MemorySpan* span : InOrder(slot.gpu_detail.spans.memory)) Append(*span);
+  nr_spans_ += slot.gpu_detail.spans.kernels.size() + slot.gpu_detail.spans.memory.size();
+  if (text_.size() >= kBufferBytes) Flush();
+}
+
+void PerfettoSink::AppendSlice(uint64_t track, uint64_t start_ns, uint64_t end_ns,
+                               const std::string& name,
+                               const std::vector<std::pair<const char*, uint64_t>>& annotations) {
+  pbf_writer out(text_);
+  {
+    pbf_writer in_packet(out, trace::kPacket);
+    BeginPacket(&in_packet, start_ns);
+    pbf_writer event(in_packet, packet::kTrackEvent);
+    event.add_uint32(track_event::kType, track_event::kBegin);
+    event.add_uint64(track_event::kTrackUuid, track);
+    event.add_string(track_event::kName, name);
+    for (const auto& [key, value] : annotations) {
+      pbf_writer annotation(event, track_event::kAnnotations);
+      annotation.add_string(track_event::kAnnotationName, key);
+      annotation.add_uint64(track_event::kUintValue, value);
+    }
+  }
+  pbf_writer in_packet(out, trace::kPacket);
+  BeginPacket(&in_packet, end_ns);
+  pbf_writer event(in_packet, packet::kTrackEvent);
+  event.add_uint32(track_event::kType, track_event::kEnd);
+  event.add_uint64(track_event::kTrackUuid, track);
+}
+
+void PerfettoSink::Append(const KernelSpan& span) {
+  auto [found, is_new] = streams_.try_emplace({span.process, span.device, span.stream});
+  if (is_new)
+    found->second = DescribeTrack(ProcessOf(span.process, "").track,
+                                  fmt::format("{} stream {:#x}", DeviceName(span.device), span.stream));
+  std::vector<std::pair<const char*, uint64_t>> annotations = {{"launches", span.nr_launches}};
+  if (span.avg_threads) annotations.emplace_back("avg_threads", span.avg_threads);
+  AppendSlice(found->second, span.start_ns, span.end_ns, span.forced ? "kernels (forced)" : "kernels",
+              annotations);
+}
+
+// Spans come in the order of their ends: one fits behind all that ended before it began.
+void PerfettoSink::Append(const MemorySpan& span) {
+  std::vector<Lane>& lanes = lanes_[{span.process, span.device}];
+  size_t i = 0;
+  while (i < lanes.size() && lanes[i].end_ns > span.start_ns) i++;
+  if (i == lanes.size())
+    lanes.push_back({DescribeTrack(ProcessOf(span.process, "").track,
+                                   fmt::format("{} memory", DeviceName(span.device))),
+                     0});
+  lanes[i].end_ns = span.end_ns;
+  AppendSlice(lanes[i].track, span.start_ns, span.end_ns,
+              fmt::format("{}{}", NameOf(span.kind), span.leaked ? " (leaked)" : ""),
+              {{"bytes", span.bytes}, {"handle", span.handle}});
+}
+
+void PerfettoSink::Flush() {
+  if (status_.ok() && !text_.empty()) status_ = file_->Write(text_);
+  text_.clear();
+}
+
+Status PerfettoSink::Finish() {
+  Flush();
+  return status_;
+}
+
+std::string PerfettoSink::Contents() const {
+  return fmt::format("{} spans, {} values", nr_spans_, nr_values_);
+}
+
+}  // namespace slotscope

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// A trace for Perfetto (ui.perfetto.dev): per process a track for each stream with its kernel spans,
+// tracks of memory spans, and counters with a value per slot.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/out_file.h"
+#include "sinks/side_sink.h"
+
+namespace slotscope {
+
+class PerfettoSink final : public SideSink {
+ public:
+  explicit PerfettoSink(OutFile* file) : file_(file) {}
+
+  // Comments have no place in a trace: the header's lines are not written.
+  void WriteHeader(const HeaderLines& lines) override;
+  void OnSlot(const Slot& slot) override;
+  void Flush() override;
+  Status Finish() override;
+  std::string Contents() const override;
+
+ private:
+  enum Counter : size_t {
+    kCpu,
+    kWait,
+    kCycle,
+    kInstruction,
+    kMisses,
+    kTraffic,
+    kOccupancy,
+    kGpuMemory,
+    kGpuActive,
+    kLaunches,
+    kNrCounters
+  };
+  // A slot's values; known ones only count.
+  struct Values {
+    std::array<uint64_t, kNrCounters> value = {};
+    uint32_t known = 0;  // bit Counter
+  };
+  struct Process {
+    uint64_t track;
+    std::string name;
+    std::array<uint64_t, kNrCounters> tracks = {};  // 0: not described yet
+    std::array<uint64_t, kNrCounters> shown = {};
+    uint64_t slot_ns = 0;  // the last slot in which it had a row
+    bool running = false;  // what adds up is not shown as 0
+  };
+  // Spans that overlap cannot share a track.
+  struct Lane {
+    uint64_t track;
+    uint64_t end_ns;
+  };
+  static constexpr size_t kMaxProcesses = 65536;  // then they are described anew
+
+  static Values ValuesOf(const Slot& slot, const Row& row);
+  Process& ProcessOf(ProcessKey key, const std::string& name);
+  void Describe(const Process& process, ProcessKey key);
+  uint64_t DescribeTrack(uint64_t parent, const std::string& name);
+  void Show(Process* process, Counter counter, uint64_t ns, uint64_t value);
+  void Append(const KernelSpan& span);
+  void Append(const MemorySpan& span);
+  void AppendSlice(uint64_t track, uint64_t start_ns, uint64_t end_ns, const std::string& name,
+                   const std::vector<std::pair<const char*, uint64_t>>& annotations);
+  void AppendClock(const Slot& slot);
+
+  OutFile* file_;
+  std::string text_;
+  uint64_t next_track_ = 1;
+  std::map<ProcessKey, Process> processes_;
+  std::map<std::tuple<ProcessKey, int32_t, uint64_t>, uint64_t> streams_;  // their tracks
+  std::map<std::pair<ProcessKey, int32_t>, std::vector<Lane>> lanes_;      // of memory, by device
+  int64_t unix_offset_ns_ = 0;
+  bool has_clock_ = false;
+  uint64_t nr_spans_ = 0;
+  uint64_t nr_values_ = 0;
+  Status status_;
+};
+
+}  // namespace slotscope

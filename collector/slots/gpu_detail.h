@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// What GPUs did in a slot, beside the columns of slots.csv.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "ring/item.h"
+#include "slots/gpu_span.h"
+#include "track/tracker.h"
+
+namespace slotscope {
+
+// What a process's CUDA calls say. Launches are those in the slot; active is the time in which at least
+// one had been launched and not waited for; memory is what it holds at the slot's end.
+enum GpuValue : size_t { kGpuMemBytes, kGpuActiveNs, kGpuLaunches, kNrGpuValues };
+inline constexpr std::array<const char*, kNrGpuValues> kGpuValueNames = {
+    "gpu_mem_bytes", "gpu_active_ns", "gpu_launches"};
+
+struct GpuRow {
+  std::array<uint64_t, kNrGpuValues> values = {};
+  uint32_t unmeasured = 0;  // bit GpuValue
+  bool any = false;         // something was active, launched, allocated or freed
+};
+
+// None of the machine's GPUs, or it is not known which one.
+inline constexpr int32_t kUnknownGpu = -1;
+
+// One process on one device, in a slot in which something happened there.
+struct GpuPart {
+  ProcessKey process;
+  Comm comm = {};  // if it is named
+  int32_t device;  // index among the devices that the process sees, or kUnknownDevice
+  int32_t gpu;     // index into the facts' list, or kUnknownGpu
+  GpuRow row;
+};
+
+// All processes on one GPU, in a slot in which something happened there, or NVML has spoken of it.
+struct GpuTotal {
+  int32_t gpu;  // index into the facts' list
+  // Active: while any process was. Memory: of all processes that are known; launches as well.
+  GpuRow row;
+  // By NVML: the latest sample before the slot's end; of kGpuSample* bits.
+  uint32_t known = 0;
+  uint64_t used_bytes = 0;
+  uint64_t sm_active_ppm = 0;  // from sm_since_ns to sm_until_ns
+  uint64_t sm_since_ns = 0;
+  uint64_t sm_until_ns = 0;
+};
+
+struct GpuDetail {
+  GpuSpans spans;  // if they are wanted
+  std::vector<GpuPart> parts;
+  std::vector<GpuTotal> totals;
+  void Clear() {
+    spans.kernels.clear();
+    spans.memory.clear();
+    parts.clear();
+    totals.clear();
+  }
+};
+
+}  // namespace slotscope
