@@ -4,6 +4,7 @@
 
 #include "base/say.h"
 #include "base/version.h"
+#include "cli/gpu.h"
 #include "cli/options.h"
 #include "cli/record.h"
 #include "cli/replay.h"
@@ -46,6 +47,8 @@ int main(int argc, char** argv) {
       return Generate(options.generate);
     case Options::Verb::kRmids:
       return PrintRmids();
+    case Options::Verb::kGpu:
+      return PrintGpus(options.gpu);
   }
   return 0;
 }

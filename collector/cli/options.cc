@@ -20,6 +20,7 @@ constexpr const char* kUsage =
     "       slotscope replay [options] FILE\n"
     "       slotscope gen [options] FILE\n"
     "       slotscope rmids\n"
+    "       slotscope gpu [FILE]\n"
     "       slotscope --help | --version\n"
     "\n"
     "record   writes a row per process and millisecond to slots.csv, until Ctrl-C, for\n"
@@ -27,6 +28,8 @@ constexpr const char* kUsage =
     "replay   makes slots.csv again, from what record --raw FILE has kept; no root\n"
     "gen      makes a raw FILE of a machine that does not exist, for tests\n"
     "rmids    prints the RMID table of the kernel module\n"
+    "gpu      prints the GPUs, the processes that use CUDA, and what can be seen of them; of a raw\n"
+    "         FILE: their memory, activity and leaks\n"
     "\n";
 
 constexpr uint64_t kMaxDurationS = 10 * 365 * 86400ull;
@@ -365,6 +368,17 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   if (verb == "rmids") {
     if (!words.empty()) return Usage(fmt::format("rmids takes no '{}'", words[0]));
     options->verb = Options::Verb::kRmids;
+    return {};
+  }
+  if (verb == "gpu") {
+    options->verb = Options::Verb::kGpu;
+    for (const std::string& word : words)
+      if (word.starts_with("-"))
+        return Usage(fmt::format("gpu has no option '{}'; see slotscope --help", word));
+    if (words.size() > 1)
+      return Usage(fmt::format("gpu takes one file at most, and got {}", words.size()));
+    if (!words.empty() && words[0].empty()) return Usage("gpu: the file's name is empty");
+    if (!words.empty()) options->gpu.path = words[0];
     return {};
   }
   if (verb == "record") {

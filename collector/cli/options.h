@@ -53,6 +53,10 @@ struct GenerateOptions {
   std::string path;
 };
 
+struct GpuOptions {
+  std::string path;  // a raw file; empty: this machine, now
+};
+
 struct Options {
   enum class Verb {
     kShowHelp,
@@ -60,12 +64,14 @@ struct Options {
     kRecord,
     kReplay,
     kGenerate,
-    kRmids
+    kRmids,
+    kGpu
   } verb = Verb::kShowHelp;
   std::string help;  // for kShowHelp
   RecordOptions record;
   ReplayOptions replay;
   GenerateOptions generate;
+  GpuOptions gpu;
 };
 
 // Exit::kUsage with a sentence for whatever cannot be meant.

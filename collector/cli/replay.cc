@@ -9,6 +9,7 @@
 #include "base/say.h"
 #include "cli/output.h"
 #include "cli/pipeline.h"
+#include "cli/raw_input.h"
 #include "raw/raw_file.h"
 
 namespace slotscope {
@@ -34,24 +35,14 @@ Status RunReplay(const ReplayOptions& options) {
                       writer);
   if (facts.command_tgid) builder.Follow(facts.command_tgid);
   Merger merger(facts.nr_streams, options.output.window_ns, &builder);
-  auto block = std::make_unique<Block>();
-  bool well_formed = true;
-  while (well_formed && !writer->failed() && reader.Next(block.get()))
-    well_formed = merger.OnItems(block->bytes());
-  merger.Flush();
-  builder.Finish();
+  const RawInputEnd end =
+      ReadAll(&reader, options.path, &merger, &builder, [&] { return writer->failed(); });
   writer->Stop();
 
   RunSummary run = Summarize(merger, builder, gpu);
   run.notes = facts.notes;
-  if (!well_formed)
-    run.input_error = fmt::format("{} holds an item that cannot be, before byte {}; the rows end there",
-                                  EscapeName(options.path), reader.nr_good_bytes());
-  else if (!reader.status().ok())
-    run.input_error = EscapeName(reader.status().message());
-  else if (!reader.ended())
-    run.input_cut = fmt::format("{} ends early, at byte {}: its recorder was killed",
-                                EscapeName(options.path), reader.nr_good_bytes());
+  run.input_error = end.error;
+  run.input_cut = end.cut;
   Status status = output.Finish(&run);
   if (!run.input_error.empty()) return {Exit::kBadInput, run.input_error};
   return status;

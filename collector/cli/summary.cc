@@ -84,6 +84,11 @@ bool HasLosses(const RunSummary& run) {
 
 namespace {
 
+// Some, or none because all of them were lost.
+bool HasCalls(const RunSummary& run) {
+  return run.gpu.nr_calls || run.losses.nr_lost_calls || run.merge.nr_malformed_calls;
+}
+
 std::string MbmText(const MbmAccounting& mbm, size_t i) {
   return fmt::format("received {} {} written {} + late {} + before {} + after {} + unowned {}",
                      mbm.received[i], mbm.Holds(i) ? "=" : "!=", mbm.written[i], mbm.late[i],
@@ -153,9 +158,10 @@ HeaderLines SummaryLines(const RunSummary& run) {
     for (size_t i = 0; i < kNrMbm; i++)
       lines.emplace_back(fmt::format("account {}", kRdtValueNames[i]), MbmText(a.mbm, i));
   }
-  if (run.gpu.nr_calls > 0) {
+  if (HasCalls(run)) {
     number("cuda_calls", run.gpu.nr_calls);
     number("lost_cuda_calls", run.losses.nr_lost_calls);
+    number("malformed_cuda_calls", run.merge.nr_malformed_calls);
     number("late_cuda_calls", run.gpu.nr_late);
     number("unknown_cuda_frees", run.gpu.nr_unknown_frees);
     number("rejected_cuda_streams", run.gpu.nr_rejected_streams);
@@ -208,10 +214,11 @@ std::string SummaryTable(const RunSummary& run) {
                  whole_ns / 1e6);
   fmt::format_to(out, "late: messages {}, pieces {}, state {}\n", merge.nr_late, run.nr_late_pieces,
                  run.tracker.nr_late);
-  if (run.gpu.nr_calls)
-    fmt::format_to(out, "GPU: CUDA calls {}, lost {}, late {}, frees of unknown memory {}\n",
-                   run.gpu.nr_calls, run.losses.nr_lost_calls, run.gpu.nr_late,
-                   run.gpu.nr_unknown_frees);
+  if (HasCalls(run))
+    fmt::format_to(out,
+                   "GPU: CUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}\n",
+                   run.gpu.nr_calls, run.losses.nr_lost_calls, run.merge.nr_malformed_calls,
+                   run.gpu.nr_late, run.gpu.nr_unknown_frees);
   if (run.losses.nr_failed_allocs || run.losses.nr_untracked)
     fmt::format_to(out, "RMIDs: {} births found none free, {} processes found no room in the table\n",
                    run.losses.nr_failed_allocs, run.losses.nr_untracked);

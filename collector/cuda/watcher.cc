@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string_view>
@@ -32,16 +33,17 @@ constexpr int kLookMs = 10;
 constexpr int kScanMs = 1000;
 constexpr uint64_t kReleasePeriodNs = 5'000'000'000;  // as seed 002's scan of processes
 constexpr size_t kMaxSentences = 100;
+constexpr uint64_t kMaxCoverageNotes = 10'000;
 // Where Debian, Red Hat, NVIDIA's installer and WSL put them.
 constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64",
                                           "/usr/local/cuda/lib64", "/usr/lib/wsl/lib"};
 constexpr const char* kLibraryPatterns[] = {"libcuda.so.1", "libcudart.so.[0-9]*"};
 
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
-// What every process that uses CUDA maps, however its runtime was linked.
-bool IsCudaName(std::string_view path) {
-  return BaseName(path).starts_with("libcuda.so") || BaseName(path).starts_with("libcudart.so");
+std::string NameOf(int32_t tgid) {
+  std::ifstream file(fmt::format("/proc/{}/comm", tgid));
+  std::string name;
+  std::getline(file, name);
+  return EscapeName(name);
 }
 
 bool IsAlive(int32_t tgid) { return kill(tgid, 0) == 0 || errno == EPERM; }
@@ -86,7 +88,8 @@ void CudaWatcher::Run() {
     poll(&fd, 1, watches.ok() ? kLookMs : kScanMs);
     std::set<int32_t> mapped;  // each once, however many libraries
     const bool complete = map_events_.Take([&](int32_t tgid, std::string_view path) {
-      if (IsCudaName(path)) mapped.insert(tgid);
+      // What a process that uses CUDA loads later may have a runtime of its own.
+      if (IsCudaName(path) || seen_.contains(tgid)) mapped.insert(tgid);
     });
     for (int32_t tgid : mapped) ScanProcess(tgid);
     if (!complete || !watches.ok()) ScanAll();
@@ -116,27 +119,41 @@ void CudaWatcher::ScanProcess(int32_t tgid) {
                                       [](const MappedFile& file) { return IsCudaName(file.path); });
   if (others == mapped.begin()) return;
   TellView(tgid);
-  bool has_runtime = false;
-  std::string hidden;
+  std::vector<CudaFileCoverage> coverage;
   for (const MappedFile& one : mapped) {
     File* file = Look(tgid, one);
     if (!file) continue;
     file->users.insert(tgid);
-    has_runtime |= file->library.kind == CudaLibrary::Kind::kRuntime;
-    if (file->library.kind == CudaLibrary::Kind::kHiddenRuntime) hidden = BaseName(one.path);
+    CudaFileCoverage described;
+    if (DescribeFile(one.path, file->library, file->error, &described))
+      coverage.push_back(std::move(described));
   }
-  if (!hidden.empty() && !has_runtime)
-    Say(fmt::format("the CUDA runtime within {} has no symbols: only what it asks of the driver is seen",
-                    EscapeName(hidden)));
+  if (HasGaps(coverage)) TellCoverage(tgid, CoverageText(coverage));
+}
+
+// To the file for each process, to the screen for the first of those that are alike.
+void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
+  std::string& told = seen_[tgid].coverage;
+  if (told == text) return;
+  told = text;
+  const std::string sentence =
+      fmt::format("process {} ({}) is not wholly seen: {}", tgid, NameOf(tgid), text);
+  const bool is_first = told_coverages_.size() < kMaxSentences && told_coverages_.insert(text).second;
+  if (is_first)
+    Say(sentence);
+  else if (nr_coverage_notes_++ < kMaxCoverageNotes)
+    items_->PutNote(sentence);
+  else
+    Say("there are too many processes that are not wholly seen to name each");
 }
 
 // Once per process.
 void CudaWatcher::TellView(int32_t tgid) {
   has_seen_any_.store(true, std::memory_order_relaxed);
   const uint64_t began = ReadStartTicks(tgid);
-  auto [at, is_new] = seen_.try_emplace(tgid, began);
-  if (!is_new && at->second == began) return;
-  at->second = began;
+  auto [at, is_new] = seen_.try_emplace(tgid);
+  if (!is_new && at->second.began == began) return;
+  at->second = {began, ""};
   if (gpus_.empty()) return;
   const GpuView view = ReadGpuView(tgid);
   const auto visible = VisibleGpus(gpus_, view);
@@ -164,30 +181,23 @@ CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped) {
       files_.erase(at);
       return nullptr;
     }
-    const Status status = ReadCudaLibrary(fd.get(), &file.library);
-    if (!status.ok() && IsCudaName(mapped.path))
-      Say(fmt::format("{} cannot be probed: {}", EscapeName(mapped.path), status.message()));
-    if (status.ok() && IsCudaName(mapped.path) && file.library.targets.empty())
-      Say(fmt::format("{} has no symbols of CUDA's functions: its calls are not seen",
-                      EscapeName(mapped.path)));
+    if (Status status = ReadCudaLibrary(fd.get(), &file.library); !status.ok())
+      file.error = status.message();
   }
-  if (!file.attached && !file.library.targets.empty()) AttachTo(&file, path, mapped.path);
+  if (!file.attached && !file.library.targets.empty()) AttachTo(&file, path);
   return &file;
 }
 
-void CudaWatcher::AttachTo(File* file, const std::string& path, const std::string& name) {
+void CudaWatcher::AttachTo(File* file, const std::string& path) {
   const Status status = probes_.Attach(path, file->library, &file->attachment);
   if (!status.ok()) {
     file->attachment = {};
-    if (access(path.c_str(), F_OK) == 0)  // else the process ended meanwhile; the next one tries again
-      Say(fmt::format("{} cannot be probed: {}", EscapeName(name), status.message()));
+    // Else the process ended meanwhile; the next one tries again.
+    if (access(path.c_str(), F_OK) == 0) file->error = status.message();
     return;
   }
   file->attached = true;
-  if (file->library.gaps.empty()) return;
-  std::string names;
-  for (const std::string& gap : file->library.gaps) names += " " + gap;
-  Say(fmt::format("{} has functions that are not probed:{}", EscapeName(name), names));
+  file->error.clear();
 }
 
 // So that the first process to use one is seen from its first call on. With those in our
@@ -216,7 +226,7 @@ void CudaWatcher::AttachSystemLibrary(const std::string& path) {
       files_.try_emplace({uint64_t{major(info.st_dev)} << 32 | minor(info.st_dev), info.st_ino});
   if (!is_new || !ReadCudaLibrary(fd.get(), &at->second.library).ok()) return;
   at->second.standing = true;
-  if (!at->second.library.targets.empty()) AttachTo(&at->second, path, path);
+  if (!at->second.library.targets.empty()) AttachTo(&at->second, path);
 }
 
 void CudaWatcher::ReleaseUnused() {

@@ -19,6 +19,7 @@
 #include "base/gpu_device.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "cuda/coverage.h"
 #include "cuda/library.h"
 #include "cuda/map_events.h"
 #include "cuda/probes.h"
@@ -54,6 +55,7 @@ class CudaWatcher {
   struct File {
     CudaLibrary library;
     CudaAttachment attachment;
+    std::string error;  // why it is not probed
     bool attached = false;
     bool standing = false;  // the system's: stays attached without processes
     std::set<int32_t> users;
@@ -65,7 +67,8 @@ class CudaWatcher {
   void TellView(int32_t tgid);
   // The file of a process, looked into when it is new. Null if it cannot be read.
   File* Look(int32_t tgid, const MappedFile& mapped);
-  void AttachTo(File* file, const std::string& path, const std::string& name);
+  void AttachTo(File* file, const std::string& path);
+  void TellCoverage(int32_t tgid, const std::string& text);
   void AttachSystemLibraries();
   void AttachSystemLibrary(const std::string& path);
   void ReleaseUnused();
@@ -75,7 +78,13 @@ class CudaWatcher {
   CudaProbes probes_;
   MapEvents map_events_;
   std::map<FileKey, File> files_;
-  std::map<int32_t, uint64_t> seen_;  // processes that use CUDA, and when they began
+  struct Seen {
+    uint64_t began;        // see ReadStartTicks()
+    std::string coverage;  // what was said of it
+  };
+  std::map<int32_t, Seen> seen_;  // processes that use CUDA
+  std::set<std::string> told_coverages_;
+  uint64_t nr_coverage_notes_ = 0;
   std::vector<GpuDevice> gpus_;
   ItemQueue* items_ = nullptr;
   UniqueFd wake_;

@@ -251,13 +251,13 @@ void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
       stats_.nr_unknown++;
       return;
     case Verdict::kMalformed:
-      stats_.nr_malformed++;
+      OnMalformed(drain, message.hdr);
       return;
     case Verdict::kValid:
       break;
   }
   if (!drain.possible.Contains(message.hdr.ts_ns)) {
-    stats_.nr_malformed++;
+    OnMalformed(drain, message.hdr);
     return;
   }
   stats_.nr_messages++;
@@ -271,6 +271,14 @@ void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
     HandOut(drain.stream, message);
   else
     Hold(drain.stream, message);
+}
+
+// What a CUDA call did that cannot be read is as unknown as one that was lost.
+void Merger::OnMalformed(const Drain& drain, const ss_hdr& hdr) {
+  stats_.nr_malformed++;
+  if (hdr.type != SS_CUDA_CALL) return;
+  stats_.nr_malformed_calls++;
+  sink_->OnLoss(drain.possible.latest_ns);
 }
 
 // Messages of a state dump carry any CPU's number, and only state.

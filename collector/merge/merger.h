@@ -72,13 +72,14 @@ struct MergeSink {
 };
 
 struct MergeStats {
-  uint64_t nr_messages = 0;   // valid ones
-  uint64_t nr_unknown = 0;    // of a type that we do not know
-  uint64_t nr_malformed = 0;  // too short, with impossible values or at an impossible time
-  uint64_t nr_lost = 0;       // records the kernel could not write
-  uint64_t nr_late = 0;       // valid, but behind the watermark
-  uint64_t nr_reordered = 0;  // inversions repaired inside a stream
-  uint64_t nr_stalls = 0;     // times a CPU was declared stalled
+  uint64_t nr_messages = 0;         // valid ones
+  uint64_t nr_unknown = 0;          // of a type that we do not know
+  uint64_t nr_malformed = 0;        // too short, with impossible values or at an impossible time
+  uint64_t nr_malformed_calls = 0;  // of these: of CUDA calls
+  uint64_t nr_lost = 0;             // records the kernel could not write
+  uint64_t nr_late = 0;             // valid, but behind the watermark
+  uint64_t nr_reordered = 0;        // inversions repaired inside a stream
+  uint64_t nr_stalls = 0;           // times a CPU was declared stalled
   uint64_t nr_rounds = 0;
 };
 
@@ -132,6 +133,7 @@ class Merger {
   void OnMeasure(const Drain& drain, const ss_measure& measure);
   void OnTick(const Drain& drain, const ss_tick& tick);
   void OnOther(const Drain& drain, std::span<const std::byte> message);
+  void OnMalformed(const Drain& drain, const ss_hdr& hdr);
   uint64_t EndOf(const Stream& stream) const;
   void Hold(Stream* stream, const ss_any_message& message);
   void HandOut(Stream* stream, const ss_any_message& message);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "harness.h"
 
@@ -220,6 +222,44 @@ TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
     EXPECT_GE(most, line.values.at(1));
     EXPECT_EQ(rows.back().at("gpu_mem_bytes"), "0") << "it has ended";
   }
+}
+
+TEST(Cuda, GpuOfARecordingTellsWhatWasLeaked) {
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(RecordCuda("leaks", Workload(0), &recorded));
+  std::string output;
+  ASSERT_EQ(Shell("cd " + recorded.dir + " && $S gpu r.raw", &output), 0) << output;
+  const std::string tgid = std::to_string(recorded.truth.TgidsOf("proc").at(0));
+  uint64_t nr_leaks = 0;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::vector<std::string> word{std::istream_iterator<std::string>(words), {}};
+    if (word.size() != 9 || word[0] != tgid) continue;
+    EXPECT_EQ(word[2], word[3]) << "device and GPU: " << line;
+    nr_leaks += Number(word[7]);
+  }
+  EXPECT_EQ(nr_leaks, 1u) << output;
+  EXPECT_NE(output.find("GPU 1     Stand-in 1G, 1024.0 MiB, 00000000:02:00.0"), std::string::npos)
+      << output;
+}
+
+TEST(Cuda, GpuTellsWhoUsesCudaAndWhatIsSeenOfIt) {
+  const std::string dir = MakeDir("now");
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir +
+                      " && { CUDA_VISIBLE_DEVICES=1 $T --workload cuda -60000 >truth & }; "
+                      "until grep -q libcudart /proc/$!/maps; do sleep 0.05; done; "
+                      "LD_LIBRARY_PATH=" +
+                      StandinFolder() + " $S gpu; kill $!; echo pid $!",
+                  &output),
+            0)
+      << output;
+  const std::string pid = output.substr(output.rfind("pid ") + 4);
+  const size_t line = output.find(" " + pid.substr(0, pid.find('\n')) + "  live_tests       1 ");
+  ASSERT_NE(line, std::string::npos) << output;
+  EXPECT_NE(output.find("libcudart.so.13: 37 functions probed", line), std::string::npos) << output;
+  EXPECT_NE(output.find("512.0 / 1024.0"), std::string::npos) << output;
 }
 
 TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {

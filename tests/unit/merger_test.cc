@@ -56,8 +56,10 @@ class Recorder final : public MergeSink {
   void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override {
     samples.emplace_back(sample.used_bytes, ts_ns);
   }
+  void OnLoss(uint64_t) override { nr_losses++; }
   void OnWatermark(uint64_t ts_ns) override { watermarks.push_back(ts_ns); }
 
+  uint64_t nr_losses = 0;
   std::vector<std::tuple<int32_t, std::vector<int32_t>, uint64_t>> views;
   std::vector<std::pair<uint64_t, uint64_t>> samples;
 
@@ -812,6 +814,27 @@ TEST(Merger, OneFromTheFutureHoldsNothingUp) {
   merge.Drained(0, records, 30);
   EXPECT_EQ(merge.AllTimes(), Times({10, 20}));
   EXPECT_EQ(merge.stats().nr_malformed, 1u);
+}
+
+// Who knows what it allocated.
+TEST(Merger, AMalformedCudaCallIsOneThatWasLost) {
+  ss_cuda_call call = {};
+  call.hdr = {15, SS_CUDA_CALL, sizeof(call), 0};
+  call.start_ns = 12;
+  call.tgid = call.tid = 1;
+  call.op = SS_CUDA_FREE;
+  ss_cuda_call backwards = call, future = call;
+  backwards.start_ns = 16;
+  future.hdr.ts_ns = 1'000'000 * kMs;
+  Merge merge(1);
+  merge.Online(1);
+  Records records;
+  records.Message(call).Message(backwards).Message(future).Message(MakeMeasure(0, 20, 10));
+  merge.Drained(0, records, 30);
+  EXPECT_EQ(merge.stats().nr_malformed, 3u);
+  EXPECT_EQ(merge.stats().nr_malformed_calls, 2u);
+  EXPECT_EQ(merge.sink.nr_losses, 2u);
+  EXPECT_EQ(merge.stats().nr_messages, 1u);
 }
 
 TEST(Merger, AnotherCpusNumberIsMalformed) {

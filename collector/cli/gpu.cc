@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+#include "cli/gpu.h"
+
+#include <dirent.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/escape.h"
+#include "base/gpu_device.h"
+#include "base/say.h"
+#include "cli/pipeline.h"
+#include "cli/raw_input.h"
+#include "cli/summary.h"
+#include "cuda/coverage.h"
+#include "gpu/tracker.h"
+#include "nvml/nvml.h"
+#include "nvml/visible.h"
+#include "sinks/gpu_report.h"
+
+namespace slotscope {
+namespace {
+
+constexpr useconds_t kGpmUs = 120'000;  // NVML wants 100 ms between two samples
+constexpr uint64_t kWindowNs = 64'000'000;
+constexpr const char* kUnknown = "-";
+
+std::string MiB(uint64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20)); }
+
+std::string KnownMiB(uint64_t bytes) { return bytes == Nvml::kUnknownBytes ? kUnknown : MiB(bytes); }
+
+// ---- now
+
+struct Now {
+  Nvml nvml;
+  Status status;
+  std::map<int32_t, std::vector<std::pair<size_t, uint64_t>>> clients;  // by pid: GPU, bytes
+
+  const std::vector<GpuDevice>& gpus() const { return nvml.gpus(); }
+};
+
+void PrintDevices(Now* now) {
+  if (!now->status.ok()) {
+    Say(stdout, "GPUs: not known: {}\n", now->status.message());
+    return;
+  }
+  std::vector<uint64_t> busy_ppm(now->gpus().size());
+  std::vector<bool> knows(now->gpus().size());
+  for (size_t i = 0; i < now->gpus().size(); i++) (void)now->nvml.SmActive(i, &busy_ppm[i]);
+  usleep(kGpmUs);
+  for (size_t i = 0; i < now->gpus().size(); i++) knows[i] = now->nvml.SmActive(i, &busy_ppm[i]);
+  Say(stdout, "{:>4}  {:<28} {:>20} {:>8}  {:<16}  {}\n", "GPU", "NAME", "USED / ALL MiB", "BUSY %",
+      "PCI", "UUID");
+  for (size_t i = 0; i < now->gpus().size(); i++) {
+    const GpuDevice& gpu = now->gpus()[i];
+    Say(stdout, "{:>4}  {:<28} {:>20} {:>8}  {:<16}  {}{}\n", gpu.label(), gpu.name,
+        fmt::format("{} / {}", KnownMiB(now->nvml.UsedBytes(i)), MiB(gpu.total_bytes)),
+        knows[i] ? fmt::format("{:.1f}", static_cast<double>(busy_ppm[i]) / 1e4) : kUnknown, gpu.pci,
+        gpu.uuid, gpu.divided ? " (divided: see its instances)" : "");
+  }
+}
+
+std::string LabelsOf(const Now& now, int32_t tgid) {
+  if (!now.status.ok()) return kUnknown;
+  const auto visible = VisibleGpus(now.gpus(), ReadGpuView(tgid));
+  if (!visible) return "?";
+  std::string labels;
+  for (int32_t gpu : *visible)
+    labels +=
+        fmt::format("{}{}", labels.empty() ? "" : ",", now.gpus()[static_cast<size_t>(gpu)].label());
+  return labels.empty() ? "none" : labels;
+}
+
+std::string CommOf(int32_t tgid) {
+  std::ifstream file(fmt::format("/proc/{}/comm", tgid));
+  std::string name;
+  std::getline(file, name);
+  return EscapeName(name);
+}
+
+void PrintProcess(const Now& now, int32_t tgid, const std::vector<CudaFileCoverage>& coverage) {
+  std::string memory;
+  if (auto found = now.clients.find(tgid); found != now.clients.end())
+    for (const auto& [gpu, bytes] : found->second)
+      memory +=
+          fmt::format("{}{}: {}", memory.empty() ? "" : ", ", now.gpus()[gpu].label(), KnownMiB(bytes));
+  Say(stdout, "{:>8}  {:<16} {:<14} {}\n", tgid, CommOf(tgid), LabelsOf(now, tgid),
+      memory.empty() ? kUnknown : memory);
+  if (!coverage.empty()) Say(stdout, "{:>8}  {}\n", "", CoverageText(coverage));
+}
+
+// Those that have CUDA's libraries, and those that the driver knows of.
+void PrintProcesses(const Now& now) {
+  Say(stdout, "\n{:>8}  {:<16} {:<14} {}\n", "PID", "COMM", "ITS DEVICES", "MiB BY THE DRIVER");
+  KnownLibraries known;
+  size_t nr = 0;
+  bool refused = false;
+  DIR* const proc = opendir("/proc");
+  while (const dirent* entry = proc ? readdir(proc) : nullptr) {
+    char* end;
+    const auto tgid = static_cast<int32_t>(std::strtol(entry->d_name, &end, 10));
+    if (tgid <= 0 || *end != '\0') continue;
+    refused |= access(fmt::format("/proc/{}/map_files", tgid).c_str(), R_OK) != 0 && geteuid() != 0;
+    const auto coverage = ReadCoverage(tgid, &known);
+    if (coverage.empty() && !now.clients.contains(tgid)) continue;
+    PrintProcess(now, tgid, coverage);
+    nr++;
+  }
+  if (proc) closedir(proc);
+  if (nr == 0)
+    Say(stdout, "{:>8}  no process uses CUDA{}\n", "", refused ? " that this user may look at" : "");
+  if (refused)
+    Say(stdout, "note: run as root to see the processes of others, and what can be seen of them\n");
+}
+
+Status PrintNow() {
+  Now now;
+  now.status = now.nvml.Open();
+  for (size_t i = 0; i < now.gpus().size(); i++)
+    for (const GpuClient& client : now.nvml.Clients(i))
+      now.clients[client.pid].emplace_back(i, client.bytes);
+  PrintDevices(&now);
+  PrintProcesses(now);
+  return {};
+}
+
+// ---- in a recording
+
+void PrintUses(const Facts& facts, const GpuReport& report) {
+  Say(stdout, "\n{:>8}  {:<16} {:>6} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12}\n", "PID", "COMM", "DEVICE",
+      "GPU", "PEAK MiB", "ACTIVE ms", "LAUNCHES", "LEAKS", "LEAKED MiB");
+  for (const auto& [key, use] : report.uses()) {
+    const auto& [process, device] = key;
+    const auto known = [&](GpuValue value, std::string text) {
+      return use.unmeasured >> value & 1 ? std::string(kUnknown) : std::move(text);
+    };
+    Say(stdout, "{:>8}  {:<16} {:>6} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12}\n", process.tgid,
+        EscapeName(CommText(use.comm)), device == kUnknownDevice ? kUnknown : std::to_string(device),
+        use.gpu == kUnknownGpu ? kUnknown : facts.gpus[static_cast<size_t>(use.gpu)].label(),
+        known(kGpuMemBytes, MiB(use.peak_bytes)),
+        known(kGpuActiveNs, fmt::format("{:.3f}", static_cast<double>(use.active_ns) / 1e6)),
+        known(kGpuLaunches, std::to_string(use.nr_launches)), use.nr_leaks, MiB(use.leaked_bytes));
+  }
+  if (report.uses().empty()) Say(stdout, "{:>8}  no process used CUDA\n", "");
+}
+
+Status PrintRecording(const std::string& path) {
+  RawFileReader reader;
+  if (Status status = reader.Open(path); !status.ok()) return status;
+  const Facts& facts = reader.facts();
+  GpuReport report;
+  GpuTracker gpu(SS_TICK_PERIOD_NS, true, facts.gpus);
+  SlotBuilder builder(BuilderOptions(facts, SS_TICK_PERIOD_NS, kWindowNs, &gpu), &report);
+  Merger merger(facts.nr_streams, kWindowNs, &builder);
+  const RawInputEnd end = ReadAll(&reader, path, &merger, &builder, [] { return false; });
+
+  if (facts.gpu.empty()) Say(stdout, "CUDA was not observed in this recording\n");
+  if (facts.gpus.empty()) Say(stdout, "GPUs: not known\n");
+  for (const GpuDevice& device : facts.gpus)
+    Say(stdout, "GPU {:<5} {}, {} MiB, {}, {}{}\n", device.label(), device.name, MiB(device.total_bytes),
+        device.pci, device.uuid, device.divided ? " (divided)" : "");
+  PrintUses(facts, report);
+  const RunSummary run = Summarize(merger, builder, gpu);
+  Say(stdout,
+      "\nCUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}; lost records {}\n",
+      run.gpu.nr_calls, run.losses.nr_lost_calls, run.merge.nr_malformed_calls, run.gpu.nr_late,
+      run.gpu.nr_unknown_frees, run.merge.nr_lost);
+  if (report.nr_left_out()) Say(stdout, "note: there was no room for {} more\n", report.nr_left_out());
+  for (const std::string& note : report.notes()) Say(stdout, "note: {}\n", note);
+  for (const std::string& note : run.late_notes) Say(stdout, "note: {}\n", note);
+  if (!end.cut.empty()) Say(stdout, "note: {}\n", end.cut);
+  if (!end.error.empty()) return {Exit::kBadInput, end.error};
+  return {};
+}
+
+}  // namespace
+
+int PrintGpus(const GpuOptions& options) {
+  const Status status = options.path.empty() ? PrintNow() : PrintRecording(options.path);
+  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
+  return static_cast<int>(status.code());
+}
+
+}  // namespace slotscope

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+#include "cli/raw_input.h"
+
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "base/escape.h"
+
+namespace slotscope {
+
+RawInputEnd ReadAll(RawFileReader* reader, const std::string& path, Merger* merger, SlotBuilder* builder,
+                    const std::function<bool()>& failed) {
+  auto block = std::make_unique<Block>();
+  bool well_formed = true;
+  while (well_formed && !failed() && reader->Next(block.get()))
+    well_formed = merger->OnItems(block->bytes());
+  merger->Flush();
+  builder->Finish();
+  RawInputEnd end;
+  if (!well_formed)
+    end.error = fmt::format("{} holds an item that cannot be, before byte {}; the rows end there",
+                            EscapeName(path), reader->nr_good_bytes());
+  else if (!reader->status().ok())
+    end.error = EscapeName(reader->status().message());
+  else if (!reader->ended())
+    end.cut = fmt::format("{} ends early, at byte {}: its recorder was killed", EscapeName(path),
+                          reader->nr_good_bytes());
+  return end;
+}
+
+}  // namespace slotscope
