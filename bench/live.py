@@ -28,7 +28,7 @@ RECORDERS = {
     "bpftrace count": ["bpftrace", "-q", "-e", "tracepoint:sched:sched_switch { @ = count(); }"],
 }
 LIBCUDA = os.path.abspath(f"{build}/standin/libcuda.so.1")
-CALL = "cuCtxGetDevice"
+CALL = "cuCtxSetCurrent"
 CALL_RECORDERS = {
     "slotscope, a message a call": slotscope + ["--gpu", "on"],
     "bpftrace, entry and return, empty": [

@@ -19,6 +19,7 @@
 
 #define SS_CUDA_MAX_DEPTH 8 /* CUDA 13 nests 3 deep; a power of two */
 #define SS_CUDA_NR_ARGS 6
+#define SS_CUDA_TOLD_AGAIN_NS 1000000000ull
 
 struct ss_cuda_frame {
 	__u64 sp;
@@ -37,6 +38,9 @@ struct ss_cuda_thread {
 	struct ss_cuda_open_call outer;
 	struct ss_cuda_open_call told; /* the latest one within it with SS_CUDA_COOKIE_TOLD */
 	bool spoken; /* a message of it was sent */
+	/* What it was last told of its device, and about when: some programs ask before each launch. */
+	__u32 got_device; /* + 1; 0: nothing */
+	__u64 got_ns;
 };
 
 struct {
@@ -154,7 +158,8 @@ static __always_inline void ss_cuda_open(struct pt_regs *ctx, struct ss_cuda_ope
 	if (!probe)
 		return;
 	call->unreadable = false;
-	for (int i = 0; i < SS_CUDA_NR_VALUES; i++)
+	__builtin_memset(call->values, 0, sizeof(call->values));
+	for (int i = 0; i < SS_CUDA_NR_VALUES && i < probe->nr_values; i++)
 		call->values[i] = ss_cuda_read_value(ctx, &probe->values[i], args, &call->unreadable);
 	call->start_ns = bpf_ktime_get_ns();
 }
@@ -189,16 +194,17 @@ int ss_cuda_enter(struct pt_regs *ctx)
 static __always_inline void ss_cuda_read_results(struct ss_cuda_open_call *call,
 						 const struct ss_cuda_probe *probe)
 {
-	for (int i = 0; i < SS_CUDA_NR_VALUES; i++) {
+	__u32 results = probe->results;
+
+	for (int i = 0; i < SS_CUDA_NR_VALUES && results >> i; i++) {
 		void *at = (void *)call->values[i];
-		__u8 from = probe->values[i].from;
 		__u64 value = 0;
 		__u32 value32 = 0;
 		long err = 0;
 
-		if (from != SS_FROM_RESULT && from != SS_FROM_RESULT32)
+		if (!(results >> i & 1))
 			continue;
-		if (at && from == SS_FROM_RESULT32) { /* without an address nobody wants to know */
+		if (at && probe->values[i].from == SS_FROM_RESULT32) { /* without an address nobody wants to know */
 			err = bpf_probe_read_user(&value32, sizeof(value32), at);
 			value = value32;
 		} else if (at) {
@@ -228,6 +234,19 @@ static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct
 	ss_output(ctx, &call.hdr, sizeof(call));
 }
 
+/* Said again once in a while, because a message may be lost. */
+static __always_inline bool ss_cuda_is_known(struct ss_cuda_thread *thread)
+{
+	__u32 device = (__u32)thread->outer.values[0] + 1;
+	__u64 now_ns = thread->outer.start_ns;
+
+	if (device == thread->got_device && now_ns - thread->got_ns < SS_CUDA_TOLD_AGAIN_NS)
+		return true;
+	thread->got_device = device;
+	thread->got_ns = now_ns;
+	return false;
+}
+
 static __always_inline void ss_cuda_returned(struct pt_regs *ctx, struct task_struct *task,
 					     struct ss_cuda_thread *thread, __u32 index)
 {
@@ -246,6 +265,8 @@ static __always_inline void ss_cuda_returned(struct pt_regs *ctx, struct task_st
 		ss_cuda_count(SS_CUDA_NR_UNREADABLE);
 		return;
 	}
+	if (probe->op == SS_CUDA_GOT_DEVICE && ss_cuda_is_known(thread))
+		return;
 	ss_cuda_send(ctx, task, thread, probe, &thread->outer);
 }
 

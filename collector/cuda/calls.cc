@@ -266,8 +266,12 @@ constexpr std::string_view kGapPrefixes[] = {"cudaLaunch",
                                              "cudaImportExternalMemory"};
 
 void Append(std::vector<CudaCall>* calls, const Function& function, uint16_t flags) {
-  CudaCall call = {function.name, {static_cast<uint16_t>(function.op), flags, {}}};
-  std::copy(function.values.begin(), function.values.end(), call.probe.values);
+  CudaCall call = {function.name, {static_cast<uint16_t>(function.op), flags, 0, 0, {}}};
+  for (uint16_t i = 0; i < SS_CUDA_NR_VALUES; i++) {
+    const Value value = call.probe.values[i] = function.values[i];
+    if (value.from != SS_FROM_NOTHING) call.probe.nr_values = i + 1;
+    if (value.from == SS_FROM_RESULT || value.from == SS_FROM_RESULT32) call.probe.results |= 1u << i;
+  }
   calls->push_back(call);
   for (const char* suffix : {"_ptsz", "_ptds"}) {
     call.name = std::string(function.name) + suffix;

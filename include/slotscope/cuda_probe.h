@@ -39,6 +39,8 @@ struct ss_cuda_value {
 struct ss_cuda_probe {
 	__u16 op; /* enum ss_cuda_op */
 	__u16 flags; /* SS_CUDA_* of the message */
+	__u16 nr_values; /* those behind are SS_FROM_NOTHING */
+	__u16 results; /* bit i: values[i] is SS_FROM_RESULT* */
 	struct ss_cuda_value values[SS_CUDA_NR_VALUES];
 };
 
