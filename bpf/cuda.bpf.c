@@ -204,7 +204,8 @@ static __always_inline void ss_cuda_read_results(struct ss_cuda_open_call *call,
 
 		if (!(results >> i & 1))
 			continue;
-		if (at && probe->values[i].from == SS_FROM_RESULT32) { /* without an address nobody wants to know */
+		/* Without an address nobody wants to know. */
+		if (at && probe->values[i].from == SS_FROM_RESULT32) {
 			err = bpf_probe_read_user(&value32, sizeof(value32), at);
 			value = value32;
 		} else if (at) {

@@ -10,8 +10,13 @@
 #include <vector>
 
 #include "base/out_file.h"
+#include "gpu/tracker.h"
 #include "merge/merger.h"
 #include "sinks/csv_sink.h"
+#include "sinks/gpu_csv_sink.h"
+#include "sinks/gpu_report.h"
+#include "sinks/perfetto_sink.h"
+#include "sinks/span_csv_sink.h"
 #include "slots/slot_builder.h"
 
 namespace slotscope {
@@ -28,10 +33,45 @@ struct NullFile final : OutFile {
   uint64_t nr_bytes = 0;
 };
 
+std::vector<GpuDevice> SomeGpus() {
+  std::vector<GpuDevice> gpus(3);
+  for (size_t i = 0; i < gpus.size(); i++)
+    gpus[i].uuid = fmt::format("GPU-00000000-0000-0000-0000-00000000000{}", i);
+  gpus[2].divided = true;
+  return gpus;
+}
+
+// All files there are, of each slot.
+struct Files final : SlotSink {
+  explicit Files(uint64_t slot) : slot_ns(slot), gpu_csv(&file, slot, SomeGpus()) {}
+  void Check(const GpuRow& row) const {
+    if (row.values[kGpuActiveNs] > slot_ns) std::abort();
+  }
+  void OnSlot(Slot* slot) override {
+    for (const GpuRow& row : slot->gpu) Check(row);
+    for (const GpuPart& part : slot->gpu_detail.parts) Check(part.row);
+    for (const GpuTotal& total : slot->gpu_detail.totals) Check(total.row);
+    for (SideSink* side : {static_cast<SideSink*>(&spans), static_cast<SideSink*>(&gpu_csv),
+                           static_cast<SideSink*>(&perfetto)})
+      side->OnSlot(*slot);
+    report.OnSlot(slot);
+    csv.OnSlot(slot);
+  }
+  uint64_t slot_ns;
+  NullFile file;
+  SpanCsvSink spans{&file};
+  GpuCsvSink gpu_csv;
+  PerfettoSink perfetto{&file};
+  GpuReport report;
+  CsvSink csv{&file, 0, 0};
+};
+
 class Engine {
  public:
   Engine(uint64_t slot_ns, uint64_t window_ns, const RdtShape& rdt)
-      : builder_({slot_ns, window_ns, {0, 1, 2}, false, 0, rdt}, &csv_),
+      : files_(slot_ns),
+        gpu_(slot_ns, true, SomeGpus()),
+        builder_({slot_ns, window_ns, {0, 1, 2}, false, 0, rdt, &gpu_}, &files_),
         merger_(kCpus, window_ns, &builder_) {}
 
   bool Feed(std::vector<std::byte>* items) { return merger_.OnItems(std::span(*items).subspan(4)); }
@@ -44,8 +84,8 @@ class Engine {
   }
 
  private:
-  NullFile file_;
-  CsvSink csv_{&file_, 0, 0};
+  Files files_;
+  GpuTracker gpu_;
   SlotBuilder builder_;
   Merger merger_;
 };
@@ -82,7 +122,21 @@ void AppendRecord(std::vector<std::byte>* ring, const void* message, uint32_t si
   ring->resize(ring->size() + padding);
 }
 
-// Each 16 bytes are a measure or an RDT sample of a plausible machine, so that the fuzzer gets far soon.
+// Few handles and devices, so that calls meet.
+ss_cuda_call MakeCall(const uint16_t* word, uint64_t at_ns, uint32_t cpu) {
+  ss_cuda_call call = {};
+  call.hdr = {at_ns, SS_CUDA_CALL, sizeof(call), cpu};
+  call.start_ns = at_ns - std::min<uint64_t>(at_ns, word[2] * 10u);
+  call.tgid = 1 + word[4] % 3;
+  call.tid = call.tgid + word[4] / 4 % 3;
+  call.op = 1 + word[3] % (SS_CUDA_NR_OPS - 1);
+  call.flags = word[4] >> 13;
+  for (size_t i = 0; i < SS_CUDA_NR_VALUES; i++) call.values[i] = word[5 + i % 3] >> (4 * (i / 3)) & 7u;
+  return call;
+}
+
+// Each 16 bytes are a measure, a CUDA call or an RDT sample of a plausible machine, so that the fuzzer
+// gets far soon.
 void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
   std::vector<std::byte> items(4);
   uint64_t now_ns = 1'000'000'000, end_ns[kCpus] = {now_ns, now_ns, now_ns};
@@ -106,6 +160,23 @@ void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
       sample.event = word[6] % 4;
       sample.status = word[7] % 64 < 10 ? word[7] % 64 : 0;
       AppendRecord(&rings[cpu], &sample, sizeof(sample));
+      continue;
+    }
+    if (word[1] % 8 == 6) {
+      const ss_cuda_call call = MakeCall(word, end_ns[cpu], cpu);
+      AppendRecord(&rings[cpu], &call, sizeof(call));
+      if (word[2] % 16 == 0) {
+        struct {
+          GpuViewItem head;
+          int32_t gpus[2];
+        } view = {{call.tgid, 2}, {static_cast<int16_t>(word[5]) % 4, word[6] % 4}};
+        const auto* bytes = reinterpret_cast<const std::byte*>(&view);
+        AppendItem(&items, ItemKind::kGpuView, 0, now_ns, {bytes, bytes + sizeof(view)});
+      } else if (word[2] % 16 == 1) {
+        const GpuSample sample = {word[5] % 4u, word[6] % 4u, word[7], word[7] * 100u, now_ns - word[6]};
+        const auto* bytes = reinterpret_cast<const std::byte*>(&sample);
+        AppendItem(&items, ItemKind::kGpuSample, 0, now_ns, {bytes, bytes + sizeof(sample)});
+      }
       continue;
     }
     ss_measure measure = {};

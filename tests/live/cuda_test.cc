@@ -65,14 +65,19 @@ std::vector<std::map<std::string, std::string>> SpansOf(const Recorded& recorded
   return spans;
 }
 
+uint64_t LaunchesOf(const CsvFile& csv, int32_t tgid) {
+  uint64_t nr = 0;
+  for (const CsvRow& row : csv.rows)
+    if (row.at("tgid") == std::to_string(tgid)) nr += Number(row.at("gpu_launches"));
+  return nr;
+}
+
 // Launches and calls, to the unit.
 void CheckSums(const Recorded& recorded) {
   uint64_t nr_calls = 0;
   for (const auto& line : recorded.truth.lines) {
     if (line.key != "sum") continue;
-    uint64_t nr_launches = 0;
-    for (const auto& row : RowsOf(recorded, line.tgid)) nr_launches += Number(row.at("gpu_launches"));
-    EXPECT_EQ(nr_launches, line.values.at(0)) << line.tgid;
+    EXPECT_EQ(LaunchesOf(recorded.csv, line.tgid), line.values.at(0)) << line.tgid;
     nr_calls += line.values.at(1);
   }
   // With each process's cuInit, which the runtime makes per device.
@@ -222,6 +227,62 @@ TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
     EXPECT_GE(most, line.values.at(1));
     EXPECT_EQ(rows.back().at("gpu_mem_bytes"), "0") << "it has ended";
   }
+}
+
+// One that began before, in a mount namespace and with files that are not there any more, of which the
+// maps alone tell.
+TEST(Cuda, LibrariesOfOthersAndDeletedOnes) {
+  const std::string dir = MakeDir("deleted"), ms = IsEmulated() ? "6000" : "1500";
+  std::string output;
+  const std::string script =
+      "cd " + dir + " && { unshare -m sh -c 'mkdir m && mount -t tmpfs none m && cp " + StandinFolder() +
+      "/libcud* m && SLOTSCOPE_TEST_LIBRARIES=" + dir + "/m:libcudart.so.13 exec $T --workload cuda -" +
+      ms +
+      "' >truth & }; until grep -q m/libcudart /proc/$!/maps 2>/dev/null; do sleep 0.02; done; "
+      "rm /proc/$!/root" +
+      dir +
+      "/m/*; grep -q 'libcudart.so.13 (deleted)' /proc/$!/maps || exit 9; "
+      "$S record --source $SRC --gpu on --all -o a.csv -- "
+      "sh -c 'while kill -0 '$!' 2>/dev/null; do sleep 0.1; done'; wait";
+  ASSERT_EQ(Shell(script, &output), 0) << output;
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  const auto truth = ParseWorkload(dir + "/truth");
+  EXPECT_EQ(LaunchesOf(csv, truth.TgidsOf("proc").at(0)), truth.lines.back().values.at(0)) << output;
+}
+
+// Its calls count, and no text of ours is torn.
+TEST(Cuda, AHostileName) {
+  const std::string dir = MakeDir("hostile");
+  std::string output;
+  const std::string name = "libcudart.so.$(printf '13\\n,\"\\033[2J')";
+  const std::string script =
+      "cd " + dir + " && cp " + StandinFolder() + "/libcuda.so.1 . && N=\"" + name + "\" && cp " +
+      StandinFolder() +
+      "/libcudart.so.13 \"$N\" && "
+      "SLOTSCOPE_TEST_LIBRARIES=\"$PWD:$N\" $S record --source $SRC --gpu on --raw r.raw -o a.csv -- "
+      "sh -c '$T --workload cuda -300 >truth' && $S gpu r.raw";
+  ASSERT_EQ(Shell(script, &output), 0) << output;
+  EXPECT_EQ(output.find('\x1b'), std::string::npos);
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  const auto truth = ParseWorkload(dir + "/truth");
+  EXPECT_EQ(LaunchesOf(csv, truth.TgidsOf("proc").at(0)), truth.lines.back().values.at(0)) << output;
+}
+
+// Most end before they are looked at.
+TEST(Cuda, AThousandProcesses) {
+  if (IsEmulated()) GTEST_SKIP() << "a process takes too long there";
+  Recorded recorded;
+  const std::string script =
+      "for i in 1 2 3 4 5 6 7 8; do (j=0; while [ $j -lt 125 ]; do $T --workload cuda 3; j=$((j+1)); "
+      "done >t.$i) & done; wait; "
+      "cat t.* >truth";
+  ASSERT_NO_FATAL_FAILURE(RecordCuda("thousand", script, &recorded));
+  EXPECT_EQ(recorded.truth.TgidsOf("proc").size(), 1000u);
+  CheckSums(recorded);
+  EXPECT_EQ(recorded.csv.comments.at("unknown_cuda_frees"), "0");
+  EXPECT_TRUE(SpansOf(recorded, "memory").size() == 1000 && SpansOf(recorded, "kernels").size() == 1000);
 }
 
 TEST(Cuda, GpuOfARecordingTellsWhatWasLeaked) {

@@ -25,10 +25,15 @@
 namespace slotscope {
 namespace {
 
-// In the global scope: the runtime finds its driver there, and we find both.
+// In the global scope: the runtime finds its driver there, and we find both. SLOTSCOPE_TEST_LIBRARIES:
+// other copies, with the runtime's name behind a colon.
 void OpenLibraries() {
-  for (const char* name : {"/libcuda.so.1", "/libcudart.so.13"}) {
-    const void* library = dlopen((StandinFolder() + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
+  const char* other = std::getenv("SLOTSCOPE_TEST_LIBRARIES");
+  std::string folder = other ? other : StandinFolder() + ":libcudart.so.13";
+  const std::string runtime = folder.substr(folder.find(':') + 1);
+  folder.resize(folder.find(':'));
+  for (const std::string& name : {std::string("libcuda.so.1"), runtime}) {
+    const void* library = dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library) continue;
     std::printf("failed: %s\n", dlerror());
     std::exit(1);
@@ -245,6 +250,15 @@ void UseDevices() {
   }
 }
 
+// As little as can be: a process among a thousand.
+void UseLittle() {
+  void* memory;
+  MUST(cudaMalloc, &memory, 100);
+  Launch(nullptr, 0);
+  MUST(cudaDeviceSynchronize, );
+  MUST(cudaFree, memory);
+}
+
 // Many threads, each with its own device, and calls as fast as they go.
 void UseThreads(int nr_threads, int nr_rounds) {
   std::vector<std::thread> threads;
@@ -287,6 +301,8 @@ int RunCudaWorkload(int which) {
     UseStreams();
   else if (which == 2)
     UseDevices();
+  else if (which == 3)
+    UseLittle();
   else
     UseThreads(8, which);
   SayEnd();
