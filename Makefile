@@ -156,6 +156,14 @@ run: deps-run ## record this machine for 10 s, with the best source that works h
 	$(Q)$(MAKE) -j$(shell nproc) all
 	$(Q)scripts/as-root.sh $(B)/slotscope record --duration $(or $(DURATION),10) --output slots.csv
 
+portable: deps-run ## build/portable: the collector with all that it links, for a machine that has none of it
+	$(Q)$(MAKE) $(B)/slotscope
+	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
+	$(call msg,COPY,$(B)/portable)
+
+gpu-check: portable ## records CUDA programs on this machine's GPU, and compares with CUDA and NVML; needs nvcc, root
+	$(Q)scripts/gpu_check.sh
+
 vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default), 6.12, 6.1-rt, 6.12-rt
 	$(Q)$(MAKE) $(B)/slotscope $(B)/kmod/$(or $(KERNEL),6.1)/slotscope.ko
 	$(Q)tests/vm/run.sh $(or $(KERNEL),6.1) $(or $(DURATION),10)
@@ -164,6 +172,7 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 
 test: deps-package ## everything below that this machine can run; what it cannot is SKIPped, with the reason
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(FUZZERS)
+	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
 	$(Q)tests/run.sh check unit fuzz live vm-some rdt-some package
 
@@ -173,6 +182,7 @@ test-unit: deps-test ## unit and property tests, golden files; no root
 
 test-live: deps-test ## on this kernel, eBPF source; root
 	$(Q)$(MAKE) all $(B)/live_tests
+	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)tests/run.sh live
 
 test-vm: deps-test ## module and eBPF source in guests: 6.1, 6.12 and both -rt kernels; dkms

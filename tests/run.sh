@@ -51,6 +51,7 @@ live() {
 		skip live "this kernel has no BTF"
 	else
 		step "live, eBPF source" build/live_tests
+		step "gpu_check.sh, against the stand-in" scripts/gpu_check.sh --stand-in
 	fi
 }
 

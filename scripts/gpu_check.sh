@@ -1,0 +1,177 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# gpu_check.sh [--stand-in]: records programs on a machine with an NVIDIA GPU and compares with what CUDA and NVML say. Needs
+# root, nvcc, and build/portable (make portable; SLOTSCOPE_PORTABLE: elsewhere); nothing is installed. Leaves its files in $OUT.
+# Exit code 0, 1 if something is wrong, 77 if there is no GPU, 69 if this machine does not let the recorder work.
+# --stand-in compares what our stand-in libraries do, without a GPU, to test the comparison itself.
+set -uo pipefail
+top=$(cd "$(dirname "$0")/.." && pwd)
+slotscope=${SLOTSCOPE_PORTABLE:-$top/build/portable}/slotscope
+stand_in=
+[ "${1:-}" != --stand-in ] || stand_in=1
+out=${OUT:-$(mktemp -d)}
+mkdir -p "$out"
+wrong=0
+
+claim() { # claim ok|WRONG|info TEXT
+	[ "$1" != WRONG ] || wrong=1
+	printf '%-5s %s\n' "$1" "$2"
+}
+claims() { # each line of a file: ok|WRONG|info TEXT
+	while read -r verdict text; do claim "$verdict" "$text"; done <"$1"
+}
+
+# build NAME NVCC-OPTION...: $out/NAME
+build() {
+	local name=$1 nvcc
+	shift
+	nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+	"$nvcc" -O1 -std=c++17 "$@" -o "$out/$name" "$top/tests/cuda/gpu_check.cu" -ldl >"$out/nvcc.log" 2>&1 || {
+		cat "$out/nvcc.log"
+		echo "gpu_check.sh: nvcc could not build the program" >&2
+		exit 69
+	}
+}
+
+# command_of PROGRAM MODE [N]: prints the command to run
+command_of() {
+	if [ "$stand_in" ]; then
+		case $2 in memory) set -- 0 ;; streams) set -- 1 ;; esac
+		echo "'$top/build/live_tests' --workload cuda $1"
+	else
+		echo "LD_LIBRARY_PATH='${cuda_lib:-}:${LD_LIBRARY_PATH:-}' '$out/$1' ${*:2}"
+	fi
+}
+run() { sh -c "$(command_of "$@")"; }
+
+# record NAME PROGRAM MODE [N]: truth to NAME.truth, rows to NAME.csv, by device to NAME.gpu.csv
+record() {
+	local name=$1
+	shift
+	"$slotscope" record --gpu on --max-overhead 100 --raw "$out/$name.raw" --spans "$out/$name.spans.csv" --gpu-csv "$out/$name.gpu.csv" \
+		-o "$out/$name.csv" -- sh -c "$(command_of "$@") >'$out/$name.truth'" >"$out/$name.log" 2>&1
+	local code=$?
+	if grep -q '^failed' "$out/$name.truth" 2>/dev/null; then
+		grep '^failed' "$out/$name.truth"
+		exit $((code == 77 ? 77 : 1))
+	fi
+	case $code in
+	0) ;;
+	3 | 4)
+		cat "$out/$name.log"
+		exit 69
+		;;
+	*)
+		cat "$out/$name.log"
+		claim WRONG "$name: the recording ended with exit code $code"
+		return 1
+		;;
+	esac
+	awk -F': ' -v name="$name" '/^# (identity|lost_records|lost_cuda_calls|late_cuda_calls|unknown_cuda_frees): / { value[substr($1, 3)] = $2 }
+		END { bad = value["identity"] !~ /^holds/ || value["lost_records"] || value["lost_cuda_calls"] || value["late_cuda_calls"] || value["unknown_cuda_frees"]
+			print bad ? "WRONG" : "ok", name ": identity " substr(value["identity"], 1, 5) ", lost records " value["lost_records"] \
+				", lost CUDA calls " value["lost_cuda_calls"] ", frees of unknown memory " value["unknown_cuda_frees"] }' \
+		"$out/$name.csv" >"$out/claims"
+	claims "$out/claims"
+}
+
+# Columns of slots.csv: 1 slot_start_ns, 3 tgid, 20 gpu_mem_bytes, 21 gpu_active_ns, 22 gpu_launches.
+compare_memory() { # compare_memory NAME
+	awk -F, -v name="$1" '
+		FNR == NR { split($0, word, " "); if (word[1] == "mem") { n++; pid = word[2]; at[n] = word[3]; bytes[n] = word[4]; used[n] = word[5]; has_used = word[5] != "" } next }
+		/^#/ || $3 != pid { next }
+		{ end = $1 + 1000000
+		  for (i = 1; i <= n; i++) if (end > at[i] && end <= at[i] + 2000000) { checked++; if ($20 != bytes[i]) { bad++; print "info", name ": behind step " i ": " $20 " bytes, in truth " bytes[i] } } }
+		END { for (i = 1; i <= n; i++) { off = used[i] - bytes[i]; if (off < 0) off = -off; if (off > most) most = off }
+			print (bad || checked < n / 2) ? "WRONG" : "ok", name ": memory is right in " checked - bad " of " checked " slots behind " n " steps"
+			if (has_used) print "info", name ": cudaMemGetInfo is at most " most / 1048576 " MiB off (pools, padding, managed memory that is not there yet)" }' \
+		"$out/$1.truth" "$out/$1.csv" >"$out/claims"
+	claims "$out/claims"
+}
+
+compare_streams() { # compare_streams NAME
+	awk -F, -v name="$1" '
+		FNR == NR { split($0, word, " "); if (word[1] == "active") { n++; pid = word[2]; from[n] = word[3]; to[n] = word[4]; events[n] = word[5] * 1000 }
+			if (word[1] == "sum") expected = word[3]; next }
+		/^#/ || $3 != pid { next }
+		{ launches += $22; for (i = 1; i <= n; i++) if ($1 + 1000000 > from[i] && $1 < to[i]) active[i] += $21 }
+		END { print launches == expected ? "ok" : "WRONG", name ": launches " launches + 0 ", in truth " expected
+			for (i = 1; i <= n; i++) { most = to[i] - from[i]; bad += active[i] > most || active[i] < 0.97 * events[i] - 50000
+				if (events[i] > 0) { r = active[i] / events[i]; if (r > worst) worst = r } }
+			print bad ? "WRONG" : "ok", name ": active time is between that of the kernels and that of the calls in " n - bad " of " n " phases"
+			if (worst) print "info", name ": at most " worst " x the time between CUDA events" }' \
+		"$out/$1.truth" "$out/$1.csv" >"$out/claims"
+	claims "$out/claims"
+}
+
+# Columns of gpu.csv: 3 kind, 5 gpu_uuid, 6 tgid, 14 sm_active_pct, 15 sm_active_source, 18 gpu_used_bytes.
+compare_devices() { # compare_devices NAME UUID
+	awk -F, -v name="$1" -v uuid="$2" '/^#/ || $3 == "kind" { next }
+		$3 == "process" { if ($5 == uuid) right++; else if ($5 == "") unknown++; else other++ }
+		$3 == "gpu" && $5 == uuid { if ($15 == "gpm") { gpm++; if ($14 > most) most = $14 } if ($18 > used) used = $18 }
+		END { print (other || !right) ? "WRONG" : "ok", name ": the GPU is " uuid " in " right + 0 " rows, unknown in " unknown + 0 ", another in " other + 0
+			print "info", name ": GPM in " gpm + 0 " rows, SMs busy " most + 0 "% at most; NVML has " used / 1048576 " MiB in use at most" }' \
+		"$out/$1.gpu.csv" >"$out/claims"
+	claims "$out/claims"
+}
+
+# What a launch costs, alternated: alone and recorded.
+compare_overhead() { # compare_overhead PROGRAM
+	local round with=() without=()
+	for round in 1 2 3 4 5; do
+		without+=("$(run "$1" launches 20000 | awk '$1 == "launches" { print $3 / $4 }')")
+		record "launches$round" "$1" launches 20000 >/dev/null || return
+		with+=("$(awk '$1 == "launches" { print $3 / $4 }' "$out/launches$round.truth")")
+	done
+	local a b
+	a=$(printf '%s\n' "${without[@]}" | sort -n | sed -n 3p)
+	b=$(printf '%s\n' "${with[@]}" | sort -n | sed -n 3p)
+	claim info "$1: a launch takes $a ns alone, $b ns recorded: $(awk "BEGIN { print $b - $a }") ns more (medians of 5)"
+}
+
+[ -x "$slotscope" ] || {
+	echo "gpu_check.sh: there is no $slotscope: make portable, on the machine that builds" >&2
+	exit 69
+}
+[ "$(id -u)" = 0 ] || {
+	echo "gpu_check.sh: it needs root" >&2
+	exit 69
+}
+
+if [ "$stand_in" ]; then
+	export LD_LIBRARY_PATH=$top/build/standin
+	record memory live memory && compare_memory memory
+	record streams live streams && compare_streams streams
+	exit $wrong
+fi
+
+[ -e /dev/nvidiactl ] || {
+	echo "gpu_check.sh: there is no NVIDIA GPU on this machine (no /dev/nvidiactl)"
+	exit 77
+}
+"$slotscope" gpu
+echo
+arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
+build shared -cudart shared ${arch:+-arch=sm_$arch}
+build static -cudart static ${arch:+-arch=sm_$arch}
+cuda_lib=$(dirname "$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")/../lib64
+
+run shared exported >"$out/exported.truth" || {
+	cat "$out/exported.truth"
+	exit 77
+}
+uuid=$(awk '$1 == "uuid" { print $3 }' "$out/exported.truth")
+claim info "$(awk '$1 == "exported" { print "of the driver'"'"'s functions, " $3 " are given to the runtime at the address that is exported, " $4 " at another" }' "$out/exported.truth")"
+grep '^other' "$out/exported.truth"
+for program in shared static; do
+	record "memory-$program" "$program" memory && compare_memory "memory-$program" && compare_devices "memory-$program" "$uuid"
+	record "streams-$program" "$program" streams && compare_streams "streams-$program"
+done
+strip -o "$out/stripped" "$out/static"
+record streams-stripped stripped streams && compare_streams streams-stripped
+grep -h '^# note: process' "$out/streams-stripped.csv" | head -n 3
+record spin shared spin 3 && compare_devices spin "$uuid"
+compare_overhead shared
+rm -f "$out"/*.raw "$out/shared" "$out/static" "$out/stripped"
+echo "files are in $out"
+exit $wrong
