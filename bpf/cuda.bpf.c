@@ -65,6 +65,18 @@ struct {
 	__type(value, __u64);
 } ss_cuda_counts SEC(".maps");
 
+/* [cpu] */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE); /* whoever flushes looks first */
+	__uint(max_entries, 1); /* as many CPUs as there may be: set before it is loaded */
+	__type(key, __u32);
+	__type(value, struct ss_cuda_queue);
+} ss_cuda_queues SEC(".maps");
+
+/* Whether somebody flushes the queues. */
+bool ss_cuda_is_flushed;
+
 /* Clang drops a mask where it knows the bound, and the verifier then does not. */
 #define SS_CUDA_BOUNDED(i)                                               \
 	({                                                               \
@@ -216,23 +228,92 @@ static __always_inline void ss_cuda_read_results(struct ss_cuda_open_call *call,
 	}
 }
 
+/* The kernel counts what a full buffer refuses (ENOSPC) by record; this counts by call. */
+static __always_inline void ss_cuda_output(void *ctx, struct ss_hdr *message, __u64 size, __u32 nr)
+{
+	long err = bpf_perf_event_output(ctx, &ss_events, BPF_F_CURRENT_CPU, message, size);
+	__u32 which = SS_CUDA_NR_UNWRITTEN;
+	__u64 *count;
+
+	if (!err)
+		return;
+	if (err != -28)
+		ss_count_output_error(message->type);
+	count = bpf_map_lookup_elem(&ss_cuda_counts, &which);
+	if (count)
+		*count += nr;
+}
+
+static __always_inline void ss_cuda_write(void *ctx, struct ss_cuda_queue *queue, __u64 ts_ns)
+{
+	__u32 nr = queue->nr;
+	__u64 size = sizeof(struct ss_hdr) + nr * sizeof(struct ss_cuda_call);
+
+	queue->nr = 0;
+	if (size > sizeof(queue->batch))
+		return; /* never: the verifier does not know */
+	ss_fill_hdr(&queue->batch.hdr, SS_CUDA_CALLS, size, ts_ns);
+	ss_cuda_output(ctx, &queue->batch.hdr, size, nr);
+}
+
+/* Null: somebody else is at it, whom we have interrupted or who has been preempted. */
+static __always_inline struct ss_cuda_queue *ss_cuda_take_queue(__u32 cpu)
+{
+	struct ss_cuda_queue *queue;
+
+	if (!ss_cuda_is_flushed)
+		return NULL;
+	queue = bpf_map_lookup_elem(&ss_cuda_queues, &cpu);
+	if (!queue || __sync_val_compare_and_swap(&queue->taken, 0, 1) != 0)
+		return NULL;
+	return queue;
+}
+
+/* To others on this CPU only, who see our stores in their order. */
+static __always_inline void ss_cuda_release_queue(struct ss_cuda_queue *queue)
+{
+	barrier();
+	*(volatile __u32 *)&queue->taken = 0;
+}
+
+/* All of it. */
+static __always_inline void ss_cuda_fill(struct ss_cuda_call *call, struct task_struct *task,
+					 struct ss_cuda_thread *thread,
+					 const struct ss_cuda_probe *probe,
+					 const struct ss_cuda_open_call *open_call, __u64 ts_ns)
+{
+	ss_fill_hdr(&call->hdr, SS_CUDA_CALL, sizeof(*call), ts_ns);
+	call->start_ns = open_call->start_ns;
+	call->start_time_ns = task->group_leader->start_time;
+	call->tgid = task->tgid;
+	call->tid = task->pid;
+	call->op = probe->op;
+	call->flags = probe->flags | (thread->spoken ? 0 : SS_CUDA_FIRST);
+	thread->spoken = true;
+	__builtin_memcpy(call->values, open_call->values, sizeof(call->values));
+}
+
 static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct *task,
 					 struct ss_cuda_thread *thread,
 					 const struct ss_cuda_probe *probe,
 					 const struct ss_cuda_open_call *open_call)
 {
-	struct ss_cuda_call call = {};
+	struct ss_cuda_queue *queue = ss_cuda_take_queue(bpf_get_smp_processor_id());
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct ss_cuda_call call;
 
-	ss_fill_hdr(&call.hdr, SS_CUDA_CALL, sizeof(call), bpf_ktime_get_ns());
-	call.start_ns = open_call->start_ns;
-	call.start_time_ns = task->group_leader->start_time;
-	call.tgid = task->tgid;
-	call.tid = task->pid;
-	call.op = probe->op;
-	call.flags = probe->flags | (thread->spoken ? 0 : SS_CUDA_FIRST);
-	thread->spoken = true;
-	__builtin_memcpy(call.values, open_call->values, sizeof(call.values));
-	ss_output(ctx, &call.hdr, sizeof(call));
+	if (!queue) {
+		ss_cuda_fill(&call, task, thread, probe, open_call, now_ns);
+		ss_cuda_output(ctx, &call.hdr, sizeof(call), 1);
+		return;
+	}
+	if (queue->nr == 0)
+		queue->first_ns = now_ns;
+	ss_cuda_fill(&queue->batch.calls[SS_CUDA_BOUNDED(queue->nr)], task, thread, probe, open_call,
+		     now_ns);
+	if (++queue->nr >= SS_CUDA_BATCH || now_ns - queue->first_ns > SS_CUDA_QUEUE_NS)
+		ss_cuda_write(ctx, queue, now_ns);
+	ss_cuda_release_queue(queue);
 }
 
 /* Said again once in a while, because a message may be lost. */
@@ -328,6 +409,24 @@ int ss_cuda_leave(struct pt_regs *ctx)
 		ss_cuda_nested(ctx, task, thread, cookie);
 	else
 		ss_cuda_returned(ctx, task, thread, cookie);
+	return 0;
+}
+
+/*
+ * Run by the collector, before it drains the buffers: writes what waits in the queue of CPU args[0]. On
+ * that CPU, or on any if it is offline.
+ */
+SEC("raw_tp")
+int ss_cuda_flush(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 cpu = ctx->args[0];
+	struct ss_cuda_queue *queue = ss_cuda_take_queue(cpu);
+
+	if (!queue)
+		return 0;
+	if (queue->nr > 0)
+		ss_cuda_write(ctx, queue, bpf_ktime_get_ns());
+	ss_cuda_release_queue(queue);
 	return 0;
 }
 

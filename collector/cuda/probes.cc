@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,7 +92,9 @@ UniqueFd DetachInBackground() {
 void CudaProbes::SkeletonDeleter::operator()(cuda* skeleton) const { cuda__destroy(skeleton); }
 
 CudaProbes::CudaProbes() = default;
-CudaProbes::~CudaProbes() = default;
+CudaProbes::~CudaProbes() {
+  if (queues_) munmap(queues_, nr_cpus_ * sizeof(ss_cuda_queue));
+}
 
 Status CudaProbes::Load(int events_fd, int errors_fd) {
   use_multi_ = libbpf_find_vmlinux_btf_id("bpf_uprobe_multi_link_attach", BPF_TRACE_FENTRY) >= 0;
@@ -102,6 +105,8 @@ Status CudaProbes::Load(int events_fd, int errors_fd) {
   if (use_multi_)
     for (bpf_program* program : {progs.ss_cuda_enter, progs.ss_cuda_leave})
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));
+  nr_cpus_ = PossibleCpus();
+  bpf_map__set_max_entries(skeleton_->maps.ss_cuda_queues, static_cast<uint32_t>(nr_cpus_));
   int error = bpf_map__reuse_fd(skeleton_->maps.ss_events, events_fd);
   if (error == 0) error = bpf_map__reuse_fd(skeleton_->maps.ss_output_errors, errors_fd);
   if (error == 0) error = cuda__load(skeleton_.get());
@@ -114,6 +119,36 @@ Status CudaProbes::Load(int events_fd, int errors_fd) {
       return {Exit::kKernel,
               fmt::format("cannot describe {} to the CUDA probes: {}", calls[i].name, ErrnoText(errno))};
   return {};
+}
+
+void CudaProbes::UseQueues() {
+  if (!FlushCpu(0)) return;
+  void* const queues = mmap(nullptr, nr_cpus_ * sizeof(ss_cuda_queue), PROT_READ, MAP_SHARED,
+                            bpf_map__fd(skeleton_->maps.ss_cuda_queues), 0);
+  if (queues == MAP_FAILED) return;
+  queues_ = static_cast<ss_cuda_queue*>(queues);
+  skeleton_->bss->ss_cuda_is_flushed = true;
+}
+
+// On the CPU itself, so that nobody else is at its queue; of one that is offline nobody is.
+bool CudaProbes::FlushCpu(uint32_t cpu) {
+  uint64_t args[1] = {cpu};
+  LIBBPF_OPTS(bpf_test_run_opts, options);
+  options.ctx_in = args;
+  options.ctx_size_in = sizeof(args);
+  options.flags = BPF_F_TEST_RUN_ON_CPU;
+  options.cpu = cpu;
+  const int fd = bpf_program__fd(skeleton_->progs.ss_cuda_flush);
+  int error = bpf_prog_test_run_opts(fd, &options);
+  if (error == 0) return true;
+  options.flags = 0;
+  options.cpu = 0;
+  return bpf_prog_test_run_opts(fd, &options) == 0;
+}
+
+void CudaProbes::Flush() {
+  for (uint32_t cpu = 0; queues_ && cpu < nr_cpus_; cpu++)
+    if (__atomic_load_n(&queues_[cpu].nr, __ATOMIC_RELAXED) > 0) FlushCpu(cpu);
 }
 
 Status CudaProbes::Attach(const std::string& path, const CudaLibrary& library,

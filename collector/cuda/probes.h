@@ -46,6 +46,11 @@ class CudaProbes {
   // Messages go into the source's rings: `events_fd` is its perf event array, `errors_fd` counts what
   // could not be written.
   Status Load(int events_fd, int errors_fd);
+  // From now on messages wait for each other, and Flush() has to be called every few milliseconds. If
+  // the kernel cannot flush, each is written at once. REQUIRES: Load().
+  void UseQueues();
+  // One thread at a time, also while another one uses the rest: what waits is in the rings.
+  void Flush();
   // `path`: of the file, as this process can open it (/proc/PID/map_files/...). REQUIRES: Load().
   Status Attach(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
   // Sums over all CPUs, by enum ss_cuda_count.
@@ -61,7 +66,11 @@ class CudaProbes {
   struct SkeletonDeleter {
     void operator()(cuda* skeleton) const;
   };
+  bool FlushCpu(uint32_t cpu);
+
   std::unique_ptr<cuda, SkeletonDeleter> skeleton_;
+  ss_cuda_queue* queues_ = nullptr;  // nr_cpus_ of them, mapped; null: none is used
+  size_t nr_cpus_ = 0;
   bool use_multi_ = false;
 };
 

@@ -59,6 +59,8 @@ Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> g
   wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid())
     return {Exit::kKernel, fmt::format("cannot make an eventfd: {}", ErrnoText(errno))};
+  probes_.UseQueues();
+  items_->SetPrompt([this] { probes_.Flush(); });
   AttachSystemLibraries();
   thread_ = std::thread([this] { Run(); });
   return {};
@@ -74,7 +76,7 @@ void CudaWatcher::Stop() {
 
 uint64_t CudaWatcher::nr_lost_calls() const {
   const CudaCounts counts = probes_.counts();
-  return counts[SS_CUDA_NR_UNREADABLE] + counts[SS_CUDA_NR_UNTRACKED];
+  return counts[SS_CUDA_NR_UNREADABLE] + counts[SS_CUDA_NR_UNTRACKED] + counts[SS_CUDA_NR_UNWRITTEN];
 }
 
 void CudaWatcher::Run() {

@@ -204,6 +204,8 @@ inline void Merger::OnRecord(const Drain& drain, std::span<const std::byte> reco
     OnMeasure(drain, *reinterpret_cast<const ss_measure*>(at));
   else if (hdr->type == SS_TICK && hdr->size >= sizeof(ss_tick))
     OnTick(drain, *reinterpret_cast<const ss_tick*>(at));
+  else if (hdr->type == SS_CUDA_CALLS && hdr->size >= sizeof(ss_hdr))
+    OnCalls(drain, {at + sizeof(ss_hdr), hdr->size - sizeof(ss_hdr)});
   else
     OnOther(drain, {at, hdr->size});
 }
@@ -271,6 +273,21 @@ void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
     HandOut(drain.stream, message);
   else
     Hold(drain.stream, message);
+}
+
+// One behind the other. What is behind one that cannot be is not found any more.
+void Merger::OnCalls(const Drain& drain, std::span<const std::byte> calls) {
+  while (!calls.empty()) {
+    ss_hdr hdr = {0, SS_CUDA_CALL, 0, 0};
+    if (calls.size() >= sizeof(hdr)) hdr = Load<ss_hdr>(calls.data());
+    if (hdr.size < sizeof(hdr) || hdr.size > calls.size() || hdr.type != SS_CUDA_CALL) {
+      hdr.type = SS_CUDA_CALL;
+      OnMalformed(drain, hdr);
+      return;
+    }
+    OnOther(drain, calls.first(hdr.size));
+    calls = calls.subspan(hdr.size);
+  }
 }
 
 // What a CUDA call did that cannot be read is as unknown as one that was lost.

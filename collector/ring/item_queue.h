@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
@@ -34,12 +35,18 @@ class ItemQueue {
     text.push_back('\0');
     Put(ItemKind::kNote, std::as_bytes(std::span(text)));
   }
+  // Done by the reader each time before it drains the rings. To be set before the reader starts, by one.
+  void SetPrompt(std::function<void()> prompt) { prompt_ = std::move(prompt); }
+  void Prompt() {
+    if (prompt_) prompt_();
+  }
   std::vector<Entry> Take() {
     std::lock_guard lock(mutex_);
     return std::exchange(entries_, {});
   }
 
  private:
+  std::function<void()> prompt_;
   std::mutex mutex_;
   std::vector<Entry> entries_;
 };

@@ -111,6 +111,7 @@ void Reader::DrainRing(size_t cpu) {
 }
 
 void Reader::DrainAll() {
+  others_->Prompt();
   for (size_t cpu = 0; cpu < nr_cpus_; cpu++) DrainRing(cpu);
   Put(ItemKind::kRoundEnd, 0, 0);
   HandOver();

@@ -44,6 +44,19 @@ struct ss_cuda_probe {
 	struct ss_cuda_value values[SS_CUDA_NR_VALUES];
 };
 
+/*
+ * Messages of one CPU that wait to be written. Tasks on that CPU take it one after the other; who finds
+ * it taken writes for himself.
+ */
+struct ss_cuda_queue {
+	__u32 taken; /* by cmpxchg */
+	__u32 nr;
+	__u64 first_ns; /* with nr: when the first of them was made */
+	struct ss_cuda_calls batch;
+	__u64 zero[4]; /* whole cache lines */
+};
+#define SS_CUDA_QUEUE_NS 1000000ull /* who comes this late writes all */
+
 /* What the programs count, by CPU. */
 enum ss_cuda_count {
 	SS_CUDA_NR_CALLED = 0, /* calls that no other call made, which returned */
@@ -53,7 +66,8 @@ enum ss_cuda_count {
 	SS_CUDA_NR_HALF_SEEN = 4, /* returns of calls that began before the probes were there */
 	SS_CUDA_NR_UNREADABLE = 5, /* calls whose values could not be read: lost */
 	SS_CUDA_NR_UNTRACKED = 6, /* calls of threads for which there was no memory: lost */
-	SS_CUDA_NR_COUNTS = 7,
+	SS_CUDA_NR_UNWRITTEN = 7, /* calls whose message the buffer refused: lost */
+	SS_CUDA_NR_COUNTS = 8,
 };
 
 #endif /* SLOTSCOPE_CUDA_PROBE_H */

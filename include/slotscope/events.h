@@ -16,6 +16,7 @@
  *   SS_TICK            end of a tick on a CPU                                tick
  *   SS_CPU_STATE       a CPU begins or ceases to be watched                  CPU hotplug, start
  *   SS_CUDA_CALL       a CUDA function returned                              uprobes
+ *   SS_CUDA_CALLS      several of these                                      uprobes
  *
  * Clock: every *_ns that is a point in time is CLOCK_MONOTONIC, as read by ktime_get_mono_fast_ns()
  * in the kernel and bpf_ktime_get_ns() in eBPF. Intervals are half-open, [start, end).
@@ -47,7 +48,8 @@ enum ss_type {
 	SS_TICK = 8,
 	SS_CPU_STATE = 9,
 	SS_CUDA_CALL = 32,
-	/* 33 to 63 are kept for more of GPUs */
+	SS_CUDA_CALLS = 33,
+	/* 34 to 63 are kept for more of GPUs */
 };
 
 struct ss_hdr {
@@ -274,7 +276,18 @@ struct ss_cuda_call {
 	__u64 values[SS_CUDA_NR_VALUES];
 };
 
-/* Largest message, for buffers. */
+/*
+ * Several of them, one behind the other, of which each has a header of its own: to write into a buffer
+ * costs the same for one and for many. hdr.size says how many. They wait for each other for some
+ * milliseconds at most.
+ */
+#define SS_CUDA_BATCH 8
+struct ss_cuda_calls {
+	struct ss_hdr hdr;
+	struct ss_cuda_call calls[SS_CUDA_BATCH];
+};
+
+/* Largest message that is not made of others, for buffers. */
 union ss_any_message {
 	struct ss_hdr hdr;
 	struct ss_measure measure;
@@ -300,5 +313,6 @@ SS_STATIC_ASSERT(sizeof(struct ss_rdt_sample) == 48, "ss_rdt_sample");
 SS_STATIC_ASSERT(sizeof(struct ss_tick) == 32, "ss_tick");
 SS_STATIC_ASSERT(sizeof(struct ss_cpu_state) == 24, "ss_cpu_state");
 SS_STATIC_ASSERT(sizeof(struct ss_cuda_call) == 104, "ss_cuda_call");
+SS_STATIC_ASSERT(sizeof(struct ss_cuda_calls) == 848, "ss_cuda_calls");
 
 #endif /* SLOTSCOPE_EVENTS_H */

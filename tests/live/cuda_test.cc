@@ -261,7 +261,8 @@ TEST(Cuda, AHostileName) {
       StandinFolder() +
       "/libcudart.so.13 \"$N\" && "
       "SLOTSCOPE_TEST_LIBRARIES=\"$PWD:$N\" $S record --source $SRC --gpu on --raw r.raw -o a.csv -- "
-      "sh -c '$T --workload cuda -" + (IsEmulated() ? "6000" : "300") + " >truth' && $S gpu r.raw";
+      "sh -c '$T --workload cuda -" +
+      (IsEmulated() ? "6000" : "300") + " >truth' && $S gpu r.raw";
   ASSERT_EQ(Shell(script, &output), 0) << output;
   EXPECT_EQ(output.find('\x1b'), std::string::npos);
   const CsvFile csv = ReadCsv(dir + "/a.csv");

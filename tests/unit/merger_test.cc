@@ -837,6 +837,50 @@ TEST(Merger, AMalformedCudaCallIsOneThatWasLost) {
   EXPECT_EQ(merge.stats().nr_messages, 1u);
 }
 
+TEST(Merger, CudaCallsMayComeTogether) {
+  struct Batch {
+    ss_hdr hdr;
+    ss_cuda_call calls[3];
+  } batch = {};
+  for (uint64_t i = 0; i < 3; i++) {
+    ss_cuda_call& call = batch.calls[i];
+    call.hdr = {15 + i, SS_CUDA_CALL, sizeof(call), 7};  // any CPU's: it went away
+    call.start_ns = 12;
+    call.tgid = call.tid = 1;
+    call.op = SS_CUDA_FREE;
+  }
+  const struct {
+    const char* what;
+    std::function<void(Batch*)> change;
+    uint64_t nr_messages, nr_malformed;
+  } cases[] = {
+      {"three", [](Batch*) {}, 3, 0},
+      {"one", [](Batch* b) { b->hdr.size = sizeof(ss_hdr) + sizeof(ss_cuda_call); }, 1, 0},
+      {"none", [](Batch* b) { b->hdr.size = sizeof(ss_hdr); }, 0, 0},
+      {"half of the last", [](Batch* b) { b->hdr.size -= sizeof(ss_cuda_call) / 2; }, 2, 1},
+      {"less than a header of the last", [](Batch* b) { b->hdr.size -= sizeof(ss_cuda_call) - 8; }, 2,
+       1},
+      {"the second is none", [](Batch* b) { b->calls[1].hdr.type = SS_TASK_META; }, 1, 1},
+      {"the second has no size", [](Batch* b) { b->calls[1].hdr.size = 0; }, 1, 1},
+      {"the second is too large", [](Batch* b) { b->calls[1].hdr.size = UINT16_MAX; }, 1, 1},
+      {"the second makes no sense", [](Batch* b) { b->calls[1].tid = 0; }, 2, 1},
+  };
+  for (const auto& c : cases) {
+    Batch changed = batch;
+    changed.hdr = {20, SS_CUDA_CALLS, sizeof(changed), 0};
+    c.change(&changed);
+    Merge merge(1);
+    merge.Online(1);
+    Records records;
+    records.Sample(ObjectBytes(changed).first(changed.hdr.size));
+    merge.Drained(0, records, 30);
+    EXPECT_EQ(merge.stats().nr_messages, c.nr_messages) << c.what;
+    EXPECT_EQ(merge.stats().nr_malformed, c.nr_malformed) << c.what;
+    EXPECT_EQ(merge.stats().nr_malformed_calls, c.nr_malformed) << c.what;
+    EXPECT_EQ(merge.sink.nr_losses, c.nr_malformed) << c.what;
+  }
+}
+
 TEST(Merger, AnotherCpusNumberIsMalformed) {
   Merge merge(2);
   merge.Online(1);

@@ -220,6 +220,10 @@ class Oracle {
   void OnMessage(const ItemHeader& item, std::span<const std::byte> bytes) {
     ss_any_message message = {};
     std::memcpy(static_cast<void*>(&message), bytes.data(), std::min(bytes.size(), sizeof(message)));
+    if (message.hdr.type == SS_CUDA_CALLS) {  // a damaged one, so it has none in it
+      nr_malformed += bytes.size() != sizeof(ss_hdr);
+      return;
+    }
     if (SizeOf(message.hdr.type) == 0) {
       nr_unknown++;
       return;
