@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,11 +38,11 @@ std::string KnownMiB(uint64_t bytes) { return bytes == Nvml::kUnknownBytes ? kUn
 // ---- now
 
 struct Now {
-  Nvml nvml;
   Status status;
+  std::shared_ptr<Nvml> nvml = OpenNvml(&status);
   std::map<int32_t, std::vector<std::pair<size_t, uint64_t>>> clients;  // by pid: GPU, bytes
 
-  const std::vector<GpuDevice>& gpus() const { return nvml.gpus(); }
+  const std::vector<GpuDevice>& gpus() const { return nvml->gpus(); }
 };
 
 void PrintDevices(Now* now) {
@@ -51,15 +52,15 @@ void PrintDevices(Now* now) {
   }
   std::vector<uint64_t> busy_ppm(now->gpus().size());
   std::vector<bool> knows(now->gpus().size());
-  for (size_t i = 0; i < now->gpus().size(); i++) (void)now->nvml.SmActive(i, &busy_ppm[i]);
+  for (size_t i = 0; i < now->gpus().size(); i++) (void)now->nvml->SmActive(i, &busy_ppm[i]);
   usleep(kGpmUs);
-  for (size_t i = 0; i < now->gpus().size(); i++) knows[i] = now->nvml.SmActive(i, &busy_ppm[i]);
+  for (size_t i = 0; i < now->gpus().size(); i++) knows[i] = now->nvml->SmActive(i, &busy_ppm[i]);
   Say(stdout, "{:>4}  {:<28} {:>20} {:>8}  {:<16}  {}\n", "GPU", "NAME", "USED / ALL MiB", "BUSY %",
       "PCI", "UUID");
   for (size_t i = 0; i < now->gpus().size(); i++) {
     const GpuDevice& gpu = now->gpus()[i];
     Say(stdout, "{:>4}  {:<28} {:>20} {:>8}  {:<16}  {}{}\n", gpu.label(), gpu.name,
-        fmt::format("{} / {}", KnownMiB(now->nvml.UsedBytes(i)), MiB(gpu.total_bytes)),
+        fmt::format("{} / {}", KnownMiB(now->nvml->UsedBytes(i)), MiB(gpu.total_bytes)),
         knows[i] ? fmt::format("{:.1f}", static_cast<double>(busy_ppm[i]) / 1e4) : kUnknown, gpu.pci,
         gpu.uuid, gpu.divided ? " (divided: see its instances)" : "");
   }
@@ -120,9 +121,8 @@ void PrintProcesses(const Now& now) {
 
 Status PrintNow() {
   Now now;
-  now.status = now.nvml.Open();
   for (size_t i = 0; i < now.gpus().size(); i++)
-    for (const GpuClient& client : now.nvml.Clients(i))
+    for (const GpuClient& client : now.nvml->Clients(i))
       now.clients[client.pid].emplace_back(i, client.bytes);
   PrintDevices(&now);
   PrintProcesses(now);

@@ -230,8 +230,8 @@ class Recording {
   // Before a command begins, so that its first call is seen.
   Status StartGpu(Facts* facts) {
     if (options_.gpu == GpuChoice::kOff) return {};
-    nvml_status_ = nvml_.Open();
-    facts->gpus = nvml_.gpus();
+    nvml_ = OpenNvml(&nvml_status_);
+    facts->gpus = nvml_->gpus();
     Status status =
         cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd(), facts->gpus, &others_);
     if (status.ok()) {
@@ -251,7 +251,7 @@ class Recording {
     std::vector<std::string> news = cuda_.TakeNews();
     if (cuda_.has_seen_any() && !std::exchange(asks_nvml_, true)) {
       if (nvml_status_.ok())
-        sampler_.Start(&nvml_, &others_);
+        sampler_.Start(nvml_, &others_);
       else
         news.push_back(fmt::format("GPUs have no names and no totals here: {}", nvml_status_.message()));
     }
@@ -378,7 +378,7 @@ class Recording {
   Command command_;
   std::unique_ptr<Source> source_;
   ItemQueue others_;
-  Nvml nvml_;
+  std::shared_ptr<Nvml> nvml_;
   Status nvml_status_;
   CudaWatcher cuda_;
   GpuSampler sampler_;

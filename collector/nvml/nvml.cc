@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cmath>
+#include <future>
+#include <thread>
 #include <utility>
 
 #include "base/escape.h"
@@ -258,6 +260,19 @@ std::vector<GpuClient> Nvml::Clients(size_t index) {
                                                                    ? kUnknownBytes
                                                                    : processes[i].used_bytes});
   return clients;
+}
+
+std::shared_ptr<Nvml> OpenNvml(Status* status, std::chrono::milliseconds timeout) {
+  auto nvml = std::make_shared<Nvml>();
+  auto opened = std::make_shared<std::promise<Status>>();
+  std::future<Status> future = opened->get_future();
+  std::thread([nvml, opened] { opened->set_value(nvml->Open()); }).detach();
+  if (future.wait_for(timeout) == std::future_status::ready) {
+    *status = future.get();
+    return nvml;
+  }
+  *status = {Exit::kKernel, "NVML does not answer: does the driver hang? (nvidia-smi should say more)"};
+  return std::make_shared<Nvml>();  // the other one is in use
 }
 
 bool Nvml::has_sm_active(size_t index) const { return devices_[index].previous && devices_[index].next; }

@@ -3,6 +3,7 @@
 // our own (the ABI of NVML 11 to 13).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,8 +27,8 @@ class Nvml {
   Nvml();
   ~Nvml();
 
-  // Fails with a sentence if there is no library or no driver. May take a second: a driver that nobody
-  // uses wakes up.
+  // Fails with a sentence if there is no library or no driver. May take a second (a driver that nobody
+  // uses wakes up), or for ever (one that hangs): see OpenNvml().
   Status Open();
   // GPUs, each followed by its instances. After Open(); does not change.
   const std::vector<GpuDevice>& gpus() const { return gpus_; }
@@ -52,5 +53,10 @@ class Nvml {
   std::vector<GpuDevice> gpus_;
   std::vector<Device> devices_;  // of gpus_
 };
+
+// One that is open. If the driver does not answer within `timeout`, *status says so. Never null: where
+// it fails there are no GPUs in it.
+std::shared_ptr<Nvml> OpenNvml(Status* status,
+                               std::chrono::milliseconds timeout = std::chrono::seconds(5));
 
 }  // namespace slotscope

@@ -2,9 +2,9 @@
 // A thread that asks NVML what its GPUs are doing, and puts the answers among the rings' items.
 #pragma once
 
+#include <memory>
 #include <thread>
 
-#include "base/unique_fd.h"
 #include "nvml/nvml.h"
 #include "ring/item_queue.h"
 
@@ -12,20 +12,20 @@ namespace slotscope {
 
 class GpuSampler {
  public:
-  GpuSampler() = default;
-  ~GpuSampler() { Stop(); }
+  GpuSampler();
+  ~GpuSampler();
 
-  // Begins, if it has not; both outlive the sampler. From now on nobody else uses *nvml.
-  void Start(Nvml* nvml, ItemQueue* items);
+  // Begins, if it has not. From now on nobody else uses *nvml. `items` outlives the sampler.
+  void Start(std::shared_ptr<Nvml> nvml, ItemQueue* items);
+  // A driver that hangs does not hang us: then the thread is left to itself.
   void Stop();
 
  private:
-  // NVML wants 100 ms between two samples of GPM, and each costs a call into the driver.
-  static constexpr int kPeriodMs = 200;
+  struct State;
 
-  static void Run(Nvml* nvml, ItemQueue* items, int stop_fd);
+  static void Run(const std::shared_ptr<State>& state);
 
-  UniqueFd stop_;
+  std::shared_ptr<State> state_;  // the thread's, too
   std::thread thread_;
 };
 

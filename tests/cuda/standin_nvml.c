@@ -32,10 +32,33 @@ static int is_divided(int gpu)
 	return getenv("SLOTSCOPE_STANDIN_MIG") && gpu == nr_devices() - 1;
 }
 
+static volatile int released;
+
+/* It hangs no more. */
+void standin_nvml_release(void)
+{
+	released = 1;
+}
+
+/*
+ * SLOTSCOPE_STANDIN_NVML_HANG: the driver hangs, at once (init) or when it is asked for memory by its newer function
+ * (memory).
+ */
+static void hang(const char *where)
+{
+	const char *text = getenv("SLOTSCOPE_STANDIN_NVML_HANG");
+
+	if (text && !strcmp(text, where))
+		while (!released)
+			usleep(1000);
+}
+
 int nvmlInit_v2(void)
 {
 	const char *error = getenv("SLOTSCOPE_STANDIN_NVML_ERROR");
 
+	released = 0;
+	hang("init");
 	for (int gpu = 0; gpu < MAX_DEVICES; gpu++)
 		for (int i = 0; i <= INSTANCES; i++)
 			devices[gpu][i] = (struct device){ gpu, i - 1 };
@@ -99,6 +122,14 @@ int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
 
 	*memory = (struct memory){ total, total / 2, total / 2 };
 	return OK;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(struct device *device, void *memory)
+{
+	(void)device;
+	(void)memory;
+	hang("memory");
+	return NOT_SUPPORTED;
 }
 
 struct pci_info {

@@ -114,10 +114,31 @@ TEST(Cuda, MemoryOfEveryKindInEverySlot) {
   EXPECT_EQ(SpansOf(recorded, "memory").size(), 12u);
 }
 
+// In each slot, to the nanosecond: active is the union of the spans of kernels.
+void CheckActiveAgainstSpans(const Recorded& recorded) {
+  std::vector<std::pair<uint64_t, uint64_t>> spans;
+  for (const auto& span : SpansOf(recorded, "kernels"))
+    spans.emplace_back(Number(span.at("start_ns")), Number(span.at("end_ns")));
+  std::sort(spans.begin(), spans.end());
+  for (const auto& row : recorded.csv.rows) {
+    if (row.at("gpu_active_ns").empty()) continue;
+    const uint64_t from_ns = Number(row.at("slot_start_ns")), to_ns = from_ns + 1'000'000;
+    uint64_t union_ns = 0, done_ns = from_ns;
+    for (const auto& [start_ns, end_ns] : spans) {
+      const uint64_t begin_ns = std::max(start_ns, done_ns);
+      if (std::min(end_ns, to_ns) <= begin_ns) continue;
+      done_ns = std::min(end_ns, to_ns);
+      union_ns += done_ns - begin_ns;
+    }
+    EXPECT_EQ(row.at("gpu_active_ns"), std::to_string(union_ns)) << "slot " << from_ns;
+  }
+}
+
 TEST(Cuda, ActiveFromLaunchToWait) {
   Recorded recorded;
   ASSERT_NO_FATAL_FAILURE(RecordCuda("streams", Workload(1), &recorded));
   CheckSums(recorded);
+  CheckActiveAgainstSpans(recorded);
   const auto rows = RowsOf(recorded, recorded.truth.TgidsOf("proc").at(0));
   uint64_t active_ns = 0, truth_ns = 0, nr_phases = 0;
   for (const auto& row : rows) {

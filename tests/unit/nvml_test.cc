@@ -8,10 +8,16 @@
 #include <libgen.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
+#include <map>
 #include <string>
+#include <thread>
 #include <utility>
+
+#include "nvml/sampler.h"
 
 namespace slotscope {
 namespace {
@@ -30,6 +36,7 @@ class NvmlTest : public testing::Test {
   }
   void TearDown() override {
     for (const char* name : names_) unsetenv(name);
+    reinterpret_cast<void (*)()>(dlsym(handle_, "standin_nvml_release"))();  // no thread is left behind
     dlclose(handle_);
   }
   void Set(const char* name, const char* value) {
@@ -117,6 +124,56 @@ TEST_F(NvmlTest, ADriverThatDoesNotWorkIsASentence) {
   const Status status = nvml.Open();
   EXPECT_EQ(status.message(), "NVML does not work: Driver Not Loaded (9)");
   EXPECT_TRUE(nvml.gpus().empty());
+}
+
+TEST_F(NvmlTest, ADriverThatHangsIsASentence) {
+  Set("SLOTSCOPE_STANDIN_NVML_HANG", "init");
+  Status status;
+  const auto nvml = OpenNvml(&status, std::chrono::milliseconds(50));
+  EXPECT_EQ(status.message().substr(0, 21), "NVML does not answer:");
+  EXPECT_TRUE(nvml->gpus().empty());
+}
+
+TEST_F(NvmlTest, SamplesUntilItIsStopped) {
+  Status status;
+  ItemQueue items;
+  GpuSampler sampler;
+  sampler.Start(OpenNvml(&status), &items);
+  ASSERT_TRUE(status.ok()) << status.message();
+  std::map<uint32_t, size_t> nr;  // by GPU
+  bool with_gpm = false;
+  while (nr.size() < 2 || !with_gpm) {
+    for (const ItemQueue::Entry& entry : items.Take()) {
+      ASSERT_EQ(entry.kind, ItemKind::kGpuSample);
+      ASSERT_EQ(entry.payload.size(), sizeof(GpuSample));
+      GpuSample sample;
+      std::memcpy(&sample, entry.payload.data(), sizeof(sample));
+      EXPECT_EQ(sample.used_bytes, 1u << 29);
+      nr[sample.gpu]++;
+      if (!(sample.known & kGpuSampleSmActive)) continue;
+      with_gpm = true;
+      EXPECT_EQ(sample.sm_active_ppm, 375'000u);
+      EXPECT_LT(sample.since_ns, entry.begin_ns);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  sampler.Stop();
+  items.Take();
+  EXPECT_TRUE(items.Take().empty());
+}
+
+// Stop() returns.
+TEST_F(NvmlTest, ADriverThatHangsLaterDoesNotHangUs) {
+  Status status;
+  ItemQueue items;
+  const auto nvml = OpenNvml(&status);
+  ASSERT_TRUE(status.ok());
+  Set("SLOTSCOPE_STANDIN_NVML_HANG", "memory");
+  GpuSampler sampler;
+  sampler.Start(nvml, &items);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  sampler.Stop();
+  EXPECT_TRUE(items.Take().empty());
 }
 
 TEST_F(NvmlTest, ANameIsAFieldOfAFile) {
