@@ -241,7 +241,7 @@ static __always_inline void ss_cuda_output(void *ctx, struct ss_hdr *message, __
 		ss_count_output_error(message->type);
 	count = bpf_map_lookup_elem(&ss_cuda_counts, &which);
 	if (count)
-		*count += nr;
+		__sync_fetch_and_add(count, nr); /* a flush may interrupt */
 }
 
 static __always_inline void ss_cuda_write(void *ctx, struct ss_cuda_queue *queue, __u64 ts_ns)

@@ -169,6 +169,8 @@ class Recording {
     for (int32_t tgid : options_.output.fold.tgids)
       if (access(fmt::format("/proc/{}", tgid).c_str(), F_OK))
         Say(stderr, "slotscope: there is no process {} now; it is kept if it is born\n", tgid);
+    // Before the source: it may take seconds, in which nobody drains the rings.
+    if (options_.gpu != GpuChoice::kOff) nvml_ = OpenNvml(&nvml_status_);
     ChosenSource chosen = ChooseSource(options_);
     source_ = std::move(chosen.source);
     if (Status status = source_->Start(); !status.ok()) return status;
@@ -230,7 +232,6 @@ class Recording {
   // Before a command begins, so that its first call is seen.
   Status StartGpu(Facts* facts) {
     if (options_.gpu == GpuChoice::kOff) return {};
-    nvml_ = OpenNvml(&nvml_status_);
     facts->gpus = nvml_->gpus();
     Status status =
         cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd(), facts->gpus, &others_);

@@ -15,6 +15,7 @@ namespace {
 
 // A text has no end where a library has a thousand functions that we do not know.
 constexpr size_t kMaxNamedGaps = 20;
+constexpr size_t kMaxTextBytes = 2000;
 
 std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -44,6 +45,7 @@ bool HasGaps(const std::vector<CudaFileCoverage>& files) {
 std::string CoverageText(const std::vector<CudaFileCoverage>& files) {
   std::string text;
   for (const CudaFileCoverage& file : files) {
+    if (text.size() > kMaxTextBytes) return text + "; and more";
     if (!text.empty()) text += "; ";
     if (!file.error.empty()) {
       text += fmt::format("{}: not probed ({})", file.name, file.error);

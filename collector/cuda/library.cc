@@ -18,6 +18,7 @@ namespace slotscope {
 namespace {
 
 constexpr size_t kMaxSymbols = 4u << 20;  // a browser has a million
+constexpr size_t kMaxNameBytes = 100;     // of a gap; no function of CUDA has a longer one
 constexpr size_t kMaxGaps = 64;
 // Where nvcc puts device code, and what refers to it.
 constexpr std::string_view kDeviceCodeSections[] = {".nv_fatbin", ".nvFatBinSegment"};
@@ -123,7 +124,7 @@ class Reader {
     auto found = CallOfName().find(name);
     if (found == CallOfName().end()) {
       if (IsCudaGap(name) && library_->gaps.size() < kMaxGaps)
-        library_->gaps.push_back(EscapeName(name));
+        library_->gaps.push_back(EscapeName(name.substr(0, kMaxNameBytes)));
       return;
     }
     uint64_t offset;
@@ -171,7 +172,8 @@ class Reader {
 Status ReadCudaLibrary(int fd, CudaLibrary* library) {
   *library = {};
   elf_version(EV_CURRENT);
-  ElfFile elf(elf_begin(fd, ELF_C_READ_MMAP, nullptr));
+  // Not mapped: whose file it is may cut it while we look.
+  ElfFile elf(elf_begin(fd, ELF_C_READ, nullptr));
   if (!elf) return Malformed("it cannot be opened");
   Status status = Reader(library).Read(elf.get());
   if (!status.ok()) *library = {};

@@ -70,6 +70,7 @@ void GpuMachine::TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals) {
     here.any = true;
     here.total.known = (here.total.known & ~kGpuSampleUsed) | (sample.known & kGpuSampleUsed);
     here.total.used_bytes = sample.used_bytes;
+    here.used_ns = ts_ns;
     if (!(sample.known & kGpuSampleSmActive)) continue;
     here.total.known |= kGpuSampleSmActive;
     here.total.sm_active_ppm = std::min<uint64_t>(sample.sm_active_ppm, 1'000'000);
@@ -83,6 +84,7 @@ void GpuMachine::TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals) {
     here.any |= here.total.row.values[kGpuActiveNs] > 0;
     here.total.row.any = here.any;
     if (here.total.sm_until_ns + kMaxSampleAgeNs < end_ns) here.total.known &= ~kGpuSampleSmActive;
+    if (here.used_ns + kMaxSampleAgeNs < end_ns) here.total.known &= ~kGpuSampleUsed;
     if (here.any) totals->push_back(here.total);
     here.any = false;
     here.total.row = {};

@@ -51,6 +51,7 @@ class GpuMachine {
     Activity activity;
     GpuTotal total = {};  // of the slot; what NVML said stays
     bool any = false;
+    uint64_t used_ns = 0;  // when NVML last said what is in use
   };
   // Of processes with one number, one after the other.
   static constexpr size_t kMaxViews = 4;

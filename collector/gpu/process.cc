@@ -61,6 +61,7 @@ void GpuProcess::SetCurrent(Thread* thread, GpuPlace place) {
 
 void GpuProcess::Apply(const ss_cuda_call& call, uint64_t at_ns) {
   if (call.op == SS_CUDA_DEVICE_IS) {
+    (void)ThreadOf(call);  // it may be its first
     const auto device = static_cast<int32_t>(call.values[0]);
     const int32_t gpu = machine_->FindUuid({call.values[1], call.values[2]});
     if (gpu != kUnknownGpu && told_gpus_.size() < kMaxDevices) told_gpus_[device] = gpu;
@@ -271,6 +272,9 @@ void GpuProcess::ApplyToStream(const ss_cuda_call& call, GpuPlace place, uint64_
       records_.erase(values[0]);
       break;
     case SS_CUDA_STREAM_CREATE:
+      // One of that handle was destroyed, and nobody waited for what was in it.
+      if (GpuStream* old = FindStream(KeyOf(call, values[0], place.device)))
+        Wait(old, UINT64_MAX, at_ns);
       MakeStream(KeyOf(call, values[0], place.device), place.device, !(values[1] & kNonBlocking));
       break;
     case SS_CUDA_STREAM_DESTROY:
@@ -398,6 +402,12 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
   row.any = std::exchange(any_, false) || row.values[kGpuActiveNs] > 0;
   for (const auto& [device, bytes] : memory_.bytes_by_device()) UseOf(device);
   for (auto& [device, use] : uses_) {
+    // Which GPU it is has become known while it was active.
+    if (const int32_t gpu = GpuOf(device); use.activity.active() && gpu != use.gpu) {
+      machine_->End(use.gpu, end_ns);
+      machine_->Begin(gpu, end_ns);
+      use.gpu = gpu;
+    }
     auto held = memory_.bytes_by_device().find(device);
     const uint64_t bytes = held == memory_.bytes_by_device().end() ? 0 : held->second;
     GpuPart part = {key_, {}, device, GpuOf(device), {}};
@@ -414,6 +424,8 @@ void GpuProcess::End(uint64_t ts_ns) {
   any_ = true;
   for (auto& [key, stream] : streams_) Wait(&stream, UINT64_MAX, ts_ns);
   streams_.clear();
+  for (auto& [device, use] : uses_)
+    if (use.activity.active()) machine_->End(use.gpu, ts_ns);
   memory_.End(ts_ns);
 }
 

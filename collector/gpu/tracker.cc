@@ -73,6 +73,10 @@ void GpuTracker::ApplyUntil(uint64_t end_ns) {
 void GpuTracker::Apply(const Change& change) {
   switch (change.kind) {
     case Change::Kind::kCall: {
+      if (gone_.contains(change.process)) {
+        stats_.nr_late++;
+        break;
+      }
       SpanSink* const sink = keeps_spans_ ? this : nullptr;
       auto [found, is_new] =
           processes_.try_emplace(change.process, change.process, &machine_, sink, &stats_, &pool_);
@@ -84,6 +88,12 @@ void GpuTracker::Apply(const Change& change) {
         found->second.End(change.at_ns);
         ended_.push_back({change.process, found->second.TakeSlot(change.at_ns, &ended_parts_)});
         processes_.erase(found);
+        gone_.insert(change.process);
+        gone_in_order_.push_back(change.process);
+        if (gone_in_order_.size() > kMaxGone) {
+          gone_.erase(gone_in_order_.front());
+          gone_in_order_.pop_front();
+        }
       }
       machine_.OnExit(change.process.tgid, change.at_ns);
       break;

@@ -8,7 +8,9 @@
 #include <slotscope/events.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -70,6 +72,10 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   std::map<ProcessKey, GpuProcess> processes_;
   std::vector<GpuUse> ended_;  // in the slot that is being taken
   std::vector<GpuPart> ended_parts_;
+  // Processes that have ended lately: a call of one that is very late must not make it anew.
+  static constexpr size_t kMaxGone = 4096;
+  std::set<ProcessKey> gone_;
+  std::deque<ProcessKey> gone_in_order_;
   uint64_t applied_ns_ = 0;
 };
 

@@ -57,6 +57,6 @@ class Nvml {
 // One that is open. If the driver does not answer within `timeout`, *status says so. Never null: where
 // it fails there are no GPUs in it.
 std::shared_ptr<Nvml> OpenNvml(Status* status,
-                               std::chrono::milliseconds timeout = std::chrono::seconds(5));
+                               std::chrono::milliseconds timeout = std::chrono::seconds(15));
 
 }  // namespace slotscope

@@ -23,15 +23,23 @@ class ItemQueue {
     std::vector<std::byte> payload;  // its size a multiple of kItemAlign
   };
 
-  // All of it on any thread. Of now; `payload` is a small part of a block, and is filled up with zeros.
+  // A block has room for many of them.
+  static constexpr size_t kMaxPayload = Block::kCapacity / 16;
+  static constexpr size_t kMaxNote = 4096;
+
+  // All of it on any thread. Of now; `payload` is filled up with zeros. What is larger than kMaxPayload
+  // is dropped: nothing that we say is.
   void Put(ItemKind kind, std::span<const std::byte> payload) {
+    if (payload.size() > kMaxPayload) return;
     Entry entry = {kind, MonotonicNs(), {payload.begin(), payload.end()}};
     entry.payload.resize((payload.size() + kItemAlign - 1) / kItemAlign * kItemAlign);
     std::lock_guard lock(mutex_);
     entries_.push_back(std::move(entry));
   }
-  // Text that belongs beside the rows of about now.
+  // Text that belongs beside the rows of about now; it may have names in it that others chose, and is
+  // cut.
   void PutNote(std::string text) {
+    if (text.size() > kMaxNote) text.replace(kMaxNote, text.npos, "... (cut)");
     text.push_back('\0');
     Put(ItemKind::kNote, std::as_bytes(std::span(text)));
   }

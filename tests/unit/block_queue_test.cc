@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "items.h"
+#include "ring/item_queue.h"
 
 namespace slotscope {
 namespace {
@@ -148,6 +149,20 @@ TEST(BlockQueue, TwoThreadsLoseNothing) {
   EXPECT_EQ(error, "");
   EXPECT_EQ(next, kItems);
   EXPECT_EQ(queue.TakeFilled(), nullptr);
+}
+
+// Names in it are of others' choosing.
+TEST(ItemQueue, NothingInItIsTooLargeForABlock) {
+  ItemQueue items;
+  items.PutNote(std::string(1'000'000, 'x'));
+  items.PutNote("short");
+  items.Put(ItemKind::kGpuView, std::vector<std::byte>(ItemQueue::kMaxPayload + 1));
+  const auto entries = items.Take();
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_LE(entries[0].payload.size(), 5000u);
+  EXPECT_EQ(entries[0].payload.size() % kItemAlign, 0u);
+  EXPECT_EQ(entries[1].payload.size(), 8u);
+  EXPECT_TRUE(items.Take().empty());
 }
 
 }  // namespace

@@ -84,6 +84,12 @@ TEST(CudaCoverage, ATextHasAnEnd) {
   EXPECT_TRUE(text.ends_with(" cuMemAlloc19 and 980 more")) << text;
 }
 
+TEST(CudaCoverage, AlsoThatOfManyFiles) {
+  std::vector<std::tuple<std::string, CudaLibrary, std::string>> files;
+  for (int i = 0; i < 5000; i++) files.emplace_back("libcuda.so.x", Library(Kind::kNone, 0), "");
+  EXPECT_LT(CoverageText(Describe(files)).size(), 3000u);
+}
+
 TEST(CudaCoverage, AProcessWithoutCudaHasNone) {
   KnownLibraries known;
   EXPECT_TRUE(ReadCoverage(getpid(), &known).empty());

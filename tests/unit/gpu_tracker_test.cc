@@ -643,6 +643,50 @@ TEST(GpuParts, ANumberThatIsUsedAgainIsAnotherProcess) {
   EXPECT_EQ(PartOf(gpu, reborn, 0)->gpu, 1);
 }
 
+TEST(GpuParts, AStreamThatIsMadeAgainWhileItsOldWorkRuns) {
+  Gpu gpu;
+  gpu.View(1, {0});
+  gpu.Call(SS_CUDA_STREAM_CREATE, 50, 50, {7, 0});
+  gpu.Launch(100, 7);
+  gpu.Call(SS_CUDA_STREAM_DESTROY, 150, 150, {7});
+  gpu.Call(SS_CUDA_STREAM_CREATE, 300, 300, {7, 0});
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 200 * kUs);
+  EXPECT_EQ(TotalOf(gpu, 0)->row.values[kGpuActiveNs], 200 * kUs);
+  gpu.Launch(1100, 7);
+  gpu.Wait(1150, 1200, 7);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 100 * kUs);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 0u);
+  EXPECT_TRUE(gpu.detail.totals.empty());
+}
+
+TEST(GpuParts, AGpuThatBecomesKnownWhileItIsActive) {
+  Gpu gpu;
+  gpu.Launch(100);
+  gpu.Slot();
+  EXPECT_TRUE(gpu.detail.totals.empty());
+  gpu.View(1100, {1});
+  gpu.Slot();  // known at its end
+  gpu.Slot();
+  ASSERT_TRUE(TotalOf(gpu, 1));
+  EXPECT_EQ(TotalOf(gpu, 1)->row.values[kGpuActiveNs], kSlotNs);
+  gpu.Exit(3500);
+  gpu.Slot();
+  EXPECT_EQ(TotalOf(gpu, 1)->row.values[kGpuActiveNs], 500 * kUs);
+  gpu.Slot();
+  EXPECT_TRUE(gpu.detail.totals.empty());
+}
+
+TEST(GpuTracker, AVeryLateCallDoesNotBringAProcessBack) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 5);
+  gpu.Exit(500);
+  gpu.Slot();
+  gpu.Alloc(400, 0x2000, 7);
+  gpu.Slot();
+  EXPECT_EQ(gpu.tracker().processes().count(kA), 0u);
+  EXPECT_EQ(gpu.tracker().stats().nr_late, 2u);  // behind the slot, and behind its end
+}
+
 TEST(GpuSamples, CountFromTheirTimeUntilTheyAreOld) {
   Gpu gpu;
   gpu.Sample(1500, {0, kGpuSampleUsed | kGpuSampleSmActive, 4096, 2'000'000, 700'000});
@@ -666,7 +710,7 @@ TEST(GpuSamples, CountFromTheirTimeUntilTheyAreOld) {
   gpu.Slot();
   EXPECT_EQ(TotalOf(gpu, 0)->known, kGpuSampleUsed | kGpuSampleSmActive);
   gpu.SkipTo(1003);
-  EXPECT_EQ(TotalOf(gpu, 0)->known, kGpuSampleUsed) << "a second old";
+  EXPECT_EQ(TotalOf(gpu, 0)->known, 0u) << "a second old";
 }
 
 // Anything in any order: nothing is lost from the pool, no slot is longer than a slot, and at the end
@@ -675,6 +719,7 @@ TEST(GpuTracker, ThePoolIsBalancedWhateverHappens) {
   for (uint64_t seed = 0; seed < 20; seed++) {
     std::mt19937_64 random(seed);
     auto gpu = std::make_unique<Gpu>(seed % 2 == 0);
+    ProcessKey keys[2] = {kA, kB};  // of which each is another process after its end
     for (uint64_t ms = 0; ms < 60; ms++) {
       for (int i = 0; i < 40; i++) {
         const uint64_t at_us = ms * 1000 + random() % 1000;
@@ -682,15 +727,18 @@ TEST(GpuTracker, ThePoolIsBalancedWhateverHappens) {
         gpu->Call(op, at_us - std::min<uint64_t>(at_us, random() % 3000), at_us,
                   {random() % 8, random() % 8, random() % 8, random() % 4, 1 + random() % 5,
                    random() % 4, random() % 3},
-                  random() % 2 ? kA : kB, static_cast<int32_t>(1 + random() % 4),
+                  keys[random() % 2], static_cast<int32_t>(1 + random() % 4),
                   static_cast<uint32_t>(random() % 8));
       }
-      if (random() % 10 == 0) gpu->Exit(ms * 1000 + random() % 1000, random() % 2 ? kA : kB);
+      if (random() % 10 == 0) {
+        ProcessKey& key = keys[random() % 2];
+        gpu->Exit(ms * 1000 + random() % 1000, key);
+        if (random() % 2) key.start_time_ns++;
+      }
       gpu->Slot();
       for (const auto& [tgid, use] : gpu->all) EXPECT_LE(use.values[kGpuActiveNs], 2 * kSlotNs);
     }
-    gpu->Exit(60'100, kA);
-    gpu->Exit(60'100, kB);
+    for (const ProcessKey& key : keys) gpu->Exit(60'100, key);
     gpu->Slot();
     const Pool& pool = gpu->tracker().pool();
     EXPECT_GT(pool.nr_gets(), 100u);
