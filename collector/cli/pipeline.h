@@ -53,7 +53,6 @@ class Pipeline {
     return broken_.load(std::memory_order_relaxed) || (raw_writer_ && raw_writer_->failed());
   }
   void SlowDown() { reader_.SlowDown(); }
-  void SetLostCalls(uint64_t nr) { reader_.SetLostCalls(nr); }
   std::vector<std::string> TakeWarnings() { return reader_.TakeWarnings(); }
 
   // After Stop().

@@ -221,7 +221,7 @@ class Recording {
       }
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
-    FollowGpu(&pipeline);
+    FollowGpu();
     pipeline.Stop();
     sampler_.Stop();
     cuda_.Stop();  // takes a while, which does not belong to the recording
@@ -247,8 +247,7 @@ class Recording {
   }
 
   // What the watcher has to say: to the screen, and into the file where it happened.
-  std::vector<std::string> FollowGpu(Pipeline* pipeline) {
-    pipeline->SetLostCalls(cuda_.nr_lost_calls());
+  std::vector<std::string> FollowGpu() {
     std::vector<std::string> news = cuda_.TakeNews();
     if (cuda_.has_seen_any() && !std::exchange(asks_nvml_, true)) {
       if (nvml_status_.ok())
@@ -321,7 +320,7 @@ class Recording {
       if (nr_stops > (has_command() ? 1 : 0) || writer->failed() || writer->full() || pipeline->failed())
         break;
       auto warnings = pipeline->TakeWarnings();
-      for (std::string& news : FollowGpu(pipeline)) warnings.push_back(std::move(news));
+      for (std::string& news : FollowGpu()) warnings.push_back(std::move(news));
       if (!warnings.empty()) {
         progress.End();
         SayAll(warnings);

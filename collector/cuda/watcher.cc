@@ -60,6 +60,7 @@ Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> g
   if (!wake_.valid())
     return {Exit::kKernel, fmt::format("cannot make an eventfd: {}", ErrnoText(errno))};
   probes_.UseQueues();
+  items_->SetLostCalls([this] { return nr_lost_calls(); });
   items_->SetPrompt([this] { probes_.Flush(); });
   AttachSystemLibraries();
   thread_ = std::thread([this] { Run(); });

@@ -48,6 +48,9 @@ class ItemQueue {
   void Prompt() {
     if (prompt_) prompt_();
   }
+  // CUDA calls that were lost so far; the source does not know of them. As SetPrompt().
+  void SetLostCalls(std::function<uint64_t()> lost_calls) { lost_calls_ = std::move(lost_calls); }
+  uint64_t nr_lost_calls() const { return lost_calls_ ? lost_calls_() : 0; }
   std::vector<Entry> Take() {
     std::lock_guard lock(mutex_);
     return std::exchange(entries_, {});
@@ -55,6 +58,7 @@ class ItemQueue {
 
  private:
   std::function<void()> prompt_;
+  std::function<uint64_t()> lost_calls_;
   std::mutex mutex_;
   std::vector<Entry> entries_;
 };

@@ -210,7 +210,7 @@ void Reader::FollowNews() {
 
 void Reader::FollowLosses() {
   SourceLosses losses = source_->losses();
-  losses.nr_lost_calls = nr_lost_calls_.load(std::memory_order_relaxed);
+  losses.nr_lost_calls = others_->nr_lost_calls();
   if (losses == losses_) return;
   if (losses.nr_output_errors != losses_.nr_output_errors) ReopenDeadRings();
   if (losses.nr_output_errors != losses_.nr_output_errors ||
@@ -250,6 +250,7 @@ void Reader::Run() {
     }
   }
   source_->Stop();
+  others_->Prompt();  // what it cannot write is lost, too
   FollowLosses();
   FollowNews();
   PutOthers();

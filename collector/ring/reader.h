@@ -35,8 +35,6 @@ class Reader {
   Status Start();
   // Any thread: a dump is taken soon; several requests are one.
   void RequestDump() { dump_requested_.store(true, std::memory_order_relaxed); }
-  // Any thread: CUDA calls that were lost so far; the source does not know of them.
-  void SetLostCalls(uint64_t nr) { nr_lost_calls_.store(nr, std::memory_order_relaxed); }
   // Any thread: drains less often, when the recording costs too much.
   void SlowDown() { round_ms_.store(kSlowRoundMs, std::memory_order_relaxed); }
   // Detaches the source, drains the rest, announces the last rounds and joins.
@@ -95,7 +93,6 @@ class Reader {
   std::atomic<bool> dump_requested_{false};
   std::atomic<bool> finished_{false};
   std::atomic<int> round_ms_{kRoundMs};
-  std::atomic<uint64_t> nr_lost_calls_{0};
   std::mutex warnings_mutex_;
   std::vector<std::string> warnings_;
 };
