@@ -231,14 +231,11 @@ static __always_inline void ss_cuda_read_results(struct ss_cuda_open_call *call,
 /* The kernel counts what a full buffer refuses (ENOSPC) by record; this counts by call. */
 static __always_inline void ss_cuda_output(void *ctx, struct ss_hdr *message, __u64 size, __u32 nr)
 {
-	long err = bpf_perf_event_output(ctx, &ss_events, BPF_F_CURRENT_CPU, message, size);
 	__u32 which = SS_CUDA_NR_UNWRITTEN;
 	__u64 *count;
 
-	if (!err)
+	if (!ss_output(ctx, message, size))
 		return;
-	if (err != -28)
-		ss_count_output_error(message->type);
 	count = bpf_map_lookup_elem(&ss_cuda_counts, &which);
 	if (count)
 		__sync_fetch_and_add(count, nr); /* a flush may interrupt */

@@ -37,14 +37,15 @@ static __always_inline void ss_count_output_error(__u32 type)
 		(*count)++; /* per CPU; an interrupt in between loses one count of an error at worst */
 }
 
-/* size must be a constant for the verifier. */
-static __always_inline void ss_output(void *ctx, struct ss_hdr *msg, __u32 size)
+/* The verifier must know what size is at most. Returns 0 if it is written. */
+static __always_inline long ss_output(void *ctx, struct ss_hdr *msg, __u64 size)
 {
 	long err = bpf_perf_event_output(ctx, &ss_events, BPF_F_CURRENT_CPU, msg, size);
 
 	/* What a full buffer refuses (ENOSPC) is in the kernel's own count already. */
 	if (err && err != -28)
 		ss_count_output_error(msg->type);
+	return err;
 }
 
 static __always_inline void ss_fill_hdr(struct ss_hdr *hdr, __u16 type, __u16 size, __u64 ts_ns)

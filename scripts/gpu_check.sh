@@ -36,7 +36,7 @@ build() {
 # command_of PROGRAM MODE [N]: prints the command to run
 command_of() {
 	if [ "$stand_in" ]; then
-		case $2 in memory) set -- 0 ;; streams) set -- 1 ;; esac
+		case $2 in memory) set -- 0 ;; streams) set -- 1 ;; devices) set -- 2 ;; esac
 		echo "'$top/build/live_tests' --workload cuda $1"
 	else
 		echo "LD_LIBRARY_PATH='${cuda_lib:-}:${LD_LIBRARY_PATH:-}' '$out/$1' ${*:2}"
@@ -142,6 +142,7 @@ if [ "$stand_in" ]; then
 	export LD_LIBRARY_PATH=$top/build/standin
 	record memory live memory && compare_memory memory
 	record streams live streams && compare_streams streams
+	CUDA_VISIBLE_DEVICES=1 record devices live devices && compare_devices devices GPU-51075c09-0102-0304-0506-0708090a0100
 	exit $wrong
 fi
 

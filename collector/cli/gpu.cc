@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cli/gpu.h"
 
-#include <dirent.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,7 +11,9 @@
 
 #include "base/escape.h"
 #include "base/gpu_device.h"
+#include "base/proc.h"
 #include "base/say.h"
+#include "cli/options.h"
 #include "cli/pipeline.h"
 #include "cli/raw_input.h"
 #include "cli/summary.h"
@@ -28,12 +27,13 @@ namespace slotscope {
 namespace {
 
 constexpr useconds_t kGpmUs = 120'000;  // NVML wants 100 ms between two samples
-constexpr uint64_t kWindowNs = 64'000'000;
 constexpr const char* kUnknown = "-";
 
 std::string MiB(uint64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20)); }
 
 std::string KnownMiB(uint64_t bytes) { return bytes == Nvml::kUnknownBytes ? kUnknown : MiB(bytes); }
+
+std::string TotalMiB(const GpuDevice& gpu) { return gpu.total_bytes ? MiB(gpu.total_bytes) : kUnknown; }
 
 // ---- now
 
@@ -60,7 +60,7 @@ void PrintDevices(Now* now) {
   for (size_t i = 0; i < now->gpus().size(); i++) {
     const GpuDevice& gpu = now->gpus()[i];
     Say(stdout, "{:>4}  {:<28} {:>20} {:>8}  {:<16}  {}{}\n", gpu.label(), gpu.name,
-        fmt::format("{} / {}", KnownMiB(now->nvml->UsedBytes(i)), MiB(gpu.total_bytes)),
+        fmt::format("{} / {}", KnownMiB(now->nvml->UsedBytes(i)), TotalMiB(gpu)),
         knows[i] ? fmt::format("{:.1f}", static_cast<double>(busy_ppm[i]) / 1e4) : kUnknown, gpu.pci,
         gpu.uuid, gpu.divided ? " (divided: see its instances)" : "");
   }
@@ -77,20 +77,13 @@ std::string LabelsOf(const Now& now, int32_t tgid) {
   return labels.empty() ? "none" : labels;
 }
 
-std::string CommOf(int32_t tgid) {
-  std::ifstream file(fmt::format("/proc/{}/comm", tgid));
-  std::string name;
-  std::getline(file, name);
-  return EscapeName(name);
-}
-
 void PrintProcess(const Now& now, int32_t tgid, const std::vector<CudaFileCoverage>& coverage) {
   std::string memory;
   if (auto found = now.clients.find(tgid); found != now.clients.end())
     for (const auto& [gpu, bytes] : found->second)
       memory +=
           fmt::format("{}{}: {}", memory.empty() ? "" : ", ", now.gpus()[gpu].label(), KnownMiB(bytes));
-  Say(stdout, "{:>8}  {:<16} {:<14} {}\n", tgid, CommOf(tgid), LabelsOf(now, tgid),
+  Say(stdout, "{:>8}  {:<16} {:<14} {}\n", tgid, ReadComm(tgid), LabelsOf(now, tgid),
       memory.empty() ? kUnknown : memory);
   if (!coverage.empty()) Say(stdout, "{:>8}  {}\n", "", CoverageText(coverage));
 }
@@ -101,18 +94,13 @@ void PrintProcesses(const Now& now) {
   KnownLibraries known;
   size_t nr = 0;
   bool refused = false;
-  DIR* const proc = opendir("/proc");
-  while (const dirent* entry = proc ? readdir(proc) : nullptr) {
-    char* end;
-    const auto tgid = static_cast<int32_t>(std::strtol(entry->d_name, &end, 10));
-    if (tgid <= 0 || *end != '\0') continue;
+  for (int32_t tgid : ListProcesses()) {
     refused |= access(fmt::format("/proc/{}/map_files", tgid).c_str(), R_OK) != 0 && geteuid() != 0;
     const auto coverage = ReadCoverage(tgid, &known);
     if (coverage.empty() && !now.clients.contains(tgid)) continue;
     PrintProcess(now, tgid, coverage);
     nr++;
   }
-  if (proc) closedir(proc);
   if (nr == 0)
     Say(stdout, "{:>8}  no process uses CUDA{}\n", "", refused ? " that this user may look at" : "");
   if (refused)
@@ -121,9 +109,11 @@ void PrintProcesses(const Now& now) {
 
 Status PrintNow() {
   Now now;
-  for (size_t i = 0; i < now.gpus().size(); i++)
+  for (size_t i = 0; i < now.gpus().size(); i++) {
+    if (now.gpus()[i].divided) continue;  // its instances say the same
     for (const GpuClient& client : now.nvml->Clients(i))
       now.clients[client.pid].emplace_back(i, client.bytes);
+  }
   PrintDevices(&now);
   PrintProcesses(now);
   return {};
@@ -139,12 +129,16 @@ void PrintUses(const Facts& facts, const GpuReport& report) {
     const auto known = [&](GpuValue value, std::string text) {
       return use.unmeasured >> value & 1 ? std::string(kUnknown) : std::move(text);
     };
+    const auto at_least = [&](std::string text) {
+      return use.unmeasured >> kGpuMemBytes & 1 ? fmt::format(">={}", text) : std::move(text);
+    };
     Say(stdout, "{:>8}  {:<16} {:>6} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12}\n", process.tgid,
         EscapeName(CommText(use.comm)), device == kUnknownDevice ? kUnknown : std::to_string(device),
         use.gpu == kUnknownGpu ? kUnknown : facts.gpus[static_cast<size_t>(use.gpu)].label(),
         known(kGpuMemBytes, MiB(use.peak_bytes)),
         known(kGpuActiveNs, fmt::format("{:.3f}", static_cast<double>(use.active_ns) / 1e6)),
-        known(kGpuLaunches, std::to_string(use.nr_launches)), use.nr_leaks, MiB(use.leaked_bytes));
+        known(kGpuLaunches, std::to_string(use.nr_launches)), at_least(std::to_string(use.nr_leaks)),
+        at_least(MiB(use.leaked_bytes)));
   }
   if (report.uses().empty()) Say(stdout, "{:>8}  no process used CUDA\n", "");
 }
@@ -153,16 +147,17 @@ Status PrintRecording(const std::string& path) {
   RawFileReader reader;
   if (Status status = reader.Open(path); !status.ok()) return status;
   const Facts& facts = reader.facts();
+  const uint64_t window_ns = OutputOptions().window_ns;
   GpuReport report;
   GpuTracker gpu(SS_TICK_PERIOD_NS, true, facts.gpus);
-  SlotBuilder builder(BuilderOptions(facts, SS_TICK_PERIOD_NS, kWindowNs, &gpu), &report);
-  Merger merger(facts.nr_streams, kWindowNs, &builder);
+  SlotBuilder builder(BuilderOptions(facts, SS_TICK_PERIOD_NS, window_ns, &gpu), &report);
+  Merger merger(facts.nr_streams, window_ns, &builder);
   const RawInputEnd end = ReadAll(&reader, path, &merger, &builder, [] { return false; });
 
   if (facts.gpu.empty()) Say(stdout, "CUDA was not observed in this recording\n");
   if (facts.gpus.empty()) Say(stdout, "GPUs: not known\n");
   for (const GpuDevice& device : facts.gpus)
-    Say(stdout, "GPU {:<5} {}, {} MiB, {}, {}{}\n", device.label(), device.name, MiB(device.total_bytes),
+    Say(stdout, "GPU {:<5} {}, {} MiB, {}, {}{}\n", device.label(), device.name, TotalMiB(device),
         device.pci, device.uuid, device.divided ? " (divided)" : "");
   PrintUses(facts, report);
   const RunSummary run = Summarize(merger, builder, gpu);

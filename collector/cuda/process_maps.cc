@@ -7,9 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "base/errno_text.h"
 #include "base/unique_fd.h"
@@ -62,19 +59,6 @@ std::vector<MappedFile> ParseMaps(std::string_view text) {
   auto same = [&](const auto& a, const auto& b) { return key(a) == key(b); };
   files.erase(std::unique(files.begin(), files.end(), same), files.end());
   return files;
-}
-
-uint64_t ReadStartTicks(int32_t tgid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", tgid));
-  std::string line;
-  std::getline(file, line);
-  // Behind the name, which may hold anything, it is the 20th word.
-  const size_t name_end = line.rfind(')');
-  if (name_end == line.npos) return 0;
-  std::istringstream words(line.substr(name_end + 1));
-  std::string word;
-  for (int i = 0; i < 20; i++) words >> word;
-  return std::strtoull(word.c_str(), nullptr, 10);
 }
 
 Status ReadMaps(int32_t tgid, std::vector<MappedFile>* files) {

@@ -23,9 +23,6 @@ struct MappedFile {
 // are left out.
 std::vector<MappedFile> ParseMaps(std::string_view text);
 
-// When it began, in the kernel's ticks; 0 if it is gone. Another process of the same number has another.
-uint64_t ReadStartTicks(int32_t tgid);
-
 // Of a live process. Fails if it is gone, or may not be read.
 Status ReadMaps(int32_t tgid, std::vector<MappedFile>* files);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cuda/watcher.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <glob.h>
@@ -15,14 +14,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string_view>
 
 #include "base/clock.h"
 #include "base/errno_text.h"
-#include "base/escape.h"
+#include "base/proc.h"
 #include "nvml/visible.h"
 
 namespace slotscope {
@@ -38,13 +36,6 @@ constexpr uint64_t kMaxCoverageNotes = 10'000;
 constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64",
                                           "/usr/local/cuda/lib64", "/usr/lib/wsl/lib"};
 constexpr const char* kLibraryPatterns[] = {"libcuda.so.1", "libcudart.so.[0-9]*"};
-
-std::string NameOf(int32_t tgid) {
-  std::ifstream file(fmt::format("/proc/{}/comm", tgid));
-  std::string name;
-  std::getline(file, name);
-  return EscapeName(name);
-}
 
 bool IsAlive(int32_t tgid) { return kill(tgid, 0) == 0 || errno == EPERM; }
 
@@ -103,15 +94,10 @@ void CudaWatcher::Run() {
 }
 
 void CudaWatcher::ScanAll() {
-  DIR* const proc = opendir("/proc");
-  if (!proc) return;
-  while (const dirent* entry = readdir(proc)) {
-    char* end;
-    const long tgid = std::strtol(entry->d_name, &end, 10);
-    if (tgid > 0 && *end == '\0') ScanProcess(static_cast<int32_t>(tgid));
-    if (stop_requested_.load(std::memory_order_relaxed)) break;
+  for (int32_t tgid : ListProcesses()) {
+    if (stop_requested_.load(std::memory_order_relaxed)) return;
+    ScanProcess(tgid);
   }
-  closedir(proc);
 }
 
 void CudaWatcher::ScanProcess(int32_t tgid) {
@@ -140,7 +126,7 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
   if (told == text) return;
   told = text;
   const std::string sentence =
-      fmt::format("process {} ({}) is not wholly seen: {}", tgid, NameOf(tgid), text);
+      fmt::format("process {} ({}) is not wholly seen: {}", tgid, ReadComm(tgid), text);
   const bool is_first = told_coverages_.size() < kMaxSentences && told_coverages_.insert(text).second;
   if (is_first)
     Say(sentence);
@@ -162,8 +148,7 @@ void CudaWatcher::TellView(int32_t tgid) {
   const auto visible = VisibleGpus(gpus_, view);
   if (!visible) {
     Say("which GPUs are whose device cannot be told for processes that do not name them by UUID: the "
-        "GPUs "
-        "here differ, or are divided (MIG); set CUDA_DEVICE_ORDER=PCI_BUS_ID, or give UUIDs");
+        "GPUs here differ, or are divided (MIG); set CUDA_DEVICE_ORDER=PCI_BUS_ID, or give UUIDs");
     return;
   }
   std::vector<std::byte> payload(sizeof(GpuViewItem) + visible->size() * sizeof(int32_t));

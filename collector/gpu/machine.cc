@@ -24,17 +24,20 @@ void GpuMachine::OnExit(int32_t tgid, uint64_t ts_ns) {
   if (found->second.empty()) views_.erase(found);
 }
 
-int32_t GpuMachine::FindDevice(ProcessKey process, int32_t device) const {
+// The first one that was taken after it began, or null.
+const GpuMachine::View* GpuMachine::FindView(ProcessKey process) const {
   auto found = views_.find(process.tgid);
-  if (found == views_.end() || device < 0) return kUnknownGpu;
-  // The first one that was taken after it began.
-  for (const View& view : found->second) {
-    if (view.ts_ns < process.start_time_ns) continue;
-    if (static_cast<size_t>(device) >= view.gpus.size()) return kUnknownGpu;
-    const int32_t gpu = view.gpus[static_cast<size_t>(device)];
-    return has(gpu) && !gpus_[static_cast<size_t>(gpu)].divided ? gpu : kUnknownGpu;
-  }
-  return kUnknownGpu;
+  if (found == views_.end()) return nullptr;
+  auto view = std::find_if(found->second.begin(), found->second.end(),
+                           [&](const View& one) { return one.ts_ns >= process.start_time_ns; });
+  return view == found->second.end() ? nullptr : &*view;
+}
+
+int32_t GpuMachine::FindDevice(ProcessKey process, int32_t device) const {
+  const View* const view = FindView(process);
+  if (!view || device < 0 || static_cast<size_t>(device) >= view->gpus.size()) return kUnknownGpu;
+  const int32_t gpu = view->gpus[static_cast<size_t>(device)];
+  return has(gpu) && !gpus_[static_cast<size_t>(gpu)].divided ? gpu : kUnknownGpu;
 }
 
 int32_t GpuMachine::FindUuid(const GpuUuid& uuid) const {
@@ -54,8 +57,25 @@ void GpuMachine::End(int32_t gpu, uint64_t ns) {
   if (has(gpu)) use(gpu).activity.End(ns);
 }
 
+void GpuMachine::AddUnmeasured(ProcessKey process, uint32_t unmeasured) {
+  if (!unmeasured) return;
+  const View* const view = FindView(process);
+  for (size_t i = 0; view && i < view->gpus.size(); i++) {
+    const int32_t gpu = view->gpus[i];
+    if (has(gpu) && !gpus_[static_cast<size_t>(gpu)].divided)
+      use(gpu).total.row.unmeasured |= unmeasured;
+    else
+      unplaced_ |= unmeasured;
+  }
+  if (!view) unplaced_ |= unmeasured;
+}
+
 void GpuMachine::Add(const GpuPart& part) {
-  if (!has(part.gpu)) return;
+  if (!has(part.gpu)) {
+    // It may have been any.
+    for (size_t i = 0; i < kNrGpuValues; i++) unplaced_ |= uint32_t{part.row.values[i] > 0} << i;
+    return;
+  }
   Use& here = use(part.gpu);
   here.any |= part.row.any;
   here.total.row.unmeasured |= part.row.unmeasured;
@@ -83,12 +103,14 @@ void GpuMachine::TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals) {
     here.total.row.values[kGpuActiveNs] = here.activity.Take(end_ns);
     here.any |= here.total.row.values[kGpuActiveNs] > 0;
     here.total.row.any = here.any;
+    here.total.row.unmeasured |= unplaced_;
     if (here.total.sm_until_ns + kMaxSampleAgeNs < end_ns) here.total.known &= ~kGpuSampleSmActive;
     if (here.used_ns + kMaxSampleAgeNs < end_ns) here.total.known &= ~kGpuSampleUsed;
     if (here.any) totals->push_back(here.total);
     here.any = false;
     here.total.row = {};
   }
+  unplaced_ = 0;
 }
 
 }  // namespace slotscope

@@ -33,8 +33,10 @@ class GpuMachine {
   // A process is active there, or not any more. `gpu` may be kUnknownGpu.
   void Begin(int32_t gpu, uint64_t ns);
   void End(int32_t gpu, uint64_t ns);
-  // What a process did in the slot, or holds.
+  // What a process did in the slot, or holds; where that is not known no total is. What is not measured
+  // of a process is not known of any GPU that it sees.
   void Add(const GpuPart& part);
+  void AddUnmeasured(ProcessKey process, uint32_t unmeasured);
   // The slot ends at end_ns.
   void TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals);
 
@@ -60,11 +62,13 @@ class GpuMachine {
   // An older value says nothing of now. NVML wants 100 ms between two, we ask each 200.
   static constexpr uint64_t kMaxSampleAgeNs = 1'000'000'000;
 
+  const View* FindView(ProcessKey process) const;
   bool has(int32_t gpu) const { return gpu >= 0 && static_cast<size_t>(gpu) < gpus_.size(); }
   Use& use(int32_t gpu) { return uses_[static_cast<size_t>(gpu)]; }
 
   std::vector<GpuDevice> gpus_;
-  std::vector<Use> uses_;                       // of gpus_
+  std::vector<Use> uses_;  // of gpus_
+  uint32_t unplaced_ = 0;  // bit GpuValue: in this slot some of it was on a GPU that is not known
   std::map<int32_t, std::vector<View>> views_;  // by tgid, in the order of time
   std::deque<Sample> samples_;                  // to come, in the order of time
 };

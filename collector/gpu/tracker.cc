@@ -121,6 +121,7 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetai
   for (auto& [key, process] : processes_)
     uses->push_back({key, process.TakeSlot(end_ns, &detail->parts)});
   for (const GpuPart& part : detail->parts) machine_.Add(part);
+  for (const GpuUse& use : *uses) machine_.AddUnmeasured(use.process, use.row.unmeasured);
   std::erase_if(detail->parts, [](const GpuPart& part) { return !part.row.any; });
   std::stable_sort(detail->parts.begin(), detail->parts.end(), [](const GpuPart& a, const GpuPart& b) {
     return std::tie(a.process, a.device) < std::tie(b.process, b.device);

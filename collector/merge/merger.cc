@@ -41,6 +41,16 @@ bool IsEarlier(const ss_any_message& a, const ss_any_message& b) {
   return a.hdr.ts_ns != b.hdr.ts_ns ? a.hdr.ts_ns < b.hdr.ts_ns : StartOf(a) < StartOf(b);
 }
 
+// Takes the first of several messages, one behind the other; empty if there is none that is whole.
+std::span<const std::byte> TakeMessage(std::span<const std::byte>* messages, ss_hdr* hdr) {
+  if (messages->size() < sizeof(*hdr)) return {};
+  *hdr = Load<ss_hdr>(messages->data());
+  if (hdr->size < sizeof(*hdr) || hdr->size > messages->size()) return {};
+  const auto message = messages->first(hdr->size);
+  *messages = messages->subspan(hdr->size);
+  return message;
+}
+
 }  // namespace
 
 Merger::Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink)
@@ -253,13 +263,13 @@ void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
       stats_.nr_unknown++;
       return;
     case Verdict::kMalformed:
-      OnMalformed(drain, message.hdr);
+      OnMalformed(drain, message.hdr.type);
       return;
     case Verdict::kValid:
       break;
   }
   if (!drain.possible.Contains(message.hdr.ts_ns)) {
-    OnMalformed(drain, message.hdr);
+    OnMalformed(drain, message.hdr.type);
     return;
   }
   stats_.nr_messages++;
@@ -275,25 +285,23 @@ void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
     Hold(drain.stream, message);
 }
 
-// One behind the other. What is behind one that cannot be is not found any more.
+// What is behind a call that cannot be is not found any more.
 void Merger::OnCalls(const Drain& drain, std::span<const std::byte> calls) {
   while (!calls.empty()) {
-    ss_hdr hdr = {0, SS_CUDA_CALL, 0, 0};
-    if (calls.size() >= sizeof(hdr)) hdr = Load<ss_hdr>(calls.data());
-    if (hdr.size < sizeof(hdr) || hdr.size > calls.size() || hdr.type != SS_CUDA_CALL) {
-      hdr.type = SS_CUDA_CALL;
-      OnMalformed(drain, hdr);
+    ss_hdr hdr;
+    const auto call = TakeMessage(&calls, &hdr);
+    if (call.empty() || hdr.type != SS_CUDA_CALL) {
+      OnMalformed(drain, SS_CUDA_CALL);
       return;
     }
-    OnOther(drain, calls.first(hdr.size));
-    calls = calls.subspan(hdr.size);
+    OnOther(drain, call);
   }
 }
 
 // What a CUDA call did that cannot be read is as unknown as one that was lost.
-void Merger::OnMalformed(const Drain& drain, const ss_hdr& hdr) {
+void Merger::OnMalformed(const Drain& drain, uint16_t type) {
   stats_.nr_malformed++;
-  if (hdr.type != SS_CUDA_CALL) return;
+  if (type != SS_CUDA_CALL) return;
   stats_.nr_malformed_calls++;
   sink_->OnLoss(drain.possible.latest_ns);
 }
@@ -301,18 +309,13 @@ void Merger::OnMalformed(const Drain& drain, const ss_hdr& hdr) {
 // Messages of a state dump carry any CPU's number, and only state.
 void Merger::OnDump(const Drain& drain, std::span<const std::byte> messages) {
   while (!messages.empty()) {
-    if (messages.size() < sizeof(ss_hdr)) {
+    ss_hdr hdr;
+    const auto message = TakeMessage(&messages, &hdr);
+    if (message.empty() || hdr.type == SS_MEASURE || hdr.type == SS_CPU_STATE || hdr.type == SS_TICK) {
       stats_.nr_malformed++;
       return;
     }
-    auto hdr = Load<ss_hdr>(messages.data());
-    if (hdr.size < sizeof(hdr) || hdr.size > messages.size() || hdr.type == SS_MEASURE ||
-        hdr.type == SS_CPU_STATE || hdr.type == SS_TICK) {
-      stats_.nr_malformed++;
-      return;
-    }
-    OnOther(drain, messages.first(hdr.size));
-    messages = messages.subspan(hdr.size);
+    OnOther(drain, message);
   }
 }
 

@@ -134,7 +134,7 @@ class Merger {
   void OnTick(const Drain& drain, const ss_tick& tick);
   void OnOther(const Drain& drain, std::span<const std::byte> message);
   void OnCalls(const Drain& drain, std::span<const std::byte> calls);
-  void OnMalformed(const Drain& drain, const ss_hdr& hdr);
+  void OnMalformed(const Drain& drain, uint16_t type);
   uint64_t EndOf(const Stream& stream) const;
   void Hold(Stream* stream, const ss_any_message& message);
   void HandOut(Stream* stream, const ss_any_message& message);

@@ -21,7 +21,6 @@ using Return = int;
 constexpr Return kSuccess = 0, kInsufficientSize = 7;
 constexpr unsigned kTextBytes = 96;
 constexpr unsigned kMaxGpus = 256, kMaxInstances = 16;  // our own limits; of instances there are 7
-constexpr uint64_t kNotAvailable = UINT64_MAX;
 
 struct Memory {
   uint64_t total, free, used;
@@ -110,14 +109,18 @@ struct Nvml::Library {
 };
 
 const char* Nvml::Library::LoadAll() {
-  if (!Load(&Init, "nvmlInit_v2")) return "nvmlInit_v2";
-  if (!Load(&Shutdown, "nvmlShutdown")) return "nvmlShutdown";
-  if (!Load(&ErrorString, "nvmlErrorString")) return "nvmlErrorString";
-  if (!Load(&GetCount, "nvmlDeviceGetCount_v2")) return "nvmlDeviceGetCount_v2";
-  if (!Load(&GetHandleByIndex, "nvmlDeviceGetHandleByIndex_v2")) return "nvmlDeviceGetHandleByIndex_v2";
-  if (!Load(&GetUuid, "nvmlDeviceGetUUID")) return "nvmlDeviceGetUUID";
-  if (!Load(&GetName, "nvmlDeviceGetName")) return "nvmlDeviceGetName";
-  if (!Load(&GetMemoryInfo, "nvmlDeviceGetMemoryInfo")) return "nvmlDeviceGetMemoryInfo";
+  const char* missing = nullptr;
+  const auto need = [&](auto* function, const char* name) {
+    if (!Load(function, name) && !missing) missing = name;
+  };
+  need(&Init, "nvmlInit_v2");
+  need(&Shutdown, "nvmlShutdown");
+  need(&ErrorString, "nvmlErrorString");
+  need(&GetCount, "nvmlDeviceGetCount_v2");
+  need(&GetHandleByIndex, "nvmlDeviceGetHandleByIndex_v2");
+  need(&GetUuid, "nvmlDeviceGetUUID");
+  need(&GetName, "nvmlDeviceGetName");
+  need(&GetMemoryInfo, "nvmlDeviceGetMemoryInfo");
   Load(&GetMemoryInfo2, "nvmlDeviceGetMemoryInfo_v2");
   Load(&GetPciInfo, "nvmlDeviceGetPciInfo_v3");
   Load(&GetMinorNumber, "nvmlDeviceGetMinorNumber");
@@ -132,7 +135,7 @@ const char* Nvml::Library::LoadAll() {
   Load(&GpmSampleGet, "nvmlGpmSampleGet");
   Load(&GpmMigSampleGet, "nvmlGpmMigSampleGet");
   Load(&GpmMetricsGet, "nvmlGpmMetricsGet");
-  return nullptr;
+  return missing;
 }
 
 struct Nvml::Device {
@@ -256,9 +259,7 @@ std::vector<GpuClient> Nvml::Clients(size_t index) {
   }
   if (error) return clients;
   for (unsigned i = 0; i < std::min<size_t>(nr, processes.size()); i++)
-    clients.push_back({static_cast<int32_t>(processes[i].pid), processes[i].used_bytes == kNotAvailable
-                                                                   ? kUnknownBytes
-                                                                   : processes[i].used_bytes});
+    clients.push_back({static_cast<int32_t>(processes[i].pid), processes[i].used_bytes});
   return clients;
 }
 

@@ -17,12 +17,12 @@ namespace slotscope {
 // A process with a context on a GPU, by the driver's account.
 struct GpuClient {
   int32_t pid;     // in the namespace of who asks
-  uint64_t bytes;  // of memory, contexts included; kUnknownBytes
+  uint64_t bytes;  // of memory, contexts included; or Nvml::kUnknownBytes
 };
 
 class Nvml {
  public:
-  static constexpr uint64_t kUnknownBytes = UINT64_MAX;
+  static constexpr uint64_t kUnknownBytes = UINT64_MAX;  // as NVML has it
 
   Nvml();
   ~Nvml();

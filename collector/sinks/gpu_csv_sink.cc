@@ -11,7 +11,6 @@
 namespace slotscope {
 namespace {
 
-constexpr size_t kBufferBytes = 256u << 10;
 constexpr const char* kColumns =
     "slot_start_ns,slot_start_unix_ns,kind,gpu,gpu_uuid,tgid,start_time_ns,comm,cuda_device,"
     "gpu_mem_bytes,gpu_active_ns,gpu_launches,process_sm_active_pct,sm_active_pct,sm_active_source,"
@@ -22,12 +21,7 @@ std::string Percent(uint64_t ppm) { return fmt::format("{}.{:04}", ppm / 10'000,
 
 }  // namespace
 
-void GpuCsvSink::WriteHeader(const HeaderLines& lines) {
-  for (const auto& [key, value] : lines)
-    fmt::format_to(std::back_inserter(text_), "# {}: {}\n", key, value);
-  text_ += kColumns;
-  Flush();
-}
+void GpuCsvSink::WriteHeader(const HeaderLines& lines) { WriteCsvHeader(lines, kColumns); }
 
 void GpuCsvSink::AppendBegin(const Slot& slot, const char* kind, int32_t gpu) {
   const auto unix_ns = static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns;
@@ -89,20 +83,9 @@ void GpuCsvSink::Append(const Slot& slot, const GpuTotal& total) {
   text_ += '\n';
 }
 
-void GpuCsvSink::OnSlot(const Slot& slot) {
+void GpuCsvSink::Append(const Slot& slot) {
   for (const GpuPart& part : slot.gpu_detail.parts) Append(slot, part);
   for (const GpuTotal& total : slot.gpu_detail.totals) Append(slot, total);
-  if (text_.size() >= kBufferBytes) Flush();
-}
-
-void GpuCsvSink::Flush() {
-  if (status_.ok() && !text_.empty()) status_ = file_->Write(text_);
-  text_.clear();
-}
-
-Status GpuCsvSink::Finish() {
-  Flush();
-  return status_;
 }
 
 std::string GpuCsvSink::Contents() const { return fmt::format("{} rows", nr_rows_); }

@@ -17,26 +17,21 @@ class GpuCsvSink final : public SideSink {
  public:
   // `gpus`: those in the facts.
   GpuCsvSink(OutFile* file, uint64_t slot_ns, std::vector<GpuDevice> gpus)
-      : file_(file), slot_ns_(slot_ns), gpus_(std::move(gpus)) {}
+      : SideSink(file), slot_ns_(slot_ns), gpus_(std::move(gpus)) {}
 
   void WriteHeader(const HeaderLines& lines) override;
-  void OnSlot(const Slot& slot) override;
-  void Flush() override;
-  Status Finish() override;
   std::string Contents() const override;
 
  private:
+  void Append(const Slot& slot) override;
   void Append(const Slot& slot, const GpuPart& part);
   void Append(const Slot& slot, const GpuTotal& total);
   void AppendBegin(const Slot& slot, const char* kind, int32_t gpu);
   void AppendValues(const GpuRow& row);
 
-  OutFile* file_;
   uint64_t slot_ns_;
   std::vector<GpuDevice> gpus_;
-  std::string text_;
   uint64_t nr_rows_ = 0;
-  Status status_;
 };
 
 }  // namespace slotscope

@@ -15,7 +15,6 @@ namespace {
 
 using protozero::pbf_writer;
 
-constexpr size_t kBufferBytes = 256u << 10;
 constexpr uint32_t kSequence = 1;
 
 // Of Perfetto's protos/perfetto/trace/*.proto, which keep their numbers.
@@ -107,7 +106,7 @@ void PerfettoSink::Describe(const Process& process, ProcessKey key) {
   if (!process.name.empty()) descriptor.add_string(track_descriptor::kProcessName, process.name);
 }
 
-uint64_t PerfettoSink::DescribeTrack(uint64_t parent, const std::string& name) {
+uint64_t PerfettoSink::DescribeTrack(uint64_t parent, const std::string& name, uint32_t unit) {
   const uint64_t uuid = next_track_++;
   pbf_writer out(text_);
   pbf_writer in_packet(out, trace::kPacket);
@@ -116,6 +115,9 @@ uint64_t PerfettoSink::DescribeTrack(uint64_t parent, const std::string& name) {
   track.add_uint64(track_descriptor::kUuid, uuid);
   track.add_uint64(track_descriptor::kParentUuid, parent);
   track.add_string(track_descriptor::kName, name);
+  if (unit == kNoUnit) return uuid;
+  pbf_writer counter(track, track_descriptor::kCounter);
+  counter.add_uint32(track_descriptor::kUnit, unit);
   return uuid;
 }
 
@@ -133,18 +135,8 @@ void PerfettoSink::Show(Process* process, Counter counter, uint64_t ns, uint64_t
   uint64_t& uuid = process->tracks[counter];
   if (uuid != 0 && process->shown[counter] == value) return;
   process->shown[counter] = value;
+  if (uuid == 0) uuid = DescribeTrack(process->track, kCounters[counter].name, kCounters[counter].unit);
   pbf_writer out(text_);
-  if (uuid == 0) {
-    uuid = next_track_++;
-    pbf_writer in_packet(out, trace::kPacket);
-    in_packet.add_uint32(packet::kSequenceId, kSequence);
-    pbf_writer track(in_packet, packet::kTrackDescriptor);
-    track.add_uint64(track_descriptor::kUuid, uuid);
-    track.add_uint64(track_descriptor::kParentUuid, process->track);
-    track.add_string(track_descriptor::kName, kCounters[counter].name);
-    pbf_writer descriptor(track, track_descriptor::kCounter);
-    descriptor.add_uint32(track_descriptor::kUnit, kCounters[counter].unit);
-  }
   pbf_writer in_packet(out, trace::kPacket);
   BeginPacket(&in_packet, ns);
   pbf_writer event(in_packet, packet::kTrackEvent);
@@ -182,7 +174,7 @@ PerfettoSink::Values PerfettoSink::ValuesOf(const Slot& slot, const Row& row) {
   return values;
 }
 
-void PerfettoSink::OnSlot(const Slot& slot) {
+void PerfettoSink::Append(const Slot& slot) {
   AppendClock(slot);
   if (processes_.size() > kMaxProcesses) {
     processes_.clear();
@@ -208,7 +200,6 @@ void PerfettoSink::OnSlot(const Slot& slot) {
   for (const KernelSpan* span : InOrder(slot.gpu_detail.spans.kernels)) Append(*span);
   for (const MemorySpan* span : InOrder(slot.gpu_detail.spans.memory)) Append(*span);
   nr_spans_ += slot.gpu_detail.spans.kernels.size() + slot.gpu_detail.spans.memory.size();
-  if (text_.size() >= kBufferBytes) Flush();
 }
 
 void PerfettoSink::AppendSlice(uint64_t track, uint64_t start_ns, uint64_t end_ns,
@@ -259,16 +250,6 @@ void PerfettoSink::Append(const MemorySpan& span) {
   AppendSlice(lanes[i].track, span.start_ns, span.end_ns,
               fmt::format("{}{}", NameOf(span.kind), span.leaked ? " (leaked)" : ""),
               {{"bytes", span.bytes}, {"handle", span.handle}});
-}
-
-void PerfettoSink::Flush() {
-  if (status_.ok() && !text_.empty()) status_ = file_->Write(text_);
-  text_.clear();
-}
-
-Status PerfettoSink::Finish() {
-  Flush();
-  return status_;
 }
 
 std::string PerfettoSink::Contents() const {

@@ -17,16 +17,14 @@ namespace slotscope {
 
 class PerfettoSink final : public SideSink {
  public:
-  explicit PerfettoSink(OutFile* file) : file_(file) {}
+  using SideSink::SideSink;
 
   // Comments have no place in a trace: the header's lines are not written.
   void WriteHeader(const HeaderLines& lines) override;
-  void OnSlot(const Slot& slot) override;
-  void Flush() override;
-  Status Finish() override;
   std::string Contents() const override;
 
  private:
+  void Append(const Slot& slot) override;
   enum Counter : size_t {
     kCpu,
     kWait,
@@ -63,7 +61,9 @@ class PerfettoSink final : public SideSink {
   static Values ValuesOf(const Slot& slot, const Row& row);
   Process& ProcessOf(ProcessKey key, const std::string& name);
   void Describe(const Process& process, ProcessKey key);
-  uint64_t DescribeTrack(uint64_t parent, const std::string& name);
+  static constexpr uint32_t kNoUnit = 0;
+  // With a unit it is a counter's.
+  uint64_t DescribeTrack(uint64_t parent, const std::string& name, uint32_t unit = kNoUnit);
   void Show(Process* process, Counter counter, uint64_t ns, uint64_t value);
   void Append(const KernelSpan& span);
   void Append(const MemorySpan& span);
@@ -71,8 +71,6 @@ class PerfettoSink final : public SideSink {
                    const std::vector<std::pair<const char*, uint64_t>>& annotations);
   void AppendClock(const Slot& slot);
 
-  OutFile* file_;
-  std::string text_;
   uint64_t next_track_ = 1;
   std::map<ProcessKey, Process> processes_;
   std::map<std::tuple<ProcessKey, int32_t, uint64_t>, uint64_t> streams_;  // their tracks
@@ -81,7 +79,6 @@ class PerfettoSink final : public SideSink {
   bool has_clock_ = false;
   uint64_t nr_spans_ = 0;
   uint64_t nr_values_ = 0;
-  Status status_;
 };
 
 }  // namespace slotscope

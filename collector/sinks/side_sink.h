@@ -2,25 +2,42 @@
 // A file beside slots.csv that is made from the same slots.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
 
+#include "base/out_file.h"
 #include "base/status.h"
 #include "sinks/csv_sink.h"
 #include "slots/slot.h"
 
 namespace slotscope {
 
-struct SideSink {
+class SideSink {
+ public:
+  explicit SideSink(OutFile* file) : file_(file) {}
   virtual ~SideSink() = default;
+
   virtual void WriteHeader(const HeaderLines& lines) = 0;
   // Filtered and folded, as for slots.csv.
-  virtual void OnSlot(const Slot& slot) = 0;
-  virtual void Flush() = 0;
+  void OnSlot(const Slot& slot);
+  void Flush();
   // The last lines; the first error of all.
-  virtual Status Finish() = 0;
+  Status Finish();
   // "12 spans", for the summary.
   virtual std::string Contents() const = 0;
+
+ protected:
+  virtual void Append(const Slot& slot) = 0;
+  // "# key: value" lines, then the columns.
+  void WriteCsvHeader(const HeaderLines& lines, const char* columns);
+
+  std::string text_;  // to be written
+
+ private:
+  static constexpr size_t kBufferBytes = 256u << 10;
+
+  OutFile* file_;
+  Status status_;
 };
 
 }  // namespace slotscope

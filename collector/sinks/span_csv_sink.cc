@@ -10,7 +10,8 @@
 namespace slotscope {
 namespace {
 
-constexpr size_t kBufferBytes = 256u << 10;
+constexpr const char* kColumns =
+    "span,tgid,start_time_ns,device,handle,start_ns,end_ns,launches,avg_threads,bytes,memory,end\n";
 
 std::string DeviceText(int32_t device) { return device == kUnknownDevice ? "" : std::to_string(device); }
 
@@ -19,13 +20,7 @@ std::string ThreadsText(uint64_t threads) { return threads == 0 ? "" : std::to_s
 
 }  // namespace
 
-void SpanCsvSink::WriteHeader(const HeaderLines& lines) {
-  for (const auto& [key, value] : lines)
-    fmt::format_to(std::back_inserter(text_), "# {}: {}\n", key, value);
-  text_ +=
-      "span,tgid,start_time_ns,device,handle,start_ns,end_ns,launches,avg_threads,bytes,memory,end\n";
-  Flush();
-}
+void SpanCsvSink::WriteHeader(const HeaderLines& lines) { WriteCsvHeader(lines, kColumns); }
 
 void SpanCsvSink::Append(const KernelSpan& span) {
   fmt::format_to(std::back_inserter(text_), "kernels,{},{},{},{:#x},{},{},{},{},,,{}\n",
@@ -41,23 +36,12 @@ void SpanCsvSink::Append(const MemorySpan& span) {
                  span.leaked ? "leaked" : "freed");
 }
 
-void SpanCsvSink::OnSlot(const Slot& slot) {
+void SpanCsvSink::Append(const Slot& slot) {
   for (const KernelSpan* span : InOrder(slot.gpu_detail.spans.kernels)) Append(*span);
   for (const MemorySpan* span : InOrder(slot.gpu_detail.spans.memory)) Append(*span);
   nr_spans_ += slot.gpu_detail.spans.kernels.size() + slot.gpu_detail.spans.memory.size();
-  if (text_.size() >= kBufferBytes) Flush();
-}
-
-void SpanCsvSink::Flush() {
-  if (status_.ok() && !text_.empty()) status_ = file_->Write(text_);
-  text_.clear();
 }
 
 std::string SpanCsvSink::Contents() const { return fmt::format("{} spans", nr_spans_); }
-
-Status SpanCsvSink::Finish() {
-  Flush();
-  return status_;
-}
 
 }  // namespace slotscope

@@ -14,22 +14,17 @@ namespace slotscope {
 
 class SpanCsvSink final : public SideSink {
  public:
-  explicit SpanCsvSink(OutFile* file) : file_(file) {}
+  using SideSink::SideSink;
 
   void WriteHeader(const HeaderLines& lines) override;
-  void OnSlot(const Slot& slot) override;
-  void Flush() override;
-  Status Finish() override;
   std::string Contents() const override;
 
  private:
+  void Append(const Slot& slot) override;
   void Append(const KernelSpan& span);
   void Append(const MemorySpan& span);
 
-  OutFile* file_;
-  std::string text_;
   uint64_t nr_spans_ = 0;
-  Status status_;
 };
 
 }  // namespace slotscope

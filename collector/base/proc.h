@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// What /proc says of processes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace slotscope {
+
+// The tgids of all that this user can see.
+std::vector<int32_t> ListProcesses();
+
+// Its name, escaped; empty if it is gone.
+std::string ReadComm(int32_t tgid);
+
+// When it began, in the kernel's ticks; 0 if it is gone. Another process of the same number has another.
+uint64_t ReadStartTicks(int32_t tgid);
+
+}  // namespace slotscope
