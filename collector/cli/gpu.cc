@@ -147,12 +147,9 @@ Status PrintRecording(const std::string& path) {
   RawFileReader reader;
   if (Status status = reader.Open(path); !status.ok()) return status;
   const Facts& facts = reader.facts();
-  const uint64_t window_ns = OutputOptions().window_ns;
   GpuReport report;
-  GpuTracker gpu(SS_TICK_PERIOD_NS, true, facts.gpus);
-  SlotBuilder builder(BuilderOptions(facts, SS_TICK_PERIOD_NS, window_ns, &gpu), &report);
-  Merger merger(facts.nr_streams, window_ns, &builder);
-  const RawInputEnd end = ReadAll(&reader, path, &merger, &builder, [] { return false; });
+  Engine engine(facts, SS_TICK_PERIOD_NS, OutputOptions().window_ns, GpuTracker::kSpans, &report);
+  const RawInputEnd end = ReadAll(&reader, path, &engine, [] { return false; });
 
   if (facts.gpu.empty()) Say(stdout, "CUDA was not observed in this recording\n");
   if (facts.gpus.empty()) Say(stdout, "GPUs: not known\n");
@@ -160,7 +157,7 @@ Status PrintRecording(const std::string& path) {
     Say(stdout, "GPU {:<5} {}, {} MiB, {}, {}{}\n", device.label(), device.name, TotalMiB(device),
         device.pci, device.uuid, device.divided ? " (divided)" : "");
   PrintUses(facts, report);
-  const RunSummary run = Summarize(merger, builder, gpu);
+  const RunSummary run = Summarize(engine);
   Say(stdout,
       "\nCUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}; lost records {}\n",
       run.gpu.nr_calls, run.losses.nr_lost_calls, run.merge.nr_malformed_calls, run.gpu.nr_late,

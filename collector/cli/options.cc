@@ -149,6 +149,7 @@ Status CheckNames(const OutputOptions& output, const std::string& raw) {
   const std::pair<const char*, const std::string*> names[] = {{"--raw", &raw},
                                                               {"--spans", &output.spans},
                                                               {"--gpu-csv", &output.gpu_csv},
+                                                              {"--straggle", &output.straggle},
                                                               {"--output", &output.path}};
   for (const auto& one : names)
     for (const auto* other = &one + 1; other != std::end(names); other++)
@@ -208,6 +209,8 @@ po::options_description DescribeOutput(RawOptions* raw, OutputOptions* output) {
       "spans", Text(&output->spans, "FILE"),
       "also what GPUs did, span by span: as CSV, or for Perfetto if FILE ends in .pftrace")(
       "gpu-csv", Text(&output->gpu_csv, "FILE"), "also what was done on each GPU, slot by slot")(
+      "straggle", Text(&output->straggle, "FILE"),
+      "also who straggles, and who took the CPU from it, a JSON object per second and line")(
       "max-size", Text(&raw->max_size, "BYTES"), "stop before the file is larger (K, M, G)")(
       "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")("help,h",
                                                                                        "this text");

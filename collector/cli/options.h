@@ -24,6 +24,7 @@ struct OutputOptions {
   bool all = false;       // a command was recorded, and the others are wanted too
   std::string spans;      // file of the GPU's spans; empty: none
   std::string gpu_csv;    // file of what was done on each GPU; empty: none
+  std::string straggle;   // file of straggling and its evidence; empty: none
   uint64_t max_size = 0;  // bytes; 0: no limit
   bool strict = false;
 };

@@ -13,6 +13,7 @@
 #include "sinks/gpu_csv_sink.h"
 #include "sinks/perfetto_sink.h"
 #include "sinks/span_csv_sink.h"
+#include "sinks/straggle_sink.h"
 #include "slots/slot.h"
 
 namespace slotscope {
@@ -32,9 +33,11 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
       {"clock", "slot_start_ns and start_time_ns are CLOCK_MONOTONIC"},
       {"unix_offset_ns", std::to_string(facts.unix_offset_ns)},
   };
-  std::string missing = "straggle throughput_drop_pct";
-  for (size_t i = kNrGpuValues; i-- > 0 && facts.gpu.empty();)
-    missing = fmt::format("{} {}", kGpuValueNames[i], missing);
+  std::string missing;
+  if (facts.gpu.empty()) {
+    for (const char* name : kGpuValueNames) missing += fmt::format("{} ", name);
+    missing += "straggle throughput_drop_pct";
+  }
   if (!facts.gpu.empty()) lines.emplace_back("gpu", facts.gpu);
   for (const GpuDevice& gpu : facts.gpus)
     lines.emplace_back(fmt::format("gpu {}", gpu.label()),
@@ -53,7 +56,8 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
     else
       missing = fmt::format("{} {}", kCounterNames[i], missing);
   }
-  lines.emplace_back("not_measured", missing);
+  if (missing.ends_with(' ')) missing.pop_back();
+  lines.emplace_back("not_measured", missing.empty() ? "nothing" : missing);
   for (const std::string& note : facts.notes) lines.emplace_back("note", note);
   return lines;
 }
@@ -74,7 +78,7 @@ Status OpenRaw(RawFileWriter* file, const std::string& path) {
 Status Output::Open() {
   if (Status status = file_.Open(options_.path); !status.ok()) return status;
   SayLeftover(file_.leftover_path());
-  for (const std::string* path : {&options_.spans, &options_.gpu_csv}) {
+  for (const std::string* path : {&options_.spans, &options_.gpu_csv, &options_.straggle}) {
     if (path->empty()) continue;
     Side& side = sides_.emplace_back();
     side.path = *path;
@@ -88,6 +92,7 @@ Status Output::Open() {
 std::unique_ptr<SideSink> Output::MakeSide(Side* side, const Facts& facts) const {
   if (side->path == options_.gpu_csv)
     return std::make_unique<GpuCsvSink>(&side->file, options_.slot_ns, facts.gpus);
+  if (side->path == options_.straggle) return std::make_unique<StraggleSink>(&side->file);
   if (side->path.ends_with(".pftrace")) return std::make_unique<PerfettoSink>(&side->file);
   return std::make_unique<SpanCsvSink>(&side->file);
 }

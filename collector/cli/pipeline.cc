@@ -5,26 +5,11 @@
 
 namespace slotscope {
 
-SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
-                                  GpuJoin* gpu) {
-  SlotBuilderOptions options;
-  options.slot_ns = slot_ns;
-  options.window_ns = window_ns;
-  options.present_cpus = facts.present_cpus;
-  options.unix_offset_ns = facts.unix_offset_ns;
-  options.rdt = facts.rdt;
-  options.gpu = gpu;
-  return options;
-}
-
 Pipeline::Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output,
                    Source* source, ItemQueue* others, Writer* writer, RawFileWriter* raw)
     : writer_(writer),
-      gpu_(output.slot_ns, !output.spans.empty(), facts.gpus),
-      builder_(BuilderOptions(facts, output.slot_ns, output.window_ns, &gpu_), writer),
-      merger_(facts.nr_streams, output.window_ns, &builder_),
+      engine_(facts, output.slot_ns, output.window_ns, KeepsOf(output), writer),
       reader_(source, facts.nr_streams, clocks, others) {
-  if (facts.command_tgid) builder_.Follow(facts.command_tgid);
   if (raw) raw_writer_ = std::make_unique<RawWriter>(raw, &reader_.blocks());
 }
 
@@ -68,25 +53,24 @@ void Pipeline::Run() {
     Block* block = reader_.blocks().TakeFilled();
     if (block) {
       // The reader's own: they are well-formed, but the machine's clock may be broken.
-      if (!merger_.OnItems(block->bytes())) broken_.store(true, std::memory_order_relaxed);
+      if (!engine_.merger().OnItems(block->bytes())) broken_.store(true, std::memory_order_relaxed);
       if (raw_writer_)
         raw_writer_->Put(block);
       else
         reader_.blocks().PutEmpty(block);
     }
-    uint64_t nr_lost = merger_.stats().nr_lost;
+    uint64_t nr_lost = engine_.merger().stats().nr_lost;
     if (nr_lost != nr_lost_.load(std::memory_order_relaxed))
       reader_.RequestDump();  // a birth may be among them
     nr_lost_.store(nr_lost, std::memory_order_relaxed);
-    nr_messages_.store(merger_.stats().nr_messages, std::memory_order_relaxed);
-    nr_switches_.store(builder_.accounting().received[kSwitches], std::memory_order_relaxed);
-    first_slot_ns_.store(builder_.first_ns(), std::memory_order_relaxed);
+    nr_messages_.store(engine_.merger().stats().nr_messages, std::memory_order_relaxed);
+    nr_switches_.store(engine_.builder().accounting().received[kSwitches], std::memory_order_relaxed);
+    first_slot_ns_.store(engine_.builder().first_ns(), std::memory_order_relaxed);
     if (!block && stopped) break;
     writer_->Wake();
     if (!block) reader_.blocks().filled_wakeup().Wait(seen);
   }
-  merger_.Flush();
-  builder_.Finish();
+  engine_.Finish();
 }
 
 }  // namespace slotscope

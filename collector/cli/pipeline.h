@@ -10,20 +10,14 @@
 #include <thread>
 
 #include "base/status.h"
+#include "cli/engine.h"
 #include "cli/options.h"
-#include "gpu/tracker.h"
-#include "merge/merger.h"
 #include "raw/facts.h"
 #include "raw/raw_writer.h"
 #include "ring/reader.h"
 #include "sinks/writer.h"
-#include "slots/slot_builder.h"
 
 namespace slotscope {
-
-// What makes the rows of a run, live or replayed.
-SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
-                                  GpuJoin* gpu);
 
 // What the progress line shows; a little behind the truth.
 struct PipelineProgress {
@@ -59,17 +53,13 @@ class Pipeline {
   Status status() const;
   // Of the raw file.
   Status raw_status() const { return raw_writer_ ? raw_writer_->status() : Status(); }
-  const Merger& merger() const { return merger_; }
-  const SlotBuilder& builder() const { return builder_; }
-  const GpuTracker& gpu() const { return gpu_; }
+  const Engine& engine() const { return engine_; }
 
  private:
   void Run();
 
   Writer* writer_;
-  GpuTracker gpu_;
-  SlotBuilder builder_;
-  Merger merger_;
+  Engine engine_;
   Reader reader_;
   std::unique_ptr<RawWriter> raw_writer_;
   std::thread thread_;

@@ -9,14 +9,13 @@
 
 namespace slotscope {
 
-RawInputEnd ReadAll(RawFileReader* reader, const std::string& path, Merger* merger, SlotBuilder* builder,
+RawInputEnd ReadAll(RawFileReader* reader, const std::string& path, Engine* engine,
                     const std::function<bool()>& failed) {
   auto block = std::make_unique<Block>();
   bool well_formed = true;
   while (well_formed && !failed() && reader->Next(block.get()))
-    well_formed = merger->OnItems(block->bytes());
-  merger->Flush();
-  builder->Finish();
+    well_formed = engine->merger().OnItems(block->bytes());
+  engine->Finish();
   RawInputEnd end;
   if (!well_formed)
     end.error = fmt::format("{} holds an item that cannot be, before byte {}; the rows end there",

@@ -5,9 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "merge/merger.h"
+#include "cli/engine.h"
 #include "raw/raw_file.h"
-#include "slots/slot_builder.h"
 
 namespace slotscope {
 
@@ -17,9 +16,9 @@ struct RawInputEnd {
   std::string cut;    // it ends early
 };
 
-// Feeds all of an open file to *merger, and finishes *builder, which it feeds. Stops early where
-// `failed`. `path`: for the sentences.
-RawInputEnd ReadAll(RawFileReader* reader, const std::string& path, Merger* merger, SlotBuilder* builder,
+// Feeds all of an open file to *engine, and finishes it. Stops early where `failed`. `path`: for the
+// sentences.
+RawInputEnd ReadAll(RawFileReader* reader, const std::string& path, Engine* engine,
                     const std::function<bool()>& failed);
 
 }  // namespace slotscope

@@ -354,7 +354,7 @@ class Recording {
   }
 
   Status Finish(const Pipeline& pipeline, double elapsed_s) {
-    RunSummary run = Summarize(pipeline.merger(), pipeline.builder(), pipeline.gpu());
+    RunSummary run = Summarize(pipeline.engine());
     run.elapsed_s = elapsed_s;
     run.notes = source_->info().notes;
     Status status = output_.Finish(&run);

@@ -30,16 +30,12 @@ Status RunReplay(const ReplayOptions& options) {
   Writer* writer = output.MakeWriter(facts);
   output.Begin(facts);
 
-  GpuTracker gpu(options.output.slot_ns, !options.output.spans.empty(), facts.gpus);
-  SlotBuilder builder(BuilderOptions(facts, options.output.slot_ns, options.output.window_ns, &gpu),
-                      writer);
-  if (facts.command_tgid) builder.Follow(facts.command_tgid);
-  Merger merger(facts.nr_streams, options.output.window_ns, &builder);
-  const RawInputEnd end =
-      ReadAll(&reader, options.path, &merger, &builder, [&] { return writer->failed(); });
+  Engine engine(facts, options.output.slot_ns, options.output.window_ns, KeepsOf(options.output),
+                writer);
+  const RawInputEnd end = ReadAll(&reader, options.path, &engine, [&] { return writer->failed(); });
   writer->Stop();
 
-  RunSummary run = Summarize(merger, builder, gpu);
+  RunSummary run = Summarize(engine);
   run.notes = facts.notes;
   run.input_error = end.error;
   run.input_cut = end.cut;

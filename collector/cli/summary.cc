@@ -55,14 +55,18 @@ double CpuTimeNs(const RunSummary& run) {
 
 }  // namespace
 
-RunSummary Summarize(const Merger& merger, const SlotBuilder& builder, const GpuTracker& gpu) {
+RunSummary Summarize(const Engine& engine) {
+  const Merger& merger = engine.merger();
+  const SlotBuilder& builder = engine.builder();
   RunSummary run;
   run.losses = merger.losses();
   run.merge = merger.stats();
   run.accounting = builder.accounting();
   run.tracker = builder.tracker().stats();
   run.rdt = builder.rdt();
-  run.gpu = gpu.stats();
+  run.gpu = engine.gpu().stats();
+  run.nr_episodes = engine.straggle().nr_episodes();
+  run.nr_unwatched_launchers = engine.straggle().nr_rejected_processes();
   run.nr_late_pieces = builder.nr_late_pieces();
   run.nr_seq_gaps = builder.nr_seq_gaps();
   run.nr_foreign = builder.nr_foreign();
@@ -169,6 +173,8 @@ HeaderLines SummaryLines(const RunSummary& run) {
     number("dropped_gpu_spans", run.gpu.nr_dropped_spans);
     number("forced_kernel_spans", run.gpu.nr_forced_spans);
     number("inactive_cuda_streams", run.gpu.nr_inactive_streams);
+    number("straggle_episodes", run.nr_episodes);
+    number("unwatched_launchers", run.nr_unwatched_launchers);
   }
   for (const std::string& note : run.late_notes) lines.emplace_back("note", note);
   for (const std::string& text : {run.input_error, run.input_cut})

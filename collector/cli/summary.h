@@ -6,12 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "gpu/tracker.h"
-#include "merge/merger.h"
+#include "cli/engine.h"
 #include "ring/item.h"
 #include "sinks/csv_sink.h"
 #include "sinks/top_table.h"
-#include "slots/slot_builder.h"
 
 namespace slotscope {
 
@@ -23,6 +21,8 @@ struct RunSummary {
   TrackerStats tracker;
   RdtStats rdt;
   GpuStats gpu;
+  uint64_t nr_episodes = 0;             // of straggling
+  uint64_t nr_unwatched_launchers = 0;  // beyond StraggleDetector::kMaxProcesses
   uint64_t nr_late_pieces = 0;
   uint64_t nr_seq_gaps = 0;
   uint64_t nr_foreign = 0;
@@ -41,7 +41,7 @@ struct RunSummary {
 };
 
 // All but what the sinks know.
-RunSummary Summarize(const Merger& merger, const SlotBuilder& builder, const GpuTracker& gpu);
+RunSummary Summarize(const Engine& engine);
 
 // Was anything lost that should be in the file?
 bool HasLosses(const RunSummary& run);

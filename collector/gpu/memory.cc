@@ -83,13 +83,14 @@ void GpuMemory::Count(int32_t device, ss_cuda_memory kind, int64_t bytes) {
   if (kind == SS_CUDA_HOST) return;
   bytes_ += static_cast<uint64_t>(bytes);
   by_device_[device] += static_cast<uint64_t>(bytes);
+  if (std::find(touched_.begin(), touched_.end(), device) == touched_.end()) touched_.push_back(device);
 }
 
 void GpuMemory::Allocate(uint64_t handle, uint64_t bytes, ss_cuda_memory kind, GpuPlace place,
                          uint64_t ts_ns) {
   const Key key = {handle, SpaceOf(kind), place.device};
   if (auto known = allocations_.find(key); known != allocations_.end()) {
-    complete_ = false;  // its free was missed, so others may have been
+    SetMissed();  // its free was, so others may have been
     Erase(known, ts_ns, false);
   }
   if (!HasRoom()) return;
@@ -137,7 +138,7 @@ void GpuMemory::FreeContext(GpuPlace place, uint64_t ts_ns) {
 
 void GpuMemory::Create(uint64_t handle, uint64_t bytes, bool counted, int32_t device, uint64_t ts_ns) {
   if (auto known = physical_.find(handle); known != physical_.end()) {
-    complete_ = false;
+    SetMissed();
     Erase(known, ts_ns, false);
   }
   if (!HasRoom()) return;
@@ -190,7 +191,7 @@ void GpuMemory::Map(uint64_t address, uint64_t bytes, uint64_t handle) {
   if (is_new)
     found->second.nr_mappings++;
   else
-    complete_ = false;
+    SetMissed();
 }
 
 void GpuMemory::Unmap(uint64_t address, uint64_t bytes, uint64_t ts_ns) {

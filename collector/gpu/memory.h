@@ -9,6 +9,7 @@
 #include <map>
 #include <memory_resource>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "slots/gpu_span.h"
@@ -56,6 +57,14 @@ class GpuMemory {
   // False: some of it is not known, and will not be until the process ends.
   bool complete() const { return complete_; }
   void SetIncomplete() { complete_ = false; }
+  // True: a call was missed, so it may hold more or less. Incomplete as well.
+  bool missed() const { return missed_; }
+  void SetMissed() {
+    missed_ = true;
+    complete_ = false;
+  }
+  // Devices on which something was allocated or freed since it was last asked.
+  std::vector<int32_t> TakeTouched() { return std::exchange(touched_, {}); }
   size_t nr_allocations() const { return allocations_.size() + physical_.size(); }
   uint64_t nr_unknown_frees() const { return nr_unknown_frees_; }
 
@@ -112,7 +121,9 @@ class GpuMemory {
   std::pmr::map<uint64_t, Mapping> mappings_;  // by address
   std::pmr::map<int32_t, uint64_t> by_device_;
   uint64_t bytes_ = 0;
+  std::vector<int32_t> touched_;
   bool complete_ = true;
+  bool missed_ = false;
   uint64_t nr_unknown_frees_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include "gpu/process.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace slotscope {
@@ -169,12 +170,38 @@ void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64
 void GpuProcess::FreeDevice(GpuPlace place, uint64_t at_ns) {
   any_ = true;
   memory_.FreeContext(place, at_ns);
+  TellBalances(at_ns);
   WaitForDevice(place.device, UINT64_MAX, at_ns, [](const GpuStream&) { return true; });
+}
+
+void GpuProcess::TellBalance(int32_t device, uint64_t at_ns) {
+  if (!balances_) return;
+  if (balances_->size() >= kMaxBalances) {
+    stats_->nr_dropped_balances++;
+    return;
+  }
+  auto held = memory_.bytes_by_device().find(device);
+  auto use = uses_.find(device);
+  balances_->push_back({at_ns,
+                        key_,
+                        {},
+                        device,
+                        GpuOf(device),
+                        held == memory_.bytes_by_device().end() ? 0 : held->second,
+                        use == uses_.end() ? 0 : use->second.last_alloc_bytes,
+                        memory_.complete(),
+                        memory_.missed()});
+}
+
+// Where something was allocated or freed.
+void GpuProcess::TellBalances(uint64_t at_ns) {
+  for (int32_t device : memory_.TakeTouched()) TellBalance(device, at_ns);
 }
 
 void GpuProcess::ApplyToMemory(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns) {
   const auto& values = call.values;
   uint64_t bytes = 0;
+  std::optional<int32_t> touched;
   switch (call.op) {
     case SS_CUDA_ALLOC:
     case SS_CUDA_ALLOC_ARRAY:
@@ -186,13 +213,21 @@ void GpuProcess::ApplyToMemory(const ss_cuda_call& call, GpuPlace place, uint64_
         kind = SS_CUDA_MIPMAPPED_ARRAY;
       if (!AllocatedBytes(call, &bytes)) memory_.SetIncomplete();
       memory_.Allocate(values[0], bytes, kind, place, at_ns);
+      if (kind == SS_CUDA_HOST) break;
+      if (Use* use = UseOf(place.device)) use->last_alloc_bytes = bytes;
+      touched = place.device;
       break;
     }
     case SS_CUDA_FREE:
       stats_->nr_unknown_frees +=
           !memory_.Free(values[0], static_cast<ss_cuda_memory>(values[1]), place, at_ns);
+      // One of unknown memory, or of none, is told as well.
+      if (values[1] != SS_CUDA_HOST) touched = place.device;
       break;
     case SS_CUDA_MEM_CREATE:
+      if (Use* use = UseOf(static_cast<int32_t>(values[2] >> 32));
+          use && (values[2] & UINT32_MAX) == kOnDevice)
+        use->last_alloc_bytes = values[1];
       memory_.Create(values[0], values[1], (values[2] & UINT32_MAX) == kOnDevice,
                      static_cast<int32_t>(values[2] >> 32), at_ns);
       break;
@@ -211,6 +246,9 @@ void GpuProcess::ApplyToMemory(const ss_cuda_call& call, GpuPlace place, uint64_
     default:  // SS_CUDA_MEM_RETAIN
       memory_.Retain(values[1]);
   }
+  const std::vector<int32_t> changed = memory_.TakeTouched();
+  for (int32_t device : changed) TellBalance(device, at_ns);
+  if (changed.empty() && touched) TellBalance(*touched, at_ns);
 }
 
 // Default streams are one per device, and per thread where the program was built so.
@@ -329,6 +367,9 @@ void GpuProcess::Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns) {
   const bool was_busy = stream->busy();
   KernelSpan span;
   if (stream->Wait(from_ns, end_ns, &span)) Emit(span);
+  if (doubts_activity_ && end_ns >= lossy_until_ns_)
+    doubts_activity_ = std::any_of(streams_.begin(), streams_.end(),
+                                   [](const auto& entry) { return entry.second.busy(); });
   if (was_busy && !stream->busy()) {
     any_ = true;
     EndActive(stream->device(), end_ns);
@@ -397,8 +438,10 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
   GpuRow row;
   row.values = {memory_.bytes(), activity_.Take(end_ns), std::exchange(nr_launches_, 0)};
   if (!memory_.complete()) row.unmeasured |= 1u << kGpuMemBytes;
-  if (!knows_launches_) row.unmeasured |= 1u << kGpuLaunches;
-  if (!knows_launches_ || !knows_activity_) row.unmeasured |= 1u << kGpuActiveNs;
+  const bool knows_launches = knows_launches_ && !lossy_in_slot_;
+  if (!knows_launches) row.unmeasured |= 1u << kGpuLaunches;
+  if (!knows_launches || !knows_activity_ || doubts_activity_) row.unmeasured |= 1u << kGpuActiveNs;
+  lossy_in_slot_ = lossy_until_ns_ > end_ns;
   row.any = std::exchange(any_, false) || row.values[kGpuActiveNs] > 0;
   for (const auto& [device, bytes] : memory_.bytes_by_device()) UseOf(device);
   for (auto& [device, use] : uses_) {
@@ -427,6 +470,7 @@ void GpuProcess::End(uint64_t ts_ns) {
   for (auto& [device, use] : uses_)
     if (use.activity.active()) machine_->End(use.gpu, ts_ns);
   memory_.End(ts_ns);
+  TellBalances(ts_ns);  // what it still held is free now
 }
 
 }  // namespace slotscope

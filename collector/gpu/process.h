@@ -4,6 +4,7 @@
 
 #include <slotscope/events.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,6 +30,7 @@ struct GpuStats {
   uint64_t nr_forced_spans = 0;      // ended by GpuStream::kMaxPendingLaunches
   uint64_t nr_inactive_streams = 0;  // forgotten after GpuProcess::kInactiveNs, with what was pending
   uint64_t nr_dropped_spans = 0;     // beyond GpuTracker::kMaxSpans in a slot
+  uint64_t nr_dropped_balances = 0;  // beyond GpuProcess::kMaxBalances in a slot
   uint64_t nr_rejected_threads = 0;  // calls of threads beyond GpuProcess::kMaxThreads
 };
 
@@ -41,13 +43,16 @@ class GpuProcess {
   static constexpr size_t kMaxThreads = 65536;             // our own limits
   static constexpr size_t kMaxEvents = 65536;
   static constexpr size_t kMaxDevices = 1024;
+  static constexpr size_t kMaxBalances = 100'000;  // in one slot, of all processes
 
-  // `sink` may be null. All outlive the process.
-  GpuProcess(ProcessKey key, GpuMachine* machine, SpanSink* sink, GpuStats* stats,
-             std::pmr::memory_resource* pool)
+  // `sink` and `balances`, to which changes of what it holds are added, may be null. All outlive the
+  // process.
+  GpuProcess(ProcessKey key, GpuMachine* machine, SpanSink* sink, std::vector<GpuBalance>* balances,
+             GpuStats* stats, std::pmr::memory_resource* pool)
       : key_(key),
         machine_(machine),
         sink_(sink),
+        balances_(balances),
         stats_(stats),
         pool_(pool),
         memory_(key, sink, pool),
@@ -67,8 +72,13 @@ class GpuProcess {
   // The slot ends at ns. Forgets streams that have been silent for kInactiveNs. Adds a part to *parts
   // for each device that it has used.
   GpuRow TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts);
-  // Calls were lost: what it holds is not known any more.
-  void OnLoss() { memory_.SetIncomplete(); }
+  // Calls may have been lost until until_ns: what it holds is not known any more, how much it launched
+  // is not for that long, and whether it is active not until it has waited for everything.
+  void OnLoss(uint64_t until_ns) {
+    memory_.SetMissed();
+    lossy_until_ns_ = std::max(lossy_until_ns_, until_ns);
+    doubts_activity_ = lossy_in_slot_ = true;
+  }
 
   const GpuMemory& memory() const { return memory_; }
 
@@ -93,6 +103,7 @@ class GpuProcess {
     int32_t gpu = kUnknownGpu;  // while active: which one it began on
     uint64_t nr_launches = 0;
     uint64_t told_bytes = 0;  // of memory, when the last slot was taken
+    uint64_t last_alloc_bytes = 0;
   };
 
   Thread* ThreadOf(const ss_cuda_call& call);
@@ -111,6 +122,8 @@ class GpuProcess {
                      const std::function<bool(const GpuStream&)>& which);
   void Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns);
   void FreeDevice(GpuPlace place, uint64_t at_ns);
+  void TellBalances(uint64_t at_ns);
+  void TellBalance(int32_t device, uint64_t at_ns);
   void Emit(KernelSpan span);
   int32_t GpuOf(int32_t device) const;
   Use* UseOf(int32_t device);
@@ -120,6 +133,7 @@ class GpuProcess {
   ProcessKey key_;
   GpuMachine* machine_;
   SpanSink* sink_;
+  std::vector<GpuBalance>* balances_;
   GpuStats* stats_;
   std::pmr::memory_resource* pool_;
   GpuMemory memory_;
@@ -138,6 +152,9 @@ class GpuProcess {
   std::pmr::map<int32_t, int32_t> told_gpus_;  // by device: the driver named its UUID
   uint64_t nr_launches_ = 0;
   bool any_ = false;
+  uint64_t lossy_until_ns_ = 0;
+  bool lossy_in_slot_ = false;
+  bool doubts_activity_ = false;
 };
 
 }  // namespace slotscope

@@ -54,7 +54,9 @@ void GpuTracker::OnExit(ProcessKey process, uint64_t ts_ns) {
   Queue({Change::Kind::kExit, ts_ns, process, {}});
 }
 
-void GpuTracker::OnLoss(uint64_t ts_ns) { Queue({Change::Kind::kLoss, ts_ns, {}, {}}); }
+void GpuTracker::OnLoss(uint64_t from_ns, uint64_t to_ns) {
+  Queue({Change::Kind::kLoss, from_ns, {}, {}, to_ns});
+}
 
 void GpuTracker::ApplyUntil(uint64_t end_ns) {
   while (!queued_.empty() && queued_.begin()->first < end_ns) {
@@ -77,9 +79,11 @@ void GpuTracker::Apply(const Change& change) {
         stats_.nr_late++;
         break;
       }
-      SpanSink* const sink = keeps_spans_ ? this : nullptr;
-      auto [found, is_new] =
-          processes_.try_emplace(change.process, change.process, &machine_, sink, &stats_, &pool_);
+      SpanSink* const sink = keeps_ & kSpans ? this : nullptr;
+      std::vector<GpuBalance>* const balances = keeps_ & kBalances ? &balances_ : nullptr;
+      auto [found, is_new] = processes_.try_emplace(change.process, change.process, &machine_, sink,
+                                                    balances, &stats_, &pool_);
+      if (is_new && change.at_ns < lossy_until_ns_) found->second.OnLoss(lossy_until_ns_);
       found->second.Apply(change.call, change.at_ns);
       break;
     }
@@ -98,7 +102,8 @@ void GpuTracker::Apply(const Change& change) {
       machine_.OnExit(change.process.tgid, change.at_ns);
       break;
     case Change::Kind::kLoss:
-      for (auto& [key, process] : processes_) process.OnLoss();
+      for (auto& [key, process] : processes_) process.OnLoss(change.until_ns);
+      lossy_until_ns_ = std::max(lossy_until_ns_, change.until_ns);
   }
 }
 
@@ -111,6 +116,7 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetai
     ended_.clear();
     ended_parts_.clear();
     spans_ = {};
+    balances_.clear();
     detail->Clear();
   }
   const uint64_t end_ns = start_ns + slot_ns_;
@@ -128,6 +134,7 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetai
   });
   machine_.TakeSlot(end_ns, &detail->totals);
   std::swap(detail->spans, spans_);
+  detail->balances.swap(balances_);
   std::stable_sort(uses->begin(), uses->end(),
                    [](const GpuUse& a, const GpuUse& b) { return a.process < b.process; });
 }

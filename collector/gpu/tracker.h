@@ -27,14 +27,17 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   // That end in one slot: our own limit, some 10 MB.
   static constexpr size_t kMaxSpans = 100'000;
 
-  // `gpus`: those in the facts.
-  GpuTracker(uint64_t slot_ns, bool keeps_spans, std::vector<GpuDevice> gpus = {})
-      : slot_ns_(slot_ns), keeps_spans_(keeps_spans), machine_(std::move(gpus)) {}
+  // What is kept for a slot's GpuDetail beside parts and totals.
+  enum Keeps : uint32_t { kNothing = 0, kSpans = 1, kBalances = 2 };
+
+  // `keeps`: of Keeps. `gpus`: those in the facts.
+  GpuTracker(uint64_t slot_ns, uint32_t keeps, std::vector<GpuDevice> gpus = {})
+      : slot_ns_(slot_ns), keeps_(keeps), machine_(std::move(gpus)) {}
 
   // Queued, to take effect at their times.
   void OnCall(const ss_cuda_call& call) override;
   void OnExit(ProcessKey process, uint64_t ts_ns) override;
-  void OnLoss(uint64_t ts_ns) override;
+  void OnLoss(uint64_t from_ns, uint64_t to_ns) override;
   void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
     machine_.OnView(tgid, gpus, ts_ns);
   }
@@ -52,6 +55,7 @@ class GpuTracker final : public GpuJoin, private SpanSink {
     uint64_t at_ns;
     ProcessKey process;
     ss_cuda_call call;
+    uint64_t until_ns = 0;  // of kLoss
   };
 
   void OnKernels(const KernelSpan& span) override;
@@ -62,8 +66,9 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   void Apply(const Change& change);
 
   uint64_t slot_ns_;
-  bool keeps_spans_;
+  uint32_t keeps_;
   GpuSpans spans_;
+  std::vector<GpuBalance> balances_;
   Pool pool_;
   GpuStats stats_;
   GpuMachine machine_;
@@ -77,6 +82,7 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   std::set<ProcessKey> gone_;
   std::deque<ProcessKey> gone_in_order_;
   uint64_t applied_ns_ = 0;
+  uint64_t lossy_until_ns_ = 0;  // launches up to there may have been lost
 };
 
 }  // namespace slotscope

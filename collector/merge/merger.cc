@@ -122,8 +122,9 @@ void Merger::OnLosses(std::span<const std::byte> payload, uint64_t ts_ns) {
   std::memcpy(&losses, payload.data(), std::min(payload.size(), sizeof(losses)));
   if (losses.nr_output_errors != losses_.nr_output_errors ||
       losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_lost_calls != losses_.nr_lost_calls)
-    sink_->OnLoss(ts_ns);
+    sink_->OnLoss(losses_ns_, ts_ns);
   losses_ = losses;
+  losses_ns_ = ts_ns;
 }
 
 bool Merger::OnGpuView(std::span<const std::byte> payload, uint64_t ts_ns) {
@@ -249,7 +250,7 @@ void Merger::OnRecords(const Drain& drain, std::span<const std::byte> records) {
       OnRecord(drain, record);
     } else if (header.type == PERF_RECORD_LOST && header.size >= kNrLostAt + sizeof(uint64_t)) {
       stats_.nr_lost += Load<uint64_t>(record.data() + kNrLostAt);
-      sink_->OnLoss(drain.possible.latest_ns - kGraceNs);
+      sink_->OnLoss(drain.stream->passed_ns, drain.possible.latest_ns - kGraceNs);
     } else {
       stats_.nr_malformed++;
     }
@@ -303,7 +304,7 @@ void Merger::OnMalformed(const Drain& drain, uint16_t type) {
   stats_.nr_malformed++;
   if (type != SS_CUDA_CALL) return;
   stats_.nr_malformed_calls++;
-  sink_->OnLoss(drain.possible.latest_ns);
+  sink_->OnLoss(drain.stream->passed_ns, drain.possible.latest_ns);
 }
 
 // Messages of a state dump carry any CPU's number, and only state.

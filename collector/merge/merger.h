@@ -63,8 +63,11 @@ struct MergeSink {
   // From from_ns on, CLOCK_REALTIME - CLOCK_MONOTONIC is another.
   virtual void OnClock(uint64_t from_ns, int64_t unix_offset_ns) = 0;
   virtual void OnNote(uint64_t from_ns, std::string_view text) = 0;
-  // Messages were lost, of any kind, up to ts_ns.
-  virtual void OnLoss(uint64_t) {}
+  // Messages were lost, of any kind, somewhere from from_ns to to_ns.
+  virtual void OnLoss(uint64_t from_ns, uint64_t to_ns) {
+    (void)from_ns;
+    (void)to_ns;
+  }
   // As GpuJoin's (slots/gpu_join.h); indices are any numbers.
   virtual void OnGpuView(int32_t, std::span<const int32_t>, uint64_t) {}
   virtual void OnGpuSample(const GpuSample&, uint64_t) {}
@@ -152,6 +155,7 @@ class Merger {
   uint64_t dump_begin_ns_ = 0;
   MergeStats stats_;
   SourceLosses losses_;
+  uint64_t losses_ns_ = 0;  // as of when
 };
 
 }  // namespace slotscope

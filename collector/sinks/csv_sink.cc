@@ -30,9 +30,8 @@ constexpr std::string_view kColumns =
 // From the comma behind mux_pct to rdt_status, where the machine has no RDT.
 constexpr std::string_view kNoRdtOfProcess = ",,,,unsupported";
 constexpr std::string_view kNoRdtOfOthers = ",,,,";
-constexpr std::string_view kNoGpu = ",,,";
-// straggle and throughput_drop_pct: not measured yet.
-constexpr std::string_view kTail = ",,\n";
+// From the comma behind rdt_status to the end of the row, of a process that has used no GPU.
+constexpr std::string_view kNoGpu = ",,,,,\n";
 
 // Memory traffic makes a row, an occupancy or memory that is held do not.
 bool IsEmpty(const Slot& slot, const Row& row) {
@@ -58,15 +57,19 @@ char* AppendPadded(char* out, const char* text, size_t size) {
   return out + size;
 }
 
+char* AppendTenths(char* out, uint64_t tenths) {
+  out = AppendDecimal(out, tenths / 10);
+  *out++ = '.';
+  *out++ = static_cast<char>('0' + tenths % 10);
+  return out;
+}
+
 // 100 x running / enabled with one decimal, halves rounded up. REQUIRES: enabled > 0.
 char* AppendPercent(char* out, uint64_t running, uint64_t enabled) {
   if (running == enabled) return Append(out, "100.0");
   auto tenths = static_cast<uint64_t>((static_cast<unsigned __int128>(running) * 2000 + enabled) /
                                       (static_cast<unsigned __int128>(enabled) * 2));
-  out = AppendDecimal(out, tenths / 10);
-  *out++ = '.';
-  *out++ = static_cast<char>('0' + tenths % 10);
-  return out;
+  return AppendTenths(out, tenths);
 }
 
 // From cpu_ns to mux_pct, a comma behind each but the last.
@@ -95,6 +98,12 @@ char* AppendGpu(char* out, const GpuRow& gpu) {
     *out++ = ',';
     if (!(gpu.unmeasured >> i & 1)) out = AppendDecimal(out, gpu.values[i]);
   }
+  *out++ = ',';
+  if (gpu.straggle == Straggle::kUnknown) return Append(out, ",\n");
+  *out++ = static_cast<char>('0' + static_cast<int>(gpu.straggle));
+  *out++ = ',';
+  out = AppendTenths(out, (gpu.drop_ppm + 500) / 1000);
+  *out++ = '\n';
   return out;
 }
 
@@ -175,7 +184,6 @@ void CsvSink::AppendRows(const Slot& slot) {
     else
       out = HasIdentity(row) ? Append(out, kNoRdtOfProcess) : Append(out, kNoRdtOfOthers);
     out = row.gpu ? AppendGpu(out, slot.gpu[row.gpu - 1]) : Append(out, kNoGpu);
-    out = Append(out, kTail);
     nr_rows_++;
   }
   size_ += static_cast<size_t>(out - begin);

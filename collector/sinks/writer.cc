@@ -44,6 +44,8 @@ void Writer::OnSlot(Slot* slot) {
   copy->rdt.swap(slot->rdt);
   copy->gpu.swap(slot->gpu);
   std::swap(copy->gpu_detail, slot->gpu_detail);
+  copy->preemptions.swap(slot->preemptions);
+  copy->straggles.swap(slot->straggles);
   copy->notes.swap(slot->notes);
   finished_.push(copy);  // there is room: no more slots exist than it holds
   nr_unannounced_++;

@@ -18,10 +18,21 @@ enum GpuValue : size_t { kGpuMemBytes, kGpuActiveNs, kGpuLaunches, kNrGpuValues 
 inline constexpr std::array<const char*, kNrGpuValues> kGpuValueNames = {
     "gpu_mem_bytes", "gpu_active_ns", "gpu_launches"};
 
+// A process that launches fewer kernels than it used to, while others take the CPU from it. As decided
+// at the detector's last tick before the slot, see straggle/detector.h.
+enum class Straggle : uint8_t {
+  kNone = 0,
+  kInitial = 1,    // since the last tick
+  kSustained = 2,  // for longer
+  kUnknown,        // it has not been seen for long enough, or was not measured
+};
+
 struct GpuRow {
   std::array<uint64_t, kNrGpuValues> values = {};
   uint32_t unmeasured = 0;  // bit GpuValue
   bool any = false;         // something was active, launched, allocated or freed
+  Straggle straggle = Straggle::kUnknown;
+  uint32_t drop_ppm = 0;  // of its launches, against what it used to; if straggle is known
 };
 
 // None of the machine's GPUs, or it is not known which one.
@@ -49,15 +60,30 @@ struct GpuTotal {
   uint64_t sm_until_ns = 0;
 };
 
+// What a process holds on one of its devices after a call that allocated or freed there.
+struct GpuBalance {
+  uint64_t ts_ns;  // when the call returned, or the process ended
+  ProcessKey process;
+  Comm comm = {};             // if it is named
+  int32_t device;             // as in GpuPart
+  int32_t gpu;                // as in GpuPart
+  uint64_t bytes;             // a lower bound if not complete
+  uint64_t last_alloc_bytes;  // of the latest allocation there that succeeded; 0: none was seen
+  bool complete;              // all of its allocations were seen
+  bool missed;                // a call was: bytes says nothing
+};
+
 struct GpuDetail {
   GpuSpans spans;  // if they are wanted
   std::vector<GpuPart> parts;
   std::vector<GpuTotal> totals;
+  std::vector<GpuBalance> balances;  // if they are wanted; in the order of time
   void Clear() {
     spans.kernels.clear();
     spans.memory.clear();
     parts.clear();
     totals.clear();
+    balances.clear();
   }
 };
 

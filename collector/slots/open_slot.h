@@ -54,8 +54,9 @@ struct OpenSlot {
   // are attributed when this slot retires.
   std::vector<RdtCell> cells;
   std::vector<ss_rdt_sample> samples;
-  RowIndex row_of;           // empty: see OpenSlots
-  OpenSlot* next = nullptr;  // the one behind it, if it is open
+  std::vector<Preemption> preemptions;  // in any order; one may be there several times
+  RowIndex row_of;                      // empty: see OpenSlots
+  OpenSlot* next = nullptr;             // the one behind it, if it is open
   uint64_t lost_ns = 0;
   uint64_t offline_ns = 0;
 };

@@ -53,6 +53,7 @@ void OpenSlots::PopFront() {
   slot.rows.clear();
   slot.cells.clear();
   slot.samples.clear();
+  slot.preemptions.clear();
   slot.next = nullptr;
   slot.lost_ns = slot.offline_ns = 0;
   if (spare_.size() < kMaxSpare) spare_.push_back(std::move(slot));

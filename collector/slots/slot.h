@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "slots/gpu_detail.h"
+#include "slots/preemption.h"
+#include "slots/straggle_report.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -100,8 +102,10 @@ struct Slot {
   std::vector<RdtRow> rdt;  // of those rows that have one
   std::vector<GpuRow> gpu;  // of those rows that have one
   GpuDetail gpu_detail;
-  int64_t unix_offset_ns = 0;      // CLOCK_REALTIME - CLOCK_MONOTONIC
-  std::vector<std::string> notes;  // what is to be said in front of its rows
+  std::vector<Preemption> preemptions;    // by victim and tgid
+  std::vector<StraggleReport> straggles;  // at its end
+  int64_t unix_offset_ns = 0;             // CLOCK_REALTIME - CLOCK_MONOTONIC
+  std::vector<std::string> notes;         // what is to be said in front of its rows
 };
 
 // Gets each slot once, in order, finished: nothing in it changes any more. It may take the slot's

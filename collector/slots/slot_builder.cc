@@ -86,8 +86,8 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
   if (late) tracker_.CountLate();
 }
 
-void SlotBuilder::OnLoss(uint64_t ts_ns) {
-  if (options_.gpu) options_.gpu->OnLoss(ts_ns);
+void SlotBuilder::OnLoss(uint64_t from_ns, uint64_t to_ns) {
+  if (options_.gpu) options_.gpu->OnLoss(from_ns, to_ns);
 }
 
 void SlotBuilder::OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) {
@@ -200,6 +200,11 @@ inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure) {
   } else {
     AddOtherMeasure(cpu, measure);
   }
+  if (preemptions_.on()) FindPreemption(measure);
+}
+
+[[gnu::noinline]] void SlotBuilder::FindPreemption(const ss_measure& measure) {
+  if (OpenSlot* slot = SlotAt(measure.hdr.ts_ns - 1)) preemptions_.OnMeasure(measure, slot);
 }
 
 // Begins in the CPU's slot and ends in the next one, as most do that a tick emits.
@@ -421,6 +426,14 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
   for (GpuPart& part : finished_.gpu_detail.parts)
     if (uint32_t process = tracker_.Lookup(part.process); process != Tracker::kNoProcess)
       if (tracker_.process(process).named) part.comm = tracker_.process(process).comm;
+  for (GpuBalance& balance : finished_.gpu_detail.balances)
+    if (uint32_t process = tracker_.Lookup(balance.process); process != Tracker::kNoProcess)
+      if (tracker_.process(process).named) balance.comm = tracker_.process(process).comm;
+  std::vector<ProcessKey> users;
+  for (const GpuUse& use : gpu_uses_) users.push_back(use.process);
+  preemptions_.Watch(std::move(users));
+  finished_.preemptions.swap(slot->preemptions);
+  Preemptions::Fold(&finished_.preemptions);
   for (const GpuUse& use : gpu_uses_) {
     OpenRow* row = nullptr;
     if (use.row.any) {

@@ -35,6 +35,7 @@
 #include "slots/accounting.h"
 #include "slots/gpu_join.h"
 #include "slots/open_slots.h"
+#include "slots/preemptions.h"
 #include "slots/rdt_attribution.h"
 #include "slots/slot.h"
 #include "track/tracker.h"
@@ -64,7 +65,7 @@ class SlotBuilder final : public MergeSink {
   void OnDumpEnd(uint64_t begin_ns, uint64_t end_ns) override;
   void OnClock(uint64_t from_ns, int64_t unix_offset_ns) override;
   void OnNote(uint64_t from_ns, std::string_view text) override;
-  void OnLoss(uint64_t ts_ns) override;
+  void OnLoss(uint64_t from_ns, uint64_t to_ns) override;
   void OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override;
   void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override;
   void OnWatermark(uint64_t ts_ns) override;
@@ -129,6 +130,7 @@ class SlotBuilder final : public MergeSink {
   // Null if it was not present at the start.
   Cpu* FindCpu(uint32_t cpu);
   void AddMeasure(Cpu* cpu, const ss_measure& measure);
+  void FindPreemption(const ss_measure& measure);
   void AddAcross(Cpu* cpu, OpenSlot* next, const ss_measure& measure);
   void AddOtherMeasure(Cpu* cpu, const ss_measure& measure);
   void OnUnknown(Cpu* cpu, uint64_t until_ns);
@@ -175,6 +177,7 @@ class SlotBuilder final : public MergeSink {
   RdtAttribution rdt_;
   Slot finished_;
   std::vector<GpuUse> gpu_uses_;
+  Preemptions preemptions_;
   std::vector<uint64_t> ranks_used_;  // a bit per rank, for FillRows()
   std::vector<uint32_t> row_at_rank_;
   uint64_t nr_late_pieces_ = 0;

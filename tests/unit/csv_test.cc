@@ -70,7 +70,10 @@ class CsvTest : public testing::Test {
 };
 
 Slot SlotOf(uint64_t start_ns, std::vector<Row> rows) {
-  return {start_ns, std::move(rows), {}, {}, {}, 0, {}};
+  Slot slot;
+  slot.start_ns = start_ns;
+  slot.rows = std::move(rows);
+  return slot;
 }
 
 Row UserRow(const char* comm = "bash") {

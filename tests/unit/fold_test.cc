@@ -25,22 +25,19 @@ Row MakeRow(RowKind kind, int32_t tgid, const char* comm, uint64_t cpu_ns, bool 
 }
 
 Slot MakeSlot() {
-  return {1000,
-          {
-              MakeRow(RowKind::kUser, 1, "init", 100),
-              MakeRow(RowKind::kUser, 2, "bash", 500),
-              MakeRow(RowKind::kIdle, 0, "idle", 9000),
-              MakeRow(RowKind::kKernel, 3, "kworker", 300),
-              MakeRow(RowKind::kUnassigned, 4, "bash", 200, true),
-              MakeRow(RowKind::kUser, 5, "bash2", 400, true),
-              MakeRow(RowKind::kLost, 0, "", 50),
-              MakeRow(RowKind::kOffline, 0, "", 60),
-          },
-          {},
-          {},
-          {},
-          0,
-          {}};
+  Slot slot;
+  slot.start_ns = 1000;
+  slot.rows = {
+      MakeRow(RowKind::kUser, 1, "init", 100),
+      MakeRow(RowKind::kUser, 2, "bash", 500),
+      MakeRow(RowKind::kIdle, 0, "idle", 9000),
+      MakeRow(RowKind::kKernel, 3, "kworker", 300),
+      MakeRow(RowKind::kUnassigned, 4, "bash", 200, true),
+      MakeRow(RowKind::kUser, 5, "bash2", 400, true),
+      MakeRow(RowKind::kLost, 0, "", 50),
+      MakeRow(RowKind::kOffline, 0, "", 60),
+  };
+  return slot;
 }
 
 Sums SumOf(const Slot& slot) {

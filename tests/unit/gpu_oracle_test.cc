@@ -169,7 +169,7 @@ uint64_t HeldAt(const std::vector<Memory>& memory, uint64_t ns) {
 void Check(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<GpuDevice> gpus(kNrGpus);
-  GpuTracker tracker(kSlotNs, true, gpus);
+  GpuTracker tracker(kSlotNs, GpuTracker::kSpans, gpus);
   std::map<ProcessKey, Truth> truths;
   std::vector<ss_cuda_call> calls;
   std::map<ProcessKey, std::vector<int32_t>> views;

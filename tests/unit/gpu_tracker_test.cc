@@ -71,7 +71,7 @@ class Gpu {
   }
   void Sample(uint64_t at_us, const GpuSample& sample) { tracker_.OnSample(sample, at_us * kUs); }
   void Exit(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExit(key, at_us * kUs); }
-  void Loss(uint64_t at_us) { tracker_.OnLoss(at_us * kUs); }
+  void Loss(uint64_t at_us) { tracker_.OnLoss(at_us * kUs, at_us * kUs); }
 
   // The next slot, of one process; all zeros if it is not there.
   GpuRow Slot(ProcessKey key = kA) {
@@ -95,7 +95,7 @@ class Gpu {
   GpuDetail detail;  // of the last slot
 
  private:
-  GpuTracker tracker_{kSlotNs, true, SomeGpus()};
+  GpuTracker tracker_{kSlotNs, GpuTracker::kSpans | GpuTracker::kBalances, SomeGpus()};
   uint64_t next_ns_ = 0;
 };
 
@@ -483,6 +483,98 @@ TEST(GpuTracker, AfterALossMemoryIsNotKnownUntilTheProcessEnds) {
   gpu.Slot();
   gpu.Call(SS_CUDA_INIT, 4100, 4100, {});
   EXPECT_FALSE(gpu.Slot().unmeasured & kNoBytes);
+}
+
+TEST(GpuTracker, WhatALossHides) {
+  Gpu gpu;
+  gpu.Launch(100, 7);
+  gpu.Slot();
+  gpu.Loss(1500);
+  EXPECT_TRUE(gpu.Slot().unmeasured & kNoLaunches);
+  EXPECT_FALSE(gpu.Slot().unmeasured & kNoLaunches) << "only those of that time";
+  EXPECT_TRUE(gpu.all[kA.tgid].unmeasured & 1u << kGpuActiveNs) << "it may have been waited for";
+  gpu.Wait(3100, 3200, 7);
+  gpu.Slot();
+  EXPECT_FALSE(gpu.Slot().unmeasured & 1u << kGpuActiveNs) << "nothing is pending";
+}
+
+// "4096/4096@1000": each as balance/latest allocation@us, with a device if it is not 0 and what is said
+// of its truth.
+std::string BalancesOf(const Gpu& gpu) {
+  std::string text;
+  for (const GpuBalance& one : gpu.detail.balances) {
+    if (!text.empty()) text += ' ';
+    text += std::to_string(one.bytes) + "/" + std::to_string(one.last_alloc_bytes) + "@" +
+            std::to_string(one.ts_ns / kUs);
+    if (one.device != 0) text += " on " + std::to_string(one.device);
+    if (one.missed)
+      text += " missed";
+    else if (!one.complete)
+      text += " at least";
+  }
+  return text;
+}
+
+TEST(GpuBalances, OnePerAllocationAndFree) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 4096);
+  gpu.Alloc(200, 0x9000, 100, SS_CUDA_MANAGED);
+  gpu.Alloc(300, 0xa000, 50, SS_CUDA_HOST);
+  gpu.Free(400, 0x1000);
+  gpu.Free(500, 0xa000, SS_CUDA_HOST);
+  gpu.Free(600, 0xdead);  // what is not known changes nothing, and is told
+  gpu.Free(700, 0);       // as this
+  gpu.Launch(800);
+  gpu.Slot();
+  EXPECT_EQ(BalancesOf(gpu), "4096/4096@100 4196/100@200 100/100@400 100/100@600 100/100@700");
+  gpu.Slot();
+  EXPECT_EQ(BalancesOf(gpu), "");
+}
+
+TEST(GpuBalances, AreByDevice) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 4096);
+  gpu.Call(SS_CUDA_SET_DEVICE, 150, 150, {1});
+  gpu.Alloc(200, 0x9000, 100);
+  gpu.Free(300, 0x1000);  // from another device than its own
+  gpu.Slot();
+  EXPECT_EQ(BalancesOf(gpu), "4096/4096@100 100/100@200 on 1 0/4096@300");
+}
+
+TEST(GpuBalances, WhatFreesAllAtOnceIsToldOnce) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 4096);
+  gpu.Alloc(110, 0x9000, 100);
+  gpu.Call(SS_CUDA_RESET, 200, 200, {});
+  gpu.Alloc(300, 0x1000, 7);
+  gpu.Alloc(310, 0x2000, 8);
+  gpu.Exit(400);
+  gpu.Slot();
+  EXPECT_EQ(BalancesOf(gpu), "4096/4096@100 4196/100@110 0/100@200 7/7@300 15/8@310 0/8@400");
+}
+
+TEST(GpuBalances, OfVirtualMemoryAreWhenItComesAndGoes) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_MEM_CREATE, 100, 100, {5, 1 << 20, 1});
+  gpu.Call(SS_CUDA_MEM_MAP, 200, 200, {0x100000, 1 << 20, 5});
+  gpu.Call(SS_CUDA_MEM_RELEASE, 300, 300, {5});
+  gpu.Call(SS_CUDA_MEM_UNMAP, 400, 400, {0x100000, 1 << 20});
+  gpu.Slot();
+  EXPECT_EQ(BalancesOf(gpu), "1048576/1048576@100 0/1048576@400");
+}
+
+TEST(GpuBalances, SayWhatTheyAreWorth) {
+  Gpu late(false);
+  late.Call(SS_CUDA_SET_DEVICE, 50, 50, {0});
+  late.Alloc(100, 0x1000, 4096);
+  late.Slot();
+  EXPECT_EQ(BalancesOf(late), "4096/4096@100 at least") << "it may have allocated before we looked";
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 4096);
+  gpu.Loss(200);
+  gpu.Alloc(300, 0x2000, 1);
+  gpu.Slot();
+  EXPECT_EQ(BalancesOf(gpu), "4096/4096@100 4097/1@300 missed") << "a free may have been lost";
 }
 
 TEST(GpuTracker, FunctionsWhoseEffectIsNotKnown) {

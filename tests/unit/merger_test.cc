@@ -56,7 +56,7 @@ class Recorder final : public MergeSink {
   void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override {
     samples.emplace_back(sample.used_bytes, ts_ns);
   }
-  void OnLoss(uint64_t) override { nr_losses++; }
+  void OnLoss(uint64_t, uint64_t) override { nr_losses++; }
   void OnWatermark(uint64_t ts_ns) override { watermarks.push_back(ts_ns); }
 
   uint64_t nr_losses = 0;

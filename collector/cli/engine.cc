@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#include "cli/engine.h"
+
+namespace slotscope {
+namespace {
+
+SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
+                                  GpuJoin* gpu) {
+  SlotBuilderOptions options;
+  options.slot_ns = slot_ns;
+  options.window_ns = window_ns;
+  options.present_cpus = facts.present_cpus;
+  options.unix_offset_ns = facts.unix_offset_ns;
+  options.rdt = facts.rdt;
+  options.gpu = gpu;
+  return options;
+}
+
+}  // namespace
+
+Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_t keeps, SlotSink* sink)
+    : gpu_(slot_ns, keeps, facts.gpus),
+      straggle_(slot_ns, sink),
+      builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), &straggle_),
+      merger_(facts.nr_streams, window_ns, &builder_) {
+  if (facts.command_tgid) builder_.Follow(facts.command_tgid);
+}
+
+}  // namespace slotscope

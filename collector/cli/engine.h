@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// What makes rows of items, live or replayed: merge -> slots (with the GPU's stage) -> straggling ->
+// sink.
+#pragma once
+
+#include <cstdint>
+
+#include "cli/options.h"
+#include "gpu/tracker.h"
+#include "merge/merger.h"
+#include "raw/facts.h"
+#include "slots/slot_builder.h"
+#include "straggle/detector.h"
+
+namespace slotscope {
+
+// Of GpuTracker::Keeps.
+inline uint32_t KeepsOf(const OutputOptions& output) {
+  return output.spans.empty() ? GpuTracker::kNothing : GpuTracker::kSpans;
+}
+
+class Engine {
+ public:
+  // `keeps`: of GpuTracker::Keeps. `sink` outlives the engine.
+  Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_t keeps, SlotSink* sink);
+
+  Merger& merger() { return merger_; }
+  SlotBuilder& builder() { return builder_; }
+  const Merger& merger() const { return merger_; }
+  const SlotBuilder& builder() const { return builder_; }
+  const GpuTracker& gpu() const { return gpu_; }
+  const StraggleDetector& straggle() const { return straggle_; }
+  // The end: everything that is left.
+  void Finish() {
+    merger_.Flush();
+    builder_.Finish();
+  }
+
+ private:
+  GpuTracker gpu_;
+  StraggleDetector straggle_;
+  SlotBuilder builder_;
+  Merger merger_;
+};
+
+}  // namespace slotscope

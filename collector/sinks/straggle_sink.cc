@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "sinks/straggle_sink.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace slotscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kStates[] = {"initial", "sustained", "resolved"};  // StraggleReport::State
+
+// What was not measured is null.
+void AddEffort(const Effort& effort, Json* to) {
+  for (size_t i = 0; i < kNrEffort; i++)
+    (*to)[kEffortNames[i]] = effort.unmeasured >> i & 1 ? Json() : Json(effort.values[i]);
+}
+
+Json NameOf(bool named, const Comm& comm) { return named ? Json(CommText(comm)) : Json(); }
+
+double Tenths(double value) { return std::round(value * 10) / 10; }
+
+Json PreemptorsOf(const StraggleReport& report) {
+  Json list = Json::array();
+  for (const Preemptor& preemptor : report.preemptors) {
+    Json one = {{"tgid", preemptor.tgid},
+                {"comm", NameOf(preemptor.named, preemptor.comm)},
+                {"preemptions", preemptor.nr},
+                {"taken_ns", preemptor.ns}};
+    AddEffort(preemptor.effort, &one);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+Json ObjectOf(const Slot& slot, const StraggleReport& report) {
+  const auto unix_ns = static_cast<int64_t>(report.until_ns) + slot.unix_offset_ns;
+  Json object = {{"state", kStates[static_cast<size_t>(report.state)]},
+                 {"tgid", report.process.tgid},
+                 {"start_time_ns", report.process.start_time_ns},
+                 {"comm", NameOf(report.named, report.comm)},
+                 {"episode_ns", report.episode_ns},
+                 {"since_ns", report.since_ns},
+                 {"until_ns", report.until_ns},
+                 {"until_unix_ns", unix_ns},
+                 {"throughput_drop_pct", Tenths(report.drop_ppm / 1e4)},
+                 {"launches_per_s", Tenths(report.launches_per_s)},
+                 {"baseline_launches_per_s", Tenths(report.baseline_per_s)},
+                 {"switches", report.nr_switches}};
+  AddEffort(report.effort, &object);
+  object["preemptors"] = PreemptorsOf(report);
+  if (report.nr_left_out) object["preemptors_left_out"] = report.nr_left_out;
+  return object;
+}
+
+// Names are any bytes.
+std::string LineOf(const Json& object) {
+  return object.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void StraggleSink::WriteHeader(const HeaderLines& lines) {
+  Json header = {{"state", "header"}};
+  Json notes = Json::array();
+  for (const auto& [key, value] : lines)
+    if (key == "note")
+      notes.push_back(value);
+    else
+      header[key] = value;
+  header["notes"] = std::move(notes);
+  text_ += LineOf(header);
+  Flush();
+}
+
+void StraggleSink::Append(const Slot& slot) {
+  for (const StraggleReport& report : slot.straggles) text_ += LineOf(ObjectOf(slot, report));
+  nr_lines_ += slot.straggles.size();
+}
+
+std::string StraggleSink::Contents() const { return fmt::format("{} reports", nr_lines_); }
+
+}  // namespace slotscope

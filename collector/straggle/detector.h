@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Finds processes that launch fewer kernels than they used to while others take the CPU from them.
+//
+// Once a second of slot time each process that launches kernels is judged: has its rate fallen by kDrop
+// against its own baseline, and was it switched out often? Both together begin an episode. It goes on
+// until the first second without many switches, and its baseline rests meanwhile. (As the tool whose
+// protocol we speak does it, except that only the first message of an episode is not `sustained`, and
+// that a second of which calls were lost decides nothing.)
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "slots/slot.h"
+
+namespace slotscope {
+
+class StraggleDetector final : public SlotSink {
+ public:
+  static constexpr uint64_t kTickNs = 1'000'000'000;
+  static constexpr double kDrop = 0.30;
+  static constexpr uint64_t kManySwitches = 5;  // in a tick
+  static constexpr double kAlpha = 0.2;
+  static constexpr uint32_t kMinSamples = 3;
+  static constexpr uint32_t kMaxIdleTicks = 30;  // then it is forgotten
+  static constexpr size_t kMaxProcesses = 4096;  // our own limits
+  static constexpr size_t kMaxPreemptors = 64;   // of a process in a tick
+
+  // Fills in what rows say of straggling, adds reports, and passes each slot on.
+  explicit StraggleDetector(uint64_t slot_ns, SlotSink* next) : slot_ns_(slot_ns), next_(next) {}
+
+  void OnSlot(Slot* slot) override;
+
+  // Launches of these were not watched.
+  uint64_t nr_rejected_processes() const { return nr_rejected_; }
+  uint64_t nr_episodes() const { return nr_episodes_; }
+
+ private:
+  struct State {
+    bool named = false;
+    Comm comm = {};
+    // Since the last tick.
+    uint64_t nr_launches = 0;
+    uint64_t nr_switches = 0;
+    bool unmeasured = false;
+    Effort effort;
+    std::map<int32_t, Preemptor> preemptors;  // by tgid
+    uint64_t nr_left_out = 0;
+    // Of all ticks.
+    bool has_ticked = false;  // since it was first seen: that tick was not a whole one
+    double baseline = 0;      // launches per second
+    uint32_t nr_samples = 0;
+    uint32_t nr_idle_ticks = 0;
+    uint64_t episode_ns = 0;  // 0: none
+    Straggle straggle = Straggle::kUnknown;
+    uint32_t drop_ppm = 0;
+  };
+
+  void Observe(Slot* slot);
+  void ObservePreemptions(const Slot& slot);
+  void Tick(Slot* slot, uint64_t now_ns);
+  // False: it is to be forgotten.
+  bool Judge(Slot* slot, ProcessKey key, State* state, uint64_t now_ns);
+  void Report(Slot* slot, ProcessKey key, State* state, StraggleReport::State what, double rate,
+              uint64_t now_ns) const;
+
+  uint64_t slot_ns_;
+  SlotSink* next_;
+  std::map<ProcessKey, State> states_;
+  uint64_t ticked_ns_ = 0;  // 0: no slot yet
+  uint64_t nr_rejected_ = 0;
+  uint64_t nr_episodes_ = 0;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+// Who is said to straggle, second by second. A slot is 100 ms here, so a tick has ten.
+#include "straggle/detector.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include <string>
+#include <vector>
+
+#include "sinks/straggle_sink.h"
+#include "tests/unit/text_file.h"
+
+namespace slotscope {
+namespace {
+
+constexpr uint64_t kSlotNs = 100'000'000;
+constexpr uint64_t kSlots = StraggleDetector::kTickNs / kSlotNs;
+constexpr ProcessKey kTrainer = {100, 7};
+
+struct Taken : SlotSink {
+  void OnSlot(Slot* slot) override {
+    for (StraggleReport& report : slot->straggles) reports.push_back(report);
+    for (const Row& row : slot->rows)
+      if (row.key == kTrainer && row.gpu) last = slot->gpu[row.gpu - 1];
+  }
+  std::vector<StraggleReport> reports;
+  GpuRow last;  // of the trainer
+};
+
+Row RowOf(ProcessKey key, const char* comm) {
+  Row row;
+  row.key = key;
+  row.named = true;
+  strncpy(row.comm.data(), comm, row.comm.size() - 1);
+  return row;
+}
+
+class Machine {
+ public:
+  Machine() = default;
+  Machine(const Machine&) = delete;
+  // A second in which the trainer launched and was switched out so many times.
+  void Second(uint64_t nr_launches, uint64_t nr_switches, bool measured = true) {
+    for (uint64_t i = 0; i < kSlots; i++) {
+      Slot slot;
+      slot.start_ns = now_ns_;
+      now_ns_ += kSlotNs;
+      Row row = RowOf(kTrainer, "trainer");
+      // All of it in one slot: only the second counts.
+      GpuRow gpu;
+      gpu.values[kGpuLaunches] = i == 3 ? nr_launches : 0;
+      row.sums[kSwitches] = i == 4 ? nr_switches : 0;
+      row.sums[kWaitNs] = 10;
+      row.sums[kLlcMisses] = 20;
+      if (!measured && i == 5) gpu.unmeasured = 1u << kGpuLaunches;
+      slot.gpu.push_back(gpu);
+      row.gpu = 1;
+      slot.rows = {RowOf({50, 1}, "noisy"), row, RowOf({200, 2}, "kworker")};
+      slot.rows[0].sums[kCpuNs] = 1000;
+      slot.preemptions = preemptions;
+      detector_.OnSlot(&slot);
+    }
+  }
+  // The trainer is not there any more.
+  void EmptySecond() {
+    for (uint64_t i = 0; i < kSlots; i++) {
+      Slot slot;
+      slot.start_ns = now_ns_;
+      now_ns_ += kSlotNs;
+      detector_.OnSlot(&slot);
+    }
+  }
+  // "i45.0 s46.0 r": the reports since the last call.
+  std::string TakeReports() {
+    std::string text;
+    for (const StraggleReport& report : taken_.reports) {
+      if (!text.empty()) text += ' ';
+      text += "isr"[static_cast<size_t>(report.state)];
+      text += std::to_string((report.drop_ppm + 5000) / 10'000);
+    }
+    taken_.reports.clear();
+    return text;
+  }
+  // The trainer's columns in the last slot: "" if not known, else "0", "1" or "2".
+  std::string straggle() const {
+    return taken_.last.straggle == Straggle::kUnknown
+               ? ""
+               : std::to_string(static_cast<int>(taken_.last.straggle));
+  }
+  uint32_t drop_ppm() const { return taken_.last.drop_ppm; }
+  const std::vector<StraggleReport>& reports() const { return taken_.reports; }
+  const StraggleDetector& detector() const { return detector_; }
+
+  std::vector<Preemption> preemptions;  // of each slot from now on
+
+ private:
+  Taken taken_;
+  StraggleDetector detector_{kSlotNs, &taken_};
+  uint64_t now_ns_ = 5'000'000'000;
+};
+
+// The first second is not a whole one, the next three make the baseline.
+struct Trained : Machine {
+  Trained() {
+    for (int i = 0; i < 4; i++) Second(1000, 0);
+  }
+};
+
+struct Case {
+  uint64_t nr_launches, nr_switches;
+  const char* reports;
+};
+
+TEST(Straggle, NeedsAThirdLessAndFiveSwitchesInOneSecond) {
+  const Case cases[] = {
+      {699, 5, "i30"}, {700, 5, ""}, {699, 4, ""}, {0, 5, "i100"}, {0, 0, ""}, {5000, 500, ""},
+  };
+  for (const Case& one : cases) {
+    Trained machine;
+    machine.Second(one.nr_launches, one.nr_switches);
+    EXPECT_EQ(machine.TakeReports(), one.reports) << one.nr_launches << " launches, " << one.nr_switches;
+  }
+}
+
+TEST(Straggle, OnlyTheFirstReportOfAnEpisodeIsInitial) {
+  Trained machine;
+  machine.Second(500, 9);
+  EXPECT_EQ(machine.TakeReports(), "i50");
+  machine.Second(400, 9);
+  EXPECT_EQ(machine.TakeReports(), "s60") << "against the same baseline: it rests";
+  machine.Second(990, 5);
+  EXPECT_EQ(machine.TakeReports(), "s1") << "contention alone keeps it going";
+  machine.Second(1200, 5);
+  EXPECT_EQ(machine.TakeReports(), "s0") << "more than the baseline is no drop";
+  machine.Second(1000, 4);
+  EXPECT_EQ(machine.TakeReports(), "r0");
+  machine.Second(1000, 4);
+  EXPECT_EQ(machine.TakeReports(), "");
+  machine.Second(500, 5);
+  EXPECT_EQ(machine.TakeReports(), "i50") << "a new episode";
+  EXPECT_EQ(machine.detector().nr_episodes(), 2u);
+}
+
+TEST(Straggle, ABaselineNeedsThreeWholeSeconds) {
+  for (int nr_seconds = 1; nr_seconds <= 5; nr_seconds++) {
+    Machine machine;
+    for (int i = 0; i < nr_seconds; i++) machine.Second(1000, 0);
+    machine.Second(100, 9);
+    EXPECT_EQ(machine.TakeReports(), nr_seconds >= 4 ? "i90" : "") << nr_seconds;
+  }
+}
+
+TEST(Straggle, TheBaselineFollowsByAFifthWithoutContention) {
+  Trained machine;
+  machine.Second(500, 0);  // 900
+  machine.Second(500, 0);  // 820
+  machine.Second(574, 9);
+  EXPECT_EQ(machine.TakeReports(), "") << "574 of 820 is 30.0% less, not more";
+  Trained other;
+  other.Second(500, 0);
+  other.Second(500, 0);
+  other.Second(573, 9);
+  EXPECT_EQ(other.TakeReports(), "i30");
+}
+
+TEST(Straggle, ItsBaselineFallsWhileItIsIdle) {
+  Trained machine;
+  for (int i = 0; i < 29; i++) machine.EmptySecond();
+  machine.Second(0, 9);
+  EXPECT_EQ(machine.TakeReports(), "i100") << "and is there";
+}
+
+TEST(Straggle, IsForgottenAfterThirtyIdleSeconds) {
+  Trained machine;
+  for (int i = 0; i < 30; i++) machine.EmptySecond();
+  machine.Second(0, 9);
+  EXPECT_EQ(machine.TakeReports(), "");
+  for (int i = 0; i < 4; i++) machine.Second(1000, 0);
+  machine.Second(500, 9);
+  EXPECT_EQ(machine.TakeReports(), "i50") << "and is learned anew";
+}
+
+TEST(Straggle, ASecondInWhichCallsWereLostDecidesNothing) {
+  Trained machine;
+  machine.Second(100, 9, false);
+  EXPECT_EQ(machine.TakeReports(), "");
+  machine.Second(500, 9);
+  EXPECT_EQ(machine.TakeReports(), "i50") << "the baseline is as it was";
+  machine.Second(1000, 0, false);
+  EXPECT_EQ(machine.TakeReports(), "") << "nor does it end an episode";
+  machine.Second(500, 9);
+  EXPECT_EQ(machine.TakeReports(), "s50");
+}
+
+TEST(Straggle, RowsSayWhatTheLastTickDecided) {
+  Machine machine;
+  for (int i = 0; i < 5; i++) {
+    machine.Second(1000, 0);
+    EXPECT_EQ(machine.straggle(), "") << i;
+  }
+  machine.Second(500, 9);
+  EXPECT_EQ(machine.straggle(), "0") << "it is over before it is judged";
+  machine.Second(400, 9);
+  EXPECT_EQ(machine.straggle(), "1");
+  EXPECT_EQ(machine.drop_ppm(), 500'000u);
+  machine.Second(1000, 0);
+  EXPECT_EQ(machine.straggle(), "2");
+  EXPECT_EQ(machine.drop_ppm(), 600'000u);
+  machine.Second(1000, 0);
+  EXPECT_EQ(machine.straggle(), "0");
+}
+
+TEST(Straggle, TheEvidenceIsOfThatSecond) {
+  Trained machine;
+  machine.preemptions = {{kTrainer, 50, 1, 300}, {kTrainer, 200, 2, 5000}, {{999, 1}, 50, 9, 9}};
+  machine.Second(500, 9);
+  ASSERT_EQ(machine.reports().size(), 1u);
+  const StraggleReport& report = machine.reports()[0];
+  EXPECT_EQ(report.process, kTrainer);
+  EXPECT_EQ(CommText(report.comm), "trainer");
+  EXPECT_EQ(report.nr_switches, 9u);
+  EXPECT_EQ(report.until_ns - report.since_ns, StraggleDetector::kTickNs);
+  EXPECT_EQ(report.episode_ns, report.since_ns);
+  EXPECT_EQ(report.launches_per_s, 500);
+  EXPECT_EQ(report.baseline_per_s, 1000);
+  EXPECT_EQ(report.effort.values[kEffortWaitNs], 10 * kSlots);
+  EXPECT_EQ(report.effort.values[kEffortLlcMisses], 20 * kSlots);
+  EXPECT_EQ(report.effort.unmeasured, 1u << kEffortMbmTotal);
+  ASSERT_EQ(report.preemptors.size(), 2u) << "only those of this process";
+  EXPECT_EQ(report.preemptors[0].tgid, 200) << "who took most time comes first";
+  EXPECT_EQ(report.preemptors[0].nr, 2 * kSlots);
+  EXPECT_EQ(report.preemptors[0].ns, 5000 * kSlots);
+  EXPECT_EQ(report.preemptors[1].tgid, 50);
+  EXPECT_EQ(CommText(report.preemptors[1].comm), "noisy");
+  EXPECT_EQ(report.preemptors[1].effort.values[kEffortCpuNs], 1000 * kSlots);
+  machine.preemptions.clear();
+  machine.Second(500, 9);
+  EXPECT_TRUE(machine.reports()[1].preemptors.empty());
+  EXPECT_EQ(machine.reports()[1].episode_ns, report.episode_ns);
+}
+
+TEST(Straggle, KeepsTheFirstPreemptorsAndCountsTheOthers) {
+  Trained machine;
+  for (int32_t tgid = 1; tgid <= 70; tgid++)
+    machine.preemptions.push_back({kTrainer, 1000 + tgid, 1, 0});
+  machine.Second(500, 9);
+  ASSERT_EQ(machine.reports().size(), 1u);
+  EXPECT_EQ(machine.reports()[0].preemptors.size(), StraggleDetector::kMaxPreemptors);
+  EXPECT_EQ(machine.reports()[0].nr_left_out, 6 * kSlots);
+}
+
+TEST(Straggle, IsWrittenAsJsonLines) {
+  Slot slot;
+  slot.unix_offset_ns = 1000;
+  StraggleReport report = {};
+  report.state = StraggleReport::State::kSustained;
+  report.process = {42, 7};
+  report.named = true;
+  report.comm = {'t', '"', '\x1b', '\xff'};
+  report.until_ns = 2'000'000'000;
+  report.since_ns = 1'000'000'000;
+  report.drop_ppm = 452'000;
+  report.effort = {{1, 2, 3, 4}, 1u << kEffortMbmTotal};
+  Preemptor preemptor;
+  preemptor.tgid = 9;
+  preemptor.nr = 5;
+  report.preemptors = {preemptor};
+  slot.straggles = {report};
+  TextFile file;
+  StraggleSink sink(&file);
+  sink.WriteHeader({{"host", "h"}, {"note", "a"}, {"note", "b"}});
+  sink.OnSlot(slot);
+  ASSERT_TRUE(sink.Finish().ok());
+  EXPECT_EQ(file.text,
+            R"({"state":"header","host":"h","notes":["a","b"]})"
+            "\n"
+            R"({"state":"sustained","tgid":42,"start_time_ns":7,"comm":"t\"\u001b\ufffd",)"
+            R"("episode_ns":0,"since_ns":1000000000,"until_ns":2000000000,"until_unix_ns":2000001000,)"
+            R"("throughput_drop_pct":45.2,"launches_per_s":0.0,"baseline_launches_per_s":0.0,)"
+            R"("switches":0,"cpu_ns":1,"wait_ns":2,"llc_misses":3,"mbm_total_bytes":null,)"
+            R"("preemptors":[{"tgid":9,"comm":null,"preemptions":5,"taken_ns":0,"cpu_ns":0,)"
+            R"("wait_ns":0,"llc_misses":0,"mbm_total_bytes":0}]})"
+            "\n");
+  EXPECT_EQ(sink.Contents(), "1 reports");
+}
+
+}  // namespace
+}  // namespace slotscope
