@@ -176,6 +176,10 @@ Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
     record->gpu = GpuChoice::kOff;
   else
     return Usage(fmt::format("--gpu {}: give auto, on or off", raw.gpu));
+  if (!record->remediate.empty() && record->gpu == GpuChoice::kOff)
+    return Usage("--remediate needs what --gpu off does not observe; leave one of them out");
+  if (!record->remediate_group.empty() && record->remediate.empty())
+    return Usage("--remediate-group is of no use without --remediate");
   if (!raw.duration.empty())
     if (Status status = ParseSeconds(raw.duration, &record->duration_ns); !status.ok()) return status;
   uint64_t number;
@@ -229,6 +233,10 @@ po::options_description DescribeRecord(RawOptions* raw, RecordOptions* record) {
       "counters: cycles,instructions,llc_misses (default), each optionally =EVENT; or none")(
       "max-overhead", Text(&raw->max_overhead, "PCT"),
       "what the recording may cost, in % of all CPUs; above it steps down, then stops (default 3)")(
+      "remediate", Text(&record->remediate, "PATH")->implicit_value(kRemediateSocket),
+      "serve GPU memory and straggling to a consumer on a Unix socket (--remediate=PATH; default "
+      "/tmp/ingero-remediate.sock)")("remediate-group", Text(&record->remediate_group, "GROUP"),
+                                     "let this group connect, too")(
       "rmids", Text(&raw->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)");
   return options;
 }

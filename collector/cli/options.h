@@ -32,9 +32,14 @@ struct OutputOptions {
 // Whether CUDA is observed. kAuto: if this machine lets us, and once a process uses it.
 enum class GpuChoice { kAuto, kOn, kOff };
 
+// Where consumers of the protocol look for it.
+inline constexpr const char* kRemediateSocket = "/tmp/ingero-remediate.sock";
+
 struct RecordOptions {
   OutputOptions output;
-  std::string raw;  // empty: no raw file
+  std::string remediate;        // the socket's path; empty: none
+  std::string remediate_group;  // a name or number; empty: none
+  std::string raw;              // empty: no raw file
   SourceChoice source = SourceChoice::kAuto;
   GpuChoice gpu = GpuChoice::kAuto;
   uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits

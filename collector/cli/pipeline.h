@@ -14,6 +14,7 @@
 #include "cli/options.h"
 #include "raw/facts.h"
 #include "raw/raw_writer.h"
+#include "remediate/feed.h"
 #include "ring/reader.h"
 #include "sinks/writer.h"
 
@@ -29,9 +30,10 @@ struct PipelineProgress {
 class Pipeline {
  public:
   // `source` is started, `raw` has its facts or is null; all outlive the pipeline.
-  // `clocks` are those of the facts, `others` is what other threads say.
+  // `clocks` are those of the facts, `others` is what other threads say, `feed` passes slots on to the
+  // writer, or is null.
   Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output, Source* source,
-           ItemQueue* others, Writer* writer, RawFileWriter* raw);
+           ItemQueue* others, Feed* feed, Writer* writer, RawFileWriter* raw);
   ~Pipeline();
 
   // The writer is started by the caller, once its sinks have their header; slots wait for it.

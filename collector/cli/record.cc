@@ -2,6 +2,7 @@
 #include "cli/record.h"
 
 #include <fmt/core.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -10,13 +11,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/escape.h"
+#include "base/news.h"
 #include "base/say.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -25,6 +30,8 @@
 #include "cuda/watcher.h"
 #include "nvml/nvml.h"
 #include "nvml/sampler.h"
+#include "remediate/feed.h"
+#include "remediate/server.h"
 #include "ring/bpf_object.h"
 #include "ring/item_queue.h"
 #include "ring/module_info.h"
@@ -58,6 +65,25 @@ Status CheckPidNamespace(const RecordOptions& options) {
   return {Exit::kUsage,
           "this is a pid namespace (a container): process ids here are not those of the recording, so "
           "--pid and COMMAND cannot work; run slotscope on the host, or with the host's pid namespace"};
+}
+
+// A name or a number; nothing for "".
+Status FindGroup(const std::string& text, std::optional<gid_t>* group) {
+  if (text.empty()) return {};
+  gid_t number;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) {
+    *group = number;
+    return {};
+  }
+  struct group entry = {};
+  struct group* found = nullptr;
+  std::vector<char> names(64 << 10);
+  if (getgrnam_r(text.c_str(), &entry, names.data(), names.size(), &found) != 0 || !found)
+    return {Exit::kUsage,
+            fmt::format("--remediate-group {}: there is no such group", EscapeControls(text))};
+  *group = entry.gr_gid;
+  return {};
 }
 
 bool IsModuleLoaded() { return access(kModuleInfoPath, F_OK) == 0; }
@@ -171,6 +197,7 @@ class Recording {
         Say(stderr, "slotscope: there is no process {} now; it is kept if it is born\n", tgid);
     // Before the source: it may take seconds, in which nobody drains the rings.
     if (options_.gpu != GpuChoice::kOff) nvml_ = OpenNvml(&nvml_status_);
+    if (Status status = StartServer(); !status.ok()) return status;
     ChosenSource chosen = ChooseSource(options_);
     source_ = std::move(chosen.source);
     if (Status status = source_->Start(); !status.ok()) return status;
@@ -201,7 +228,10 @@ class Recording {
         return status;
       }
     Writer* writer = output_.MakeWriter(facts);
-    Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, writer,
+    if (!options_.remediate.empty())
+      feed_ = std::make_unique<Feed>(
+          facts.gpus, [this](std::string line) { server_.Send(std::move(line)); }, &news_, writer);
+    Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, feed_.get(), writer,
                       options_.raw.empty() ? nullptr : &raw_);
     if (Status status = pipeline.Start(); !status.ok()) {
       pipeline.Stop();
@@ -221,8 +251,9 @@ class Recording {
       }
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
-    FollowGpu();
+    TakeNews();
     pipeline.Stop();
+    server_.Stop();
     sampler_.Stop();
     cuda_.Stop();  // takes a while, which does not belong to the recording
     SayAll(pipeline.TakeWarnings());
@@ -240,15 +271,23 @@ class Recording {
                                cuda_.uses_multi() ? "many at once" : "one by one");
       return {};
     }
-    if (options_.gpu == GpuChoice::kOn) return status;
+    if (options_.gpu == GpuChoice::kOn || !options_.remediate.empty()) return status;
     facts->notes.push_back(fmt::format("GPUs are not observed: {}", status.message()));
     SayAll(facts->notes);
     return {};
   }
 
-  // What the watcher has to say: to the screen, and into the file where it happened.
-  std::vector<std::string> FollowGpu() {
+  Status StartServer() {
+    if (options_.remediate.empty()) return {};
+    std::optional<gid_t> group;
+    if (Status status = FindGroup(options_.remediate_group, &group); !status.ok()) return status;
+    return server_.Start(options_.remediate, group, &news_);
+  }
+
+  // What other threads have to say: to the screen, and into the file where it happened.
+  std::vector<std::string> TakeNews() {
     std::vector<std::string> news = cuda_.TakeNews();
+    for (std::string& text : news_.Take()) news.push_back(std::move(text));
     if (cuda_.has_seen_any() && !std::exchange(asks_nvml_, true)) {
       if (nvml_status_.ok())
         sampler_.Start(nvml_, &others_);
@@ -320,7 +359,7 @@ class Recording {
       if (nr_stops > (has_command() ? 1 : 0) || writer->failed() || writer->full() || pipeline->failed())
         break;
       auto warnings = pipeline->TakeWarnings();
-      for (std::string& news : FollowGpu()) warnings.push_back(std::move(news));
+      for (std::string& news : TakeNews()) warnings.push_back(std::move(news));
       if (!warnings.empty()) {
         progress.End();
         SayAll(warnings);
@@ -358,6 +397,7 @@ class Recording {
     run.elapsed_s = elapsed_s;
     run.notes = source_->info().notes;
     Status status = output_.Finish(&run);
+    SaySent();
     if (status.ok()) status = pipeline.status();
     if (status.ok() && stopped_by_guard_ && options_.output.strict)
       status = {Exit::kDataLost, "the recording was stopped by --max-overhead (--strict)"};
@@ -369,6 +409,20 @@ class Recording {
       Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.raw),
           static_cast<double>(raw_.size()) / 1e6);
     return status.ok() ? raw_status : status;
+  }
+
+  void SaySent() const {
+    if (!feed_) return;
+    const FeedStats& feed = feed_->stats();
+    const ServerStats server = server_.stats();
+    Say(stdout,
+        "remediation: messages {} (memory {}, straggle {}), sent {}; dropped: no_client {}, write_error "
+        "{}, "
+        "queue_full {}; not told: balance unknown {}, GPU unknown {}; consumers {}, replaced {}, "
+        "refused {}\n",
+        feed.nr_memory + feed.nr_straggle, feed.nr_memory, feed.nr_straggle, server.nr_sent,
+        server.nr_no_client, server.nr_write_error, server.nr_queue_full, feed.nr_unknown_balance,
+        feed.nr_unknown_gpu, server.nr_consumers, server.nr_replaced, server.nr_refused);
   }
 
   const RecordOptions& options_;
@@ -383,6 +437,9 @@ class Recording {
   CudaWatcher cuda_;
   GpuSampler sampler_;
   bool asks_nvml_ = false;
+  News news_;
+  Server server_;
+  std::unique_ptr<Feed> feed_;
   std::string why_;
   bool stopped_by_guard_ = false;
 };

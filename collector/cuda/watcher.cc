@@ -30,7 +30,6 @@ namespace {
 constexpr int kLookMs = 10;
 constexpr int kScanMs = 1000;
 constexpr uint64_t kReleasePeriodNs = 5'000'000'000;  // as seed 002's scan of processes
-constexpr size_t kMaxSentences = 100;
 constexpr uint64_t kMaxCoverageNotes = 10'000;
 // Where Debian, Red Hat, NVIDIA's installer and WSL put them.
 constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64",
@@ -74,7 +73,8 @@ uint64_t CudaWatcher::nr_lost_calls() const {
 void CudaWatcher::Run() {
   const Status watches = map_events_.Open();
   if (!watches.ok())
-    Say(fmt::format("{}; processes that begin to use CUDA are found a second late", watches.message()));
+    news_.Tell(
+        fmt::format("{}; processes that begin to use CUDA are found a second late", watches.message()));
   ScanAll();
   uint64_t next_release_ns = MonotonicNs() + kReleasePeriodNs;
   while (!stop_requested_.load(std::memory_order_relaxed)) {
@@ -127,13 +127,14 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
   told = text;
   const std::string sentence =
       fmt::format("process {} ({}) is not wholly seen: {}", tgid, ReadComm(tgid), text);
-  const bool is_first = told_coverages_.size() < kMaxSentences && told_coverages_.insert(text).second;
+  const bool is_first =
+      told_coverages_.size() < News::kMaxSentences && told_coverages_.insert(text).second;
   if (is_first)
-    Say(sentence);
+    news_.Tell(sentence);
   else if (nr_coverage_notes_++ < kMaxCoverageNotes)
     items_->PutNote(sentence);
   else
-    Say("there are too many processes that are not wholly seen to name each");
+    news_.Tell("there are too many processes that are not wholly seen to name each");
 }
 
 // Once per process.
@@ -147,7 +148,8 @@ void CudaWatcher::TellView(int32_t tgid) {
   const GpuView view = ReadGpuView(tgid);
   const auto visible = VisibleGpus(gpus_, view);
   if (!visible) {
-    Say("which GPUs are whose device cannot be told for processes that do not name them by UUID: the "
+    news_.Tell(
+        "which GPUs are whose device cannot be told for processes that do not name them by UUID: the "
         "GPUs here differ, or are divided (MIG); set CUDA_DEVICE_ORDER=PCI_BUS_ID, or give UUIDs");
     return;
   }
@@ -235,16 +237,6 @@ void CudaWatcher::Release(const std::function<bool(const File&)>& which) {
   for (const auto& [key, file] : files_) slow |= which(file) && file.attachment.is_slow_to_detach();
   const UniqueFd background = slow ? DetachInBackground() : UniqueFd();
   std::erase_if(files_, [&](const auto& entry) { return which(entry.second); });
-}
-
-void CudaWatcher::Say(std::string text) {
-  std::lock_guard lock(news_mutex_);
-  if (said_.size() < kMaxSentences && said_.insert(text).second) news_.push_back(std::move(text));
-}
-
-std::vector<std::string> CudaWatcher::TakeNews() {
-  std::lock_guard lock(news_mutex_);
-  return std::exchange(news_, {});
 }
 
 }  // namespace slotscope

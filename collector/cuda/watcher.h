@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/gpu_device.h"
+#include "base/news.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "cuda/coverage.h"
@@ -41,7 +42,7 @@ class CudaWatcher {
   void Stop();
 
   // Any thread: sentences about what cannot be seen, since the last call; each once.
-  std::vector<std::string> TakeNews();
+  std::vector<std::string> TakeNews() { return news_.Take(); }
   // Any thread, from Start() on.
   std::vector<int> program_fds() const { return probes_.program_fds(); }
   // Any thread: calls whose message could not be made.
@@ -73,7 +74,6 @@ class CudaWatcher {
   void AttachSystemLibrary(const std::string& path);
   void ReleaseUnused();
   void Release(const std::function<bool(const File&)>& which);
-  void Say(std::string text);
 
   CudaProbes probes_;
   MapEvents map_events_;
@@ -91,9 +91,7 @@ class CudaWatcher {
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> has_seen_any_{false};
-  std::mutex news_mutex_;  // of the two below
-  std::set<std::string> said_;
-  std::vector<std::string> news_;
+  News news_;
 };
 
 }  // namespace slotscope

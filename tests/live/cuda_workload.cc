@@ -9,8 +9,12 @@
 #include <dlfcn.h>
 #include <libgen.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -287,6 +291,39 @@ std::string StandinFolder() {
   return std::string(dirname(path)) + "/standin";
 }
 
+// Launches as fast as it can on one CPU: alone, then with a rival, then alone again. "rival TGID ns ns"
+// says which, and from when to when.
+void LaunchBesideRival(uint64_t alone_ms, uint64_t beside_ms) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(0, &cpus);
+  sched_setaffinity(0, sizeof(cpus), &cpus);
+  void* memory;
+  MUST(cudaMalloc, &memory, 960u << 20);  // most of the stand-in's GPU
+  const auto launch_for = [](uint64_t ms) {
+    const uint64_t end_ns = MonotonicNs() + ms * 1'000'000;
+    for (uint64_t next_ns = MonotonicNs(); next_ns < end_ns;) {
+      Launch(nullptr, 10);
+      next_ns = std::max(next_ns, MonotonicNs()) + 100'000;
+      while (MonotonicNs() < next_ns) {
+      }
+    }
+  };
+  launch_for(alone_ms);
+  const uint64_t start_ns = MonotonicNs();
+  const pid_t rival = fork();
+  if (rival == 0)
+    for (;;) {
+    }
+  launch_for(beside_ms);
+  kill(rival, SIGKILL);
+  waitpid(rival, nullptr, 0);
+  std::printf("rival %d %llu %llu\n", rival, static_cast<unsigned long long>(start_ns),
+              static_cast<unsigned long long>(MonotonicNs()));
+  launch_for(100);
+  MUST(cudaFree, memory);
+}
+
 int RunCudaWorkload(int which) {
   OpenLibraries();
   std::printf("proc %d\n", getpid());
@@ -303,6 +340,8 @@ int RunCudaWorkload(int which) {
     UseDevices();
   else if (which == 3)
     UseLittle();
+  else if (which == 4)
+    LaunchBesideRival(5200, 3200);
   else
     UseThreads(8, which);
   SayEnd();

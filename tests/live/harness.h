@@ -79,7 +79,8 @@ WorkloadResult RunWorkload(const std::vector<std::string>& args);
 // What an already finished workload wrote to a file.
 WorkloadResult ParseWorkload(const std::string& path);
 
-// --workload cuda WHICH: 0 memory, 1 streams, 2 devices, 3 a little, -N streams after N ms, else 8
+// --workload cuda WHICH: 0 memory, 1 streams, 2 devices, 3 a little, 4 beside a
+// rival, -N streams after N ms, else 8
 // threads with so many rounds. In cuda_workload.cc.
 int RunCudaWorkload(int which);
 // Where the stand-in CUDA libraries are.

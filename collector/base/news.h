@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Sentences for the user, from any thread: each once, and not without an end.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace slotscope {
+
+class News {
+ public:
+  static constexpr size_t kMaxSentences = 100;
+
+  void Tell(std::string sentence) {
+    std::lock_guard lock(mutex_);
+    if (told_.size() < kMaxSentences && told_.insert(sentence).second)
+      untaken_.push_back(std::move(sentence));
+  }
+  // Those since the last call.
+  std::vector<std::string> Take() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(untaken_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> told_;
+  std::vector<std::string> untaken_;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "remediate/messages.h"
+
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <sys/random.h>
+
+#include <array>
+#include <cstring>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+namespace slotscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string LineOf(const Json& object) {
+  return object.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+// 2026-11-22T06:40:00.123456789Z
+std::string Rfc3339(int64_t unix_ns) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  int64_t seconds = unix_ns / kSecond, rest = unix_ns % kSecond;
+  if (rest < 0) {
+    rest += kSecond;
+    seconds--;
+  }
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:09}Z", fmt::gmtime(static_cast<time_t>(seconds)), rest);
+}
+
+}  // namespace
+
+std::string ToLine(const MemoryMessage& message) {
+  Json object = {{"type", "memory"}, {"pid", message.pid}};
+  if (!message.comm.empty()) object["comm"] = message.comm;
+  object["gpu_id"] = message.gpu_id;
+  object["allocated_bytes"] = message.allocated_bytes;
+  object["total_vram"] = message.total_vram;
+  object["utilization_pct"] = message.total_vram ? static_cast<double>(message.allocated_bytes) /
+                                                       static_cast<double>(message.total_vram) * 100
+                                                 : 0.0;
+  object["last_alloc_size"] = message.last_alloc_size;
+  object["timestamp_ns"] = message.timestamp_ns;
+  return LineOf(object);
+}
+
+std::string ToLine(const StraggleMessage& message) {
+  Json object = {{"type", "straggle"}, {"pid", message.pid}};
+  if (!message.comm.empty()) object["comm"] = message.comm;
+  object["throughput_drop_pct"] = message.throughput_drop_pct;
+  object["sched_switch_count"] = message.sched_switch_count;
+  object["preempting_pids"] = message.preempting_pids;  // [] if there are none, never null
+  object["timestamp_ns"] = message.timestamp_ns;
+  object["sustained"] = message.sustained;
+  if (!message.event_id.empty()) object["event_id"] = message.event_id;
+  return LineOf(object);
+}
+
+std::string ToLine(const StragglerStateMessage& message) {
+  return LineOf({{"type", "straggler_state"},
+                 {"node_id", message.node_id},
+                 {"cluster_id", message.cluster_id},
+                 {"score", message.score},
+                 {"threshold", message.threshold},
+                 {"detection_mode", message.detection_mode},
+                 {"dominant_signal", message.dominant_signal},
+                 {"timestamp", Rfc3339(message.timestamp_ns)}});
+}
+
+std::string ToLine(const StragglerResolvedMessage& message) {
+  return LineOf({{"type", "straggler_resolved"},
+                 {"node_id", message.node_id},
+                 {"cluster_id", message.cluster_id},
+                 {"timestamp", Rfc3339(message.timestamp_ns)}});
+}
+
+std::string MakeUuid() {
+  std::array<uint8_t, 16> bytes = {};
+  // 16 bytes are never cut short, and it waits only while the machine boots.
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return "";
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", bytes[i]);
+  }
+  return text;
+}
+
+}  // namespace slotscope

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+// What a consumer of the remediation socket hears of processes whose lives are known. Without a GPU:
+// with the libraries of tests/cuda. The consumer is the README's.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "harness.h"
+#include "remediate/messages.h"
+#include "remediate/server.h"
+
+namespace slotscope {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string MakeDir(const std::string& name) {
+  const std::string dir = TempDir() + "/remediate-" + name;
+  std::filesystem::create_directory(dir);
+  return dir;
+}
+
+// A consumer that connects as soon as it can, and keeps what it hears.
+constexpr const char* kKeeper = R"(
+import socket, sys, time
+sock = socket.socket(socket.AF_UNIX)
+while sock.connect_ex(sys.argv[1]):
+    time.sleep(0.01)
+print("connected", file=open(sys.argv[2], "w"), flush=True)
+with open(sys.argv[3], "wb") as file:
+    for line in sock.makefile("rb"):
+        file.write(line)
+)";
+
+bool HasPython() {
+  std::string output;
+  return Shell("command -v python3", &output) == 0;
+}
+
+struct Heard {
+  CsvFile csv;
+  WorkloadResult truth;
+  std::vector<Json> messages;
+  std::vector<Json> reports;  // of --straggle
+  std::string output;
+  std::vector<Json> OfType(const std::string& type) const {
+    std::vector<Json> found;
+    for (const Json& message : messages)
+      if (message.at("type") == type) found.push_back(message);
+    return found;
+  }
+};
+
+std::vector<Json> ReadLines(const std::string& path) {
+  std::vector<Json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+// The command begins when the consumer is there.
+void Hear(const std::string& name, const std::string& which, Heard* heard) {
+  const std::string dir = MakeDir(name);
+  std::ofstream(dir + "/keeper.py") << kKeeper;
+  const std::string script =
+      "cd " + dir +
+      " && (timeout 60 python3 keeper.py sock connected lines & LD_LIBRARY_PATH=" + StandinFolder() +
+      " $S record --source $SRC --remediate=sock --raw r.raw --straggle s.ndjson -o "
+      "a.csv -- sh -c "
+      "'while ! [ -s connected ]; do sleep 0.01; done; $T --workload cuda " +
+      which +
+      " >truth'; code=$?; [ $code = 0 ] || kill %1; wait; exit $code) && $S replay r.raw --straggle "
+      "t.ndjson -o b.csv >/dev/null "
+      "&& "
+      "cmp a.csv b.csv && cmp s.ndjson t.ndjson && ! [ -e sock ]";
+  ASSERT_EQ(Shell(script, &heard->output), 0) << heard->output;
+  heard->csv = ReadCsv(dir + "/a.csv");
+  heard->truth = ParseWorkload(dir + "/truth");
+  heard->messages = ReadLines(dir + "/lines");
+  heard->reports = ReadLines(dir + "/s.ndjson");
+  CheckIdentity(heard->csv);
+  EXPECT_EQ(heard->csv.comments.at("lost_cuda_calls"), "0");
+}
+
+TEST(Remediate, EveryAllocationAndFreeIsTold) {
+  if (!HasPython()) GTEST_SKIP() << "needs python3";
+  Heard heard;
+  ASSERT_NO_FATAL_FAILURE(Hear("memory", "0", &heard));
+  const int32_t tgid = heard.truth.TgidsOf("proc").at(0);
+  const auto unix_offset_ns = std::stoll(heard.csv.comments.at("unix_offset_ns"));
+  std::vector<std::pair<int64_t, uint64_t>> told;  // when, and all that it holds
+  std::map<uint32_t, uint64_t> held;
+  for (const Json& message : heard.OfType("memory")) {
+    ASSERT_EQ(message.at("pid"), tgid);
+    EXPECT_EQ(message.at("comm"), "live_tests");
+    EXPECT_EQ(message.at("total_vram"), 1u << 30);
+    const auto bytes = message.at("allocated_bytes").get<uint64_t>();
+    EXPECT_NEAR(message.at("utilization_pct").get<double>(),
+                static_cast<double>(bytes) / (1 << 30) * 100, 1e-9);
+    held[message.at("gpu_id")] = bytes;
+    uint64_t sum = 0;
+    for (const auto& [gpu, on_gpu] : held) sum += on_gpu;
+    told.emplace_back(message.at("timestamp_ns").get<int64_t>() - unix_offset_ns, sum);
+  }
+  EXPECT_EQ(held.size(), 2u) << "both GPUs";
+  // At each point at which the process knows what it holds, that is what was told last; the last free
+  // comes with its end.
+  size_t nr_changes = 0;
+  uint64_t before = 0;
+  for (const auto& line : heard.truth.lines) {
+    if (line.key != "mem") continue;
+    uint64_t last = 0;
+    for (const auto& [ns, bytes] : told)
+      if (ns <= static_cast<int64_t>(line.values.at(0))) last = bytes;
+    EXPECT_EQ(last, line.values.at(1)) << "at " << line.values.at(0);
+    nr_changes += line.values.at(1) != before;
+    before = line.values.at(1);
+  }
+  EXPECT_GT(nr_changes, 15u);
+  EXPECT_EQ(told.back().second, 0u);
+  EXPECT_NE(heard.output.find("sent " + std::to_string(told.size()) +
+                              "; dropped: no_client 0, write_error 0, queue_full 0"),
+            std::string::npos)
+      << heard.output;
+}
+
+TEST(Remediate, AProcessBesideARivalStraggles) {
+  if (!HasPython()) GTEST_SKIP() << "needs python3";
+  Heard heard;
+  ASSERT_NO_FATAL_FAILURE(Hear("rival", "4", &heard));
+  const int32_t tgid = heard.truth.TgidsOf("proc").at(0), rival = heard.truth.TgidsOf("rival").at(0);
+  const auto& times = heard.truth.lines.at(1).values;  // from when to when it was there
+  size_t nr_within = 0;
+  for (const Json& report : heard.reports) {
+    if (report.at("state") == "header" || report.at("tgid") != tgid) continue;
+    if (report.at("since_ns") < times.at(0) || report.at("until_ns") > times.at(1)) continue;
+    nr_within++;
+    ASSERT_FALSE(report.at("preemptors").empty());
+    const Json& first = report.at("preemptors").at(0);
+    EXPECT_EQ(first.at("tgid"), rival);
+    EXPECT_EQ(first.at("comm"), "live_tests");
+    EXPECT_GT(first.at("preemptions"), 5);
+    // The scheduler gives it half; other tests and machines take some.
+    EXPECT_GT(first.at("taken_ns"), 200'000'000);
+    EXPECT_GT(report.at("wait_ns"), 200'000'000);
+    EXPECT_GT(report.at("throughput_drop_pct"), 20);
+  }
+  EXPECT_GE(nr_within, 2u) << "of the three seconds";
+  // The messages are the same.
+  const auto messages = heard.OfType("straggle");
+  ASSERT_FALSE(messages.empty());
+  bool has_rival = false;
+  for (size_t i = 0; i < messages.size(); i++) {
+    EXPECT_EQ(messages[i].at("pid"), tgid);
+    for (const Json& pid : messages[i].at("preempting_pids")) has_rival |= pid == rival;
+    if (i == 0) {
+      EXPECT_EQ(messages[0].at("sustained"), false);
+    } else if (messages[i].at("event_id") == messages[i - 1].at("event_id")) {
+      EXPECT_EQ(messages[i].at("sustained"), true);
+    }
+  }
+  EXPECT_TRUE(has_rival);
+  size_t nr_rows = 0;
+  for (const auto& row : heard.csv.rows)
+    if (row.at("tgid") == std::to_string(tgid))
+      nr_rows += row.at("straggle") == "1" || row.at("straggle") == "2";
+  EXPECT_GT(nr_rows, 500u) << "and rows say so";
+}
+
+// The README's consumer, as it stands there.
+TEST(Remediate, TheReadmesConsumerUnderstandsWhatWeSend) {
+  if (!HasPython()) GTEST_SKIP() << "needs python3";
+  std::ifstream readme("README.md");
+  if (!readme.is_open()) GTEST_SKIP() << "needs README.md, in the project's folder";
+  std::stringstream text;
+  text << readme.rdbuf();
+  const std::string all = text.str();
+  const size_t begin = all.find("```python\n"), end = all.find("```", begin + 10);
+  ASSERT_NE(end, std::string::npos);
+  const std::string dir = MakeDir("readme");
+  std::ofstream(dir + "/consumer.py") << all.substr(begin + 10, end - begin - 10);
+  News news;
+  Server server;
+  ASSERT_TRUE(server.Start(dir + "/sock", {}, &news).ok());
+  std::atomic<bool> ended{false};
+  std::thread sender([&] {
+    while (server.stats().nr_consumers == 0 && !ended) usleep(1000);
+    server.Send(ToLine(MemoryMessage{42, "t", 1, 95, 100, 5, 1}));
+    server.Send("{\"type\":\"of another time\"}\n");
+    server.Send(ToLine(StraggleMessage{42, "t", 45.2, 12, {67, 89}, 1, false, MakeUuid()}));
+    server.Stop();
+  });
+  std::string output;
+  EXPECT_EQ(Shell("python3 " + dir + "/consumer.py " + dir + "/sock", &output), 0);
+  ended = true;
+  sender.join();
+  EXPECT_EQ(output,
+            "GPU 1 is nearly full: process 42 holds 95.0%\n"
+            "process 42 launches 45.2% less: see [67, 89]\n");
+}
+
+}  // namespace
+}  // namespace slotscope

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// What a consumer is told of slots, and what not.
+#include "remediate/feed.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace slotscope {
+namespace {
+
+using Json = nlohmann::json;
+
+GpuDevice DeviceOf(uint32_t index, int32_t instance, uint64_t total_bytes) {
+  GpuDevice device;
+  device.index = index;
+  device.instance = instance;
+  device.total_bytes = total_bytes;
+  return device;
+}
+
+struct Told : SlotSink {
+  explicit Told(std::vector<GpuDevice> gpus)
+      : feed(
+            std::move(gpus), [this](const std::string& line) { lines.push_back(Json::parse(line)); },
+            &news, this) {}
+  void OnSlot(Slot*) override { nr_slots++; }
+  void Balance(const GpuBalance& balance) {
+    Slot slot;
+    slot.unix_offset_ns = 1'000'000;
+    slot.gpu_detail.balances = {balance};
+    feed.OnSlot(&slot);
+  }
+  void Straggle(StraggleReport::State state, std::vector<Preemptor> preemptors = {}) {
+    Slot slot;
+    slot.unix_offset_ns = -5;
+    StraggleReport report = {};
+    report.state = state;
+    report.process = {42, 1};
+    report.until_ns = 1005;
+    report.drop_ppm = 452'000;
+    report.nr_switches = 12;
+    report.preemptors = std::move(preemptors);
+    slot.straggles = {report};
+    feed.OnSlot(&slot);
+  }
+
+  std::vector<Json> lines;
+  News news;
+  int nr_slots = 0;
+  Feed feed;
+};
+
+GpuBalance BalanceOn(int32_t gpu, int32_t device) {
+  return {1000, {42, 1}, {'t'}, device, gpu, 500, 400, true, false};
+}
+
+TEST(Feed, MemoryIsOfTheMachinesGpu) {
+  Told told({DeviceOf(0, -1, 1000), DeviceOf(7, -1, 2000), DeviceOf(7, 1, 800)});
+  told.Balance(BalanceOn(1, 0));
+  ASSERT_EQ(told.lines.size(), 1u);
+  EXPECT_EQ(told.lines[0],
+            Json::parse(R"({"type":"memory","pid":42,"comm":"t","gpu_id":7,)"
+                        R"("allocated_bytes":500,"total_vram":2000,"utilization_pct":25.0,)"
+                        R"("last_alloc_size":400,"timestamp_ns":1001000})"));
+  told.Balance(BalanceOn(2, 0));
+  EXPECT_EQ(told.lines[1].at("gpu_id"), 7) << "an instance is on its GPU";
+  EXPECT_EQ(told.lines[1].at("total_vram"), 800) << "and has its own memory";
+  EXPECT_EQ(told.nr_slots, 2) << "slots go on";
+  EXPECT_TRUE(told.news.Take().empty());
+}
+
+TEST(Feed, AGpuThatIsNotKnown) {
+  Told two({DeviceOf(0, -1, 1000), DeviceOf(1, -1, 1000)});
+  two.Balance(BalanceOn(kUnknownGpu, 1));
+  EXPECT_TRUE(two.lines.empty()) << "a wrong number is worse than none";
+  EXPECT_EQ(two.feed.stats().nr_unknown_gpu, 1u);
+  EXPECT_EQ(two.news.Take().size(), 1u);
+
+  Told one({DeviceOf(3, -1, 1000)});
+  one.Balance(BalanceOn(kUnknownGpu, kUnknownDevice));
+  ASSERT_EQ(one.lines.size(), 1u);
+  EXPECT_EQ(one.lines[0].at("gpu_id"), 3) << "there is no other";
+
+  Told none({});
+  none.Balance(BalanceOn(kUnknownGpu, 2));
+  ASSERT_EQ(none.lines.size(), 1u);
+  EXPECT_EQ(none.lines[0].at("gpu_id"), 2) << "without NVML the process's own number";
+  EXPECT_EQ(none.lines[0].at("total_vram"), 0);
+  EXPECT_EQ(none.lines[0].at("utilization_pct"), 0.0);
+  EXPECT_EQ(none.news.Take().size(), 2u) << "and it is said that both are not known";
+}
+
+TEST(Feed, MemoryThatIsNotKnown) {
+  Told told({DeviceOf(0, -1, 1000)});
+  GpuBalance balance = BalanceOn(0, 0);
+  balance.complete = false;
+  told.Balance(balance);
+  told.Balance(balance);
+  EXPECT_EQ(told.lines.size(), 2u) << "a lower bound is told";
+  EXPECT_EQ(told.news.Take().size(), 1u) << "and once, that it is one";
+  balance.missed = true;
+  told.Balance(balance);
+  EXPECT_EQ(told.lines.size(), 2u) << "what says nothing is not";
+  EXPECT_EQ(told.feed.stats().nr_unknown_balance, 1u);
+  EXPECT_EQ(told.news.Take().size(), 1u);
+}
+
+TEST(Feed, StraggleKeepsItsEventIdForAnEpisode) {
+  using State = StraggleReport::State;
+  Told told({});
+  Preemptor preemptor;
+  preemptor.tgid = 6789;
+  told.Straggle(State::kInitial, {preemptor});
+  told.Straggle(State::kSustained);
+  told.Straggle(State::kResolved);
+  told.Straggle(State::kInitial);
+  ASSERT_EQ(told.lines.size(), 3u) << "an end is not told: messages cease";
+  const Json& first = told.lines[0];
+  EXPECT_EQ(first.at("pid"), 42);
+  EXPECT_EQ(first.at("throughput_drop_pct"), 45.2);
+  EXPECT_EQ(first.at("sched_switch_count"), 12);
+  EXPECT_EQ(first.at("preempting_pids"), Json({6789}));
+  EXPECT_EQ(first.at("timestamp_ns"), 1000);
+  EXPECT_EQ(first.at("sustained"), false);
+  EXPECT_FALSE(first.contains("comm")) << "it is not known";
+  EXPECT_EQ(told.lines[1].at("sustained"), true);
+  EXPECT_EQ(told.lines[1].at("event_id"), first.at("event_id"));
+  EXPECT_EQ(told.lines[2].at("sustained"), false);
+  EXPECT_NE(told.lines[2].at("event_id"), first.at("event_id"));
+}
+
+}  // namespace
+}  // namespace slotscope
