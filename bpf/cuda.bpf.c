@@ -41,6 +41,7 @@ struct ss_cuda_thread {
 	/* What it was last told of its device, and about when: some programs ask before each launch. */
 	__u32 got_device; /* + 1; 0: nothing */
 	__u64 got_ns;
+	__u64 bypassed_by; /* ss_cuda_bypassed_by when it was last looked at */
 };
 
 struct {
@@ -77,6 +78,18 @@ struct {
 /* Whether somebody flushes the queues. */
 bool ss_cuda_is_flushed;
 
+/* [0] -> the latest heartbeat, CLOCK_BOOTTIME in ns; 0: there has never been one. See cuda_probe.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} ss_cuda_watchdog SEC(".maps");
+
+const volatile bool ss_cuda_is_watched;
+/* The heartbeat that was stale when the probes last did nothing. */
+__u64 ss_cuda_bypassed_by;
+
 /* Clang drops a mask where it knows the bound, and the verifier then does not. */
 #define SS_CUDA_BOUNDED(i)                                               \
 	({                                                               \
@@ -91,6 +104,37 @@ static __always_inline void ss_cuda_count(__u32 which)
 
 	if (count)
 		(*count)++; /* per CPU, and uprobes run in task context: nobody else is at it */
+}
+
+static __always_inline bool ss_cuda_is_bypassed(void)
+{
+	__u64 heartbeat_ns, age_ns;
+	__u32 key = 0;
+	__u64 *value;
+
+	if (!ss_cuda_is_watched)
+		return false;
+	value = bpf_map_lookup_elem(&ss_cuda_watchdog, &key);
+	heartbeat_ns = value ? *(volatile __u64 *)value : 0;
+	if (heartbeat_ns == 0)
+		return false;
+	age_ns = bpf_ktime_get_boot_ns() - heartbeat_ns;
+	if (age_ns + SS_CUDA_WATCHDOG_STALE_NS <= 2 * SS_CUDA_WATCHDOG_STALE_NS)
+		return false; /* as old as that at most, or as far to come */
+	ss_cuda_count(SS_CUDA_NR_BYPASSED);
+	if (ss_cuda_bypassed_by != heartbeat_ns)
+		ss_cuda_bypassed_by = heartbeat_ns;
+	return true;
+}
+
+/* What was open when the probes began to do nothing may have ended since: it is left. */
+static __always_inline void ss_cuda_resume(struct ss_cuda_thread *thread)
+{
+	if (!ss_cuda_is_watched || thread->bypassed_by == ss_cuda_bypassed_by)
+		return;
+	thread->bypassed_by = ss_cuda_bypassed_by;
+	thread->depth = 0;
+	thread->told.start_ns = 0;
 }
 
 static __always_inline struct ss_cuda_frame *ss_cuda_top(struct ss_cuda_thread *thread)
@@ -183,11 +227,14 @@ int ss_cuda_enter(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct ss_cuda_thread *thread;
 
+	if (ss_cuda_is_bypassed())
+		return 0;
 	thread = bpf_task_storage_get(&ss_cuda_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ss_cuda_count(SS_CUDA_NR_UNTRACKED);
 		return 0;
 	}
+	ss_cuda_resume(thread);
 	ss_cuda_drop_ended(thread, ctx->sp, cookie);
 	if (thread->depth < SS_CUDA_MAX_DEPTH) {
 		struct ss_cuda_frame *frame = &thread->frames[SS_CUDA_BOUNDED(thread->depth)];
@@ -380,7 +427,11 @@ int ss_cuda_leave(struct pt_regs *ctx)
 	struct ss_cuda_thread *thread;
 	bool found = false;
 
+	if (ss_cuda_is_bypassed())
+		return 0;
 	thread = bpf_task_storage_get(&ss_cuda_threads, task, 0, 0);
+	if (thread)
+		ss_cuda_resume(thread);
 	if (!thread || thread->depth == 0) {
 		ss_cuda_count(SS_CUDA_NR_HALF_SEEN);
 		return 0;

@@ -251,7 +251,7 @@ class Recording {
       }
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
-    TakeNews();
+    SayAll(TakeNews());
     pipeline.Stop();
     server_.Stop();
     sampler_.Stop();
@@ -264,8 +264,8 @@ class Recording {
   Status StartGpu(Facts* facts) {
     if (options_.gpu == GpuChoice::kOff) return {};
     facts->gpus = nvml_->gpus();
-    Status status =
-        cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd(), facts->gpus, &others_);
+    Status status = cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd(), facts->gpus,
+                                !options_.remediate.empty(), &others_);
     if (status.ok()) {
       facts->gpu = fmt::format("uprobes in CUDA's libraries ({})",
                                cuda_.uses_multi() ? "many at once" : "one by one");

@@ -82,15 +82,17 @@ RunSummary Summarize(const Engine& engine) {
 bool HasLosses(const RunSummary& run) {
   return run.merge.nr_lost || run.merge.nr_malformed || run.losses.nr_output_errors ||
          run.losses.nr_skipped_runs || run.losses.nr_untracked || run.losses.nr_lost_calls ||
-         run.gpu.nr_late || run.accounting.lost_ns || run.nr_late_pieces || run.rdt.nr_late ||
-         run.rdt.nr_unowned || run.nr_unwritten_slots || run.nr_foreign || !run.input_cut.empty();
+         run.losses.nr_bypassed_calls || run.gpu.nr_late || run.accounting.lost_ns ||
+         run.nr_late_pieces || run.rdt.nr_late || run.rdt.nr_unowned || run.nr_unwritten_slots ||
+         run.nr_foreign || !run.input_cut.empty();
 }
 
 namespace {
 
 // Some, or none because all of them were lost.
 bool HasCalls(const RunSummary& run) {
-  return run.gpu.nr_calls || run.losses.nr_lost_calls || run.merge.nr_malformed_calls;
+  return run.gpu.nr_calls || run.losses.nr_lost_calls || run.losses.bypassed_ns ||
+         run.merge.nr_malformed_calls;
 }
 
 std::string MbmText(const MbmAccounting& mbm, size_t i) {
@@ -165,6 +167,8 @@ HeaderLines SummaryLines(const RunSummary& run) {
   if (HasCalls(run)) {
     number("cuda_calls", run.gpu.nr_calls);
     number("lost_cuda_calls", run.losses.nr_lost_calls);
+    number("bypassed_cuda_calls", run.losses.nr_bypassed_calls);
+    number("cuda_bypassed_ns", run.losses.bypassed_ns);
     number("malformed_cuda_calls", run.merge.nr_malformed_calls);
     number("late_cuda_calls", run.gpu.nr_late);
     number("unknown_cuda_frees", run.gpu.nr_unknown_frees);
@@ -225,6 +229,9 @@ std::string SummaryTable(const RunSummary& run) {
                    "GPU: CUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}\n",
                    run.gpu.nr_calls, run.losses.nr_lost_calls, run.merge.nr_malformed_calls,
                    run.gpu.nr_late, run.gpu.nr_unknown_frees);
+  if (run.losses.bypassed_ns)
+    fmt::format_to(out, "watchdog: no heartbeat for {:.3f} s, CUDA calls and returns not observed {}\n",
+                   static_cast<double>(run.losses.bypassed_ns) / 1e9, run.losses.nr_bypassed_calls);
   if (run.losses.nr_failed_allocs || run.losses.nr_untracked)
     fmt::format_to(out, "RMIDs: {} births found none free, {} processes found no room in the table\n",
                    run.losses.nr_failed_allocs, run.losses.nr_untracked);

@@ -96,7 +96,9 @@ CudaProbes::~CudaProbes() {
   if (queues_) munmap(queues_, nr_cpus_ * sizeof(ss_cuda_queue));
 }
 
-Status CudaProbes::Load(int events_fd, int errors_fd) {
+int CudaProbes::watchdog_fd() const { return bpf_map__fd(skeleton_->maps.ss_cuda_watchdog); }
+
+Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
   use_multi_ = libbpf_find_vmlinux_btf_id("bpf_uprobe_multi_link_attach", BPF_TRACE_FENTRY) >= 0;
   skeleton_.reset(cuda__open());
   if (!skeleton_)
@@ -105,6 +107,7 @@ Status CudaProbes::Load(int events_fd, int errors_fd) {
   if (use_multi_)
     for (bpf_program* program : {progs.ss_cuda_enter, progs.ss_cuda_leave})
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));
+  skeleton_->rodata->ss_cuda_is_watched = is_watched;
   nr_cpus_ = PossibleCpus();
   bpf_map__set_max_entries(skeleton_->maps.ss_cuda_queues, static_cast<uint32_t>(nr_cpus_));
   int error = bpf_map__reuse_fd(skeleton_->maps.ss_events, events_fd);

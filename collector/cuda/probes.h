@@ -44,8 +44,9 @@ class CudaProbes {
   ~CudaProbes();
 
   // Messages go into the source's rings: `events_fd` is its perf event array, `errors_fd` counts what
-  // could not be written.
-  Status Load(int events_fd, int errors_fd);
+  // could not be written. `is_watched`: there may be heartbeats in watchdog_fd().
+  Status Load(int events_fd, int errors_fd, bool is_watched);
+  int watchdog_fd() const;
   // From now on messages wait for each other, and Flush() has to be called every few milliseconds. If
   // the kernel cannot flush, each is written at once. REQUIRES: Load().
   void UseQueues();

@@ -42,16 +42,27 @@ bool IsAlive(int32_t tgid) { return kill(tgid, 0) == 0 || errno == EPERM; }
 
 CudaWatcher::~CudaWatcher() { Stop(); }
 
-Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, ItemQueue* items) {
+Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, bool has_watchdog,
+                          ItemQueue* items) {
   gpus_ = std::move(gpus);
   items_ = items;
-  if (Status status = probes_.Load(events_fd, errors_fd); !status.ok()) return status;
+  if (Status status = probes_.Load(events_fd, errors_fd, has_watchdog); !status.ok()) return status;
+  if (has_watchdog) {
+    Status status = watchdog_.Pin(probes_.watchdog_fd(), kWatchdogPath, &news_);
+    if (status.code() == Exit::kKernel)
+      news_.Tell(status.message());
+    else if (!status.ok())
+      return status;
+  }
   wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid())
     return {Exit::kKernel, fmt::format("cannot make an eventfd: {}", ErrnoText(errno))};
   probes_.UseQueues();
-  items_->SetLostCalls([this] { return nr_lost_calls(); });
-  items_->SetPrompt([this] { probes_.Flush(); });
+  items_->SetLosses([this](SourceLosses* losses) { AddLosses(losses); });
+  items_->SetPrompt([this] {
+    probes_.Flush();
+    watchdog_.Poll(ClockNs(CLOCK_BOOTTIME));
+  });
   AttachSystemLibraries();
   thread_ = std::thread([this] { Run(); });
   return {};
@@ -62,12 +73,17 @@ void CudaWatcher::Stop() {
   stop_requested_.store(true, std::memory_order_relaxed);
   eventfd_write(wake_.get(), 1);
   thread_.join();
+  watchdog_.Unpin();
   Release([](const File&) { return true; });
 }
 
-uint64_t CudaWatcher::nr_lost_calls() const {
+// The reader's thread.
+void CudaWatcher::AddLosses(SourceLosses* losses) const {
   const CudaCounts counts = probes_.counts();
-  return counts[SS_CUDA_NR_UNREADABLE] + counts[SS_CUDA_NR_UNTRACKED] + counts[SS_CUDA_NR_UNWRITTEN];
+  losses->nr_lost_calls =
+      counts[SS_CUDA_NR_UNREADABLE] + counts[SS_CUDA_NR_UNTRACKED] + counts[SS_CUDA_NR_UNWRITTEN];
+  losses->nr_bypassed_calls = counts[SS_CUDA_NR_BYPASSED];
+  losses->bypassed_ns = watchdog_.bypassed_ns();
 }
 
 void CudaWatcher::Run() {

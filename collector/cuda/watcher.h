@@ -25,6 +25,7 @@
 #include "cuda/map_events.h"
 #include "cuda/probes.h"
 #include "cuda/process_maps.h"
+#include "cuda/watchdog.h"
 #include "ring/item_queue.h"
 
 namespace slotscope {
@@ -36,8 +37,10 @@ class CudaWatcher {
 
   // Loads the probes, which write into the source's rings, attaches them to the system's CUDA libraries
   // and to those of running processes, and starts the thread. `gpus` are those in the facts; which of
-  // them a process sees goes to *items, which outlives this.
-  Status Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, ItemQueue* items);
+  // them a process sees goes to *items, which outlives this. `has_watchdog`: whoever acts on it may beat
+  // (see Watchdog); without a BPF file system nobody can, and that is said.
+  Status Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, bool has_watchdog,
+               ItemQueue* items);
   // Detaches.
   void Stop();
 
@@ -45,8 +48,6 @@ class CudaWatcher {
   std::vector<std::string> TakeNews() { return news_.Take(); }
   // Any thread, from Start() on.
   std::vector<int> program_fds() const { return probes_.program_fds(); }
-  // Any thread: calls whose message could not be made.
-  uint64_t nr_lost_calls() const;
   bool uses_multi() const { return probes_.uses_multi(); }
   // Any thread: a process that uses CUDA was seen.
   bool has_seen_any() const { return has_seen_any_.load(std::memory_order_relaxed); }
@@ -75,7 +76,10 @@ class CudaWatcher {
   void ReleaseUnused();
   void Release(const std::function<bool(const File&)>& which);
 
+  void AddLosses(SourceLosses* losses) const;
+
   CudaProbes probes_;
+  Watchdog watchdog_;
   MapEvents map_events_;
   std::map<FileKey, File> files_;
   struct Seen {

@@ -100,7 +100,7 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       return true;
     case ItemKind::kLosses:
       if (payload.size() < kOldLosses) return false;
-      OnLosses(payload, item.begin_ns);
+      OnLosses(payload, item.end_ns ? std::min(item.end_ns, item.begin_ns) : losses_ns_, item.begin_ns);
       return true;
     case ItemKind::kNote: {
       const auto* text = reinterpret_cast<const char*>(payload.data());
@@ -117,12 +117,15 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
   return false;
 }
 
-void Merger::OnLosses(std::span<const std::byte> payload, uint64_t ts_ns) {
+// They came between from_ns and ts_ns.
+void Merger::OnLosses(std::span<const std::byte> payload, uint64_t from_ns, uint64_t ts_ns) {
   SourceLosses losses;
   std::memcpy(&losses, payload.data(), std::min(payload.size(), sizeof(losses)));
   if (losses.nr_output_errors != losses_.nr_output_errors ||
-      losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_lost_calls != losses_.nr_lost_calls)
-    sink_->OnLoss(losses_ns_, ts_ns);
+      losses.nr_skipped_runs != losses_.nr_skipped_runs ||
+      losses.nr_lost_calls != losses_.nr_lost_calls ||
+      losses.nr_bypassed_calls != losses_.nr_bypassed_calls)
+    sink_->OnLoss(from_ns, ts_ns);
   losses_ = losses;
   losses_ns_ = ts_ns;
 }

@@ -125,7 +125,7 @@ class Merger {
   };
 
   bool OnItem(const ItemHeader& item, std::span<const std::byte> payload);
-  void OnLosses(std::span<const std::byte> payload, uint64_t ts_ns);
+  void OnLosses(std::span<const std::byte> payload, uint64_t from_ns, uint64_t ts_ns);
   bool OnGpuView(std::span<const std::byte> payload, uint64_t ts_ns);
   bool OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload);
   Drain DrainOf(const ItemHeader& item);

@@ -14,18 +14,18 @@ namespace slotscope {
 
 // A stream is a CPU's ring; the stream behind the last CPU carries state dumps.
 enum class ItemKind : uint16_t {
-  kRecords = 1,     // a drained ring: perf records as the kernel wrote them; clock read before and after
-  kRoundEnd = 2,    // every ring has been drained once
-  kOnline = 3,      // from begin_ns on this CPU may write into its new ring
-  kOffline = 4,     // the CPU went away, noticed at begin_ns
-  kExpected = 5,    // measures of this CPU are to be expected from about begin_ns on
-  kDumpBegin = 6,   // a state dump begins at begin_ns
-  kDump = 7,        // messages of it, one behind the other, that did not come through a ring
-  kDumpEnd = 8,     // it ended at begin_ns: every process alive at its begin has been named
-  kClock = 9,       // CLOCK_REALTIME - CLOCK_MONOTONIC is end_ns (as int64_t) from begin_ns on
-  kLosses = 10,     // a SourceLosses, as of begin_ns
-  kNote = 11,       // text that belongs beside the rows from begin_ns on
-  kGpuView = 12,    // a GpuViewItem and as many int32_t as it says
+  kRecords = 1,    // a drained ring: perf records as the kernel wrote them; clock read before and after
+  kRoundEnd = 2,   // every ring has been drained once
+  kOnline = 3,     // from begin_ns on this CPU may write into its new ring
+  kOffline = 4,    // the CPU went away, noticed at begin_ns
+  kExpected = 5,   // measures of this CPU are to be expected from about begin_ns on
+  kDumpBegin = 6,  // a state dump begins at begin_ns
+  kDump = 7,       // messages of it, one behind the other, that did not come through a ring
+  kDumpEnd = 8,    // it ended at begin_ns: every process alive at its begin has been named
+  kClock = 9,      // CLOCK_REALTIME - CLOCK_MONOTONIC is end_ns (as int64_t) from begin_ns on
+  kLosses = 10,    // a SourceLosses, as of begin_ns; as of end_ns, if it is not 0, it was the one before
+  kNote = 11,      // text that belongs beside the rows from begin_ns on
+  kGpuView = 12,   // a GpuViewItem and as many int32_t as it says
   kGpuSample = 13,  // a GpuSample, as of begin_ns
 };
 
@@ -74,11 +74,13 @@ class Block {
 
 // Losses that no ring record tells of, summed since the source started.
 struct SourceLosses {
-  uint64_t nr_output_errors = 0;  // messages a program could not write into a ring
-  uint64_t nr_skipped_runs = 0;   // program runs the kernel skipped because it was already running
-  uint64_t nr_untracked = 0;      // processes that found no room in the process table
-  uint64_t nr_failed_allocs = 0;  // births without an RMID (not a loss: each has its rows)
-  uint64_t nr_lost_calls = 0;     // CUDA calls whose message could not be made
+  uint64_t nr_output_errors = 0;   // messages a program could not write into a ring
+  uint64_t nr_skipped_runs = 0;    // program runs the kernel skipped because it was already running
+  uint64_t nr_untracked = 0;       // processes that found no room in the process table
+  uint64_t nr_failed_allocs = 0;   // births without an RMID (not a loss: each has its rows)
+  uint64_t nr_lost_calls = 0;      // CUDA calls whose message could not be made
+  uint64_t nr_bypassed_calls = 0;  // CUDA calls and returns that were not looked at: no heartbeat
+  uint64_t bypassed_ns = 0;        // for how long
   bool operator==(const SourceLosses&) const = default;
 };
 static_assert(sizeof(SourceLosses) % kItemAlign == 0);

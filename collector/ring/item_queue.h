@@ -48,9 +48,11 @@ class ItemQueue {
   void Prompt() {
     if (prompt_) prompt_();
   }
-  // CUDA calls that were lost so far; the source does not know of them. As SetPrompt().
-  void SetLostCalls(std::function<uint64_t()> lost_calls) { lost_calls_ = std::move(lost_calls); }
-  uint64_t nr_lost_calls() const { return lost_calls_ ? lost_calls_() : 0; }
+  // Fills in what the source does not know of: losses of CUDA calls. Asked often. As SetPrompt().
+  void SetLosses(std::function<void(SourceLosses*)> losses) { add_losses_ = std::move(losses); }
+  void AddLosses(SourceLosses* losses) const {
+    if (add_losses_) add_losses_(losses);
+  }
   std::vector<Entry> Take() {
     std::lock_guard lock(mutex_);
     return std::exchange(entries_, {});
@@ -58,7 +60,7 @@ class ItemQueue {
 
  private:
   std::function<void()> prompt_;
-  std::function<uint64_t()> lost_calls_;
+  std::function<void(SourceLosses*)> add_losses_;
   std::mutex mutex_;
   std::vector<Entry> entries_;
 };

@@ -210,14 +210,26 @@ void Reader::FollowNews() {
 
 void Reader::FollowLosses() {
   SourceLosses losses = source_->losses();
-  losses.nr_lost_calls = others_->nr_lost_calls();
-  if (losses == losses_) return;
+  others_->AddLosses(&losses);
   if (losses.nr_output_errors != losses_.nr_output_errors) ReopenDeadRings();
   if (losses.nr_output_errors != losses_.nr_output_errors ||
       losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_untracked != losses_.nr_untracked)
     RequestDump();  // a birth may be among them, or an end that cannot be told
+  PutLosses(losses);
+}
+
+// In every round: what is lost of them must be known before its slot is finished.
+void Reader::FollowLostCalls() {
+  SourceLosses losses = losses_;
+  others_->AddLosses(&losses);
+  PutLosses(losses);
+}
+
+void Reader::PutLosses(const SourceLosses& losses) {
+  const uint64_t now_ns = MonotonicNs(), checked_ns = std::exchange(losses_checked_ns_, now_ns);
+  if (losses == losses_) return;
   losses_ = losses;
-  Put(ItemKind::kLosses, 0, MonotonicNs(), 0, std::as_bytes(std::span(&losses_, 1)));
+  Put(ItemKind::kLosses, 0, now_ns, checked_ns, std::as_bytes(std::span(&losses_, 1)));
 }
 
 void Reader::PutOthers() {
@@ -233,6 +245,7 @@ void Reader::Run() {
     FollowClock();
     PutOthers();
     DrainAll();
+    FollowLostCalls();
     uint64_t now_ns = MonotonicNs();
     if (now_ns >= next_hotplug_ns) {
       next_hotplug_ns = now_ns + kHotplugPeriodNs;

@@ -72,6 +72,8 @@ class Reader {
   void ReopenDeadRings();
   void FollowClock();
   void FollowLosses();
+  void FollowLostCalls();
+  void PutLosses(const SourceLosses& losses);
   void FollowNews();
   void PutOthers();
   Status TakeDump();
@@ -88,6 +90,7 @@ class Reader {
   int64_t unix_offset_ns_;
   uint64_t unix_error_ns_;
   SourceLosses losses_;
+  uint64_t losses_checked_ns_ = 0;
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> dump_requested_{false};

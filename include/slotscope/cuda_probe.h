@@ -57,6 +57,13 @@ struct ss_cuda_queue {
 };
 #define SS_CUDA_QUEUE_NS 1000000ull /* who comes this late writes all */
 
+/*
+ * The watchdog. A process that acts on what we see of CUDA writes the time (CLOCK_BOOTTIME) into a map;
+ * if it has ever done so and ceases to, the probes do nothing, so that nobody is slowed down for
+ * nothing. One that is not of about now is stale, also if it is to come.
+ */
+#define SS_CUDA_WATCHDOG_STALE_NS 50000000ull
+
 /* What the programs count, by CPU. */
 enum ss_cuda_count {
 	SS_CUDA_NR_CALLED = 0, /* calls that no other call made, which returned */
@@ -67,7 +74,8 @@ enum ss_cuda_count {
 	SS_CUDA_NR_UNREADABLE = 5, /* calls whose values could not be read: lost */
 	SS_CUDA_NR_UNTRACKED = 6, /* calls of threads for which there was no memory: lost */
 	SS_CUDA_NR_UNWRITTEN = 7, /* calls whose message the buffer refused: lost */
-	SS_CUDA_NR_COUNTS = 8,
+	SS_CUDA_NR_BYPASSED = 8, /* calls and returns that were not looked at: no heartbeat */
+	SS_CUDA_NR_COUNTS = 9,
 };
 
 #endif /* SLOTSCOPE_CUDA_PROBE_H */

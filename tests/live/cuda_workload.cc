@@ -6,11 +6,13 @@
 //   device TGID device gpu bytes launches   what it did there; gpu is the machine's number
 //   sum TGID launches calls         in all: launches that succeeded, calls that are one message each
 // They are linked by dlopen(), so that the library's path is the test's own.
+#include <bpf/bpf.h>
 #include <dlfcn.h>
 #include <libgen.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <slotscope/cuda_probe.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "cuda/watchdog.h"
 #include "harness.h"
 #include "tests/cuda/standin.h"
 
@@ -324,6 +327,86 @@ void LaunchBesideRival(uint64_t alone_ms, uint64_t beside_ms) {
   MUST(cudaFree, memory);
 }
 
+// Beats the watchdog, and does not, and launches. "seen TGID MIN MAX": launches that a recorder sees for
+// sure, and may see. "beat TGID ns": the last heartbeat of one that was killed, in boot time.
+class Heart {
+ public:
+  Heart() : map_(bpf_obj_get(kWatchdogPath)) {
+    if (map_ >= 0) return;
+    std::printf("failed: cannot open the watchdog\n");
+    std::exit(1);
+  }
+  void Beat(uint64_t boot_ns) const {
+    const uint32_t key = 0;
+    bpf_map_update_elem(map_, &key, &boot_ns, BPF_ANY);
+  }
+  uint64_t latest() const {
+    const uint32_t key = 0;
+    uint64_t boot_ns = 0;
+    bpf_map_lookup_elem(map_, &key, &boot_ns);
+    return boot_ns;
+  }
+
+ private:
+  int map_;
+};
+
+void LaunchWithAHeart() {
+  const Heart heart;
+  const auto now = [] { return ClockNs(CLOCK_BOOTTIME); };
+  uint64_t nr_sure = 0, nr_maybe = 0;
+  // By when it began and ended, against the heartbeat that it found.
+  const auto launch = [&] {
+    const uint64_t beat_ns = heart.latest(), from_ns = now();
+    Launch(nullptr, 10);
+    const uint64_t to_ns = now();
+    MUST(cudaStreamSynchronize, nullptr);
+    const auto is_fresh = [&](uint64_t ns) {
+      return beat_ns == 0 || (ns < beat_ns ? beat_ns - ns : ns - beat_ns) <= SS_CUDA_WATCHDOG_STALE_NS;
+    };
+    nr_sure += is_fresh(from_ns) && is_fresh(to_ns);
+    nr_maybe += is_fresh(from_ns) || is_fresh(to_ns);
+  };
+  void* memory;
+  MUST(cudaMalloc, &memory, 1000);
+  for (int i = 0; i < 5; i++) launch();  // never armed
+  for (int i = 0; i < 20; i++) {         // armed
+    heart.Beat(now());
+    launch();
+  }
+  SayMemory(1000);
+  // A consumer that dies.
+  const pid_t consumer = fork();
+  if (consumer == 0)
+    for (;;) {
+      heart.Beat(now());
+      usleep(10'000);
+    }
+  for (int i = 0; i < 20; i++) {
+    launch();
+    usleep(5'000);
+  }
+  kill(consumer, SIGKILL);
+  waitpid(consumer, nullptr, 0);
+  const uint64_t beat_ns = heart.latest();
+  std::printf("beat %d %lu %lu\n", getpid(), beat_ns, now() - MonotonicNs());
+  while (now() < beat_ns + 200'000'000) {
+    launch();
+    usleep(500);
+  }
+  heart.Beat(now());  // somebody came in its place
+  launch();
+  usleep(3'000);
+  heart.Beat(now() + 3'600'000'000'000);  // another clock's: no heartbeat
+  for (int i = 0; i < 5; i++) launch();
+  heart.Beat(now());
+  launch();
+  std::printf("seen %d %lu %lu\n", getpid(), nr_sure, nr_maybe);
+  heart.Beat(now());
+  MUST(cudaFree, memory);
+  heart.Beat(now());
+}
+
 int RunCudaWorkload(int which) {
   OpenLibraries();
   std::printf("proc %d\n", getpid());
@@ -342,6 +425,8 @@ int RunCudaWorkload(int which) {
     UseLittle();
   else if (which == 4)
     LaunchBesideRival(5200, 3200);
+  else if (which == 5)
+    LaunchWithAHeart();
   else
     UseThreads(8, which);
   SayEnd();

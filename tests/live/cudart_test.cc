@@ -74,7 +74,7 @@ TEST_F(Cudart, EveryCallFailsAndChangesNothing) {
   recorder.Start();
   CudaProbes probes;
   ASSERT_TRUE(
-      probes.Load(recorder.source().rings().map_fd(), recorder.source().output_errors_fd()).ok());
+      probes.Load(recorder.source().rings().map_fd(), recorder.source().output_errors_fd(), false).ok());
   CudaAttachment attachment;
   ASSERT_TRUE(probes.Attach(path_, library_, &attachment).ok());
   void* address = nullptr;

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/watchdog.h"
 #include "harness.h"
 #include "remediate/messages.h"
 #include "remediate/server.h"
@@ -174,6 +175,66 @@ TEST(Remediate, AProcessBesideARivalStraggles) {
     if (row.at("tgid") == std::to_string(tgid))
       nr_rows += row.at("straggle") == "1" || row.at("straggle") == "2";
   EXPECT_GT(nr_rows, 500u) << "and rows say so";
+}
+
+// In a mount namespace of its own, which has a BPF file system.
+TEST(Remediate, WithoutAHeartbeatNothingIsObserved) {
+  const std::string dir = MakeDir("watchdog"), pin = kWatchdogPath;
+  std::string output;
+  const std::string record =
+      "LD_LIBRARY_PATH=" + StandinFolder() +
+      " $S record --source $SRC --remediate=sock --spans s.csv -o a.csv -- sh -c '";
+  // Another thing under that name is left alone; what a killed recorder left is not.
+  std::ofstream(dir + "/script")
+      << "mkdir " << pin
+      << "; $S record --source $SRC --duration 0.1 --remediate=sock -o x.csv; [ $? = 6 ] || exit 90\n"
+      << "rmdir " << pin << " || exit 91\n"
+      << "$S record --source $SRC --duration 60 --remediate=sock -o x.csv & recorder=$!\n"
+      << "while ! [ -e " << pin << " ]; do kill -0 $recorder || exit 92; sleep 0.02; done\n"
+      << "kill -9 $recorder; wait\n[ -e " << pin << " ] || exit 93\n"
+      << record << "stat -c %a " << pin << " >mode; $T --workload cuda 5 >truth' || exit 94\n"
+      << "! [ -e " << pin << " ] || exit 95\n[ $(cat mode) = 600 ] || exit 96\n"
+      << "umount /sys/fs/bpf; $S record --source $SRC --duration 0.1 --remediate=sock -o n.csv || exit "
+         "97\n"
+      << "grep -q 'is no BPF file system' n.csv || exit 98\n";
+  ASSERT_EQ(
+      Shell("cd " + dir + " && unshare -m sh -c 'mount -t bpf bpf /sys/fs/bpf && sh script'", &output),
+      0)
+      << output;
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  const WorkloadResult truth = ParseWorkload(dir + "/truth");
+  const int32_t tgid = truth.TgidsOf("proc").at(0);
+  uint64_t beat_ns = 0;
+  std::pair<uint64_t, uint64_t> seen;
+  for (const auto& line : truth.lines) {
+    if (line.key == "beat") beat_ns = line.values.at(0) - line.values.at(1);
+    if (line.key == "seen") seen = {line.values.at(0), line.values.at(1)};
+  }
+  // Launches are counted in the rows and in the spans; what a row does not know is in the spans.
+  uint64_t nr_launches = 0, last_ns = 0;
+  for (const auto& span : ReadCsv(dir + "/s.csv").rows) {
+    if (span.at("span") != "kernels") continue;
+    nr_launches += std::stoull(span.at("launches"));
+    const uint64_t start_ns = std::stoull(span.at("start_ns"));
+    if (start_ns < beat_ns + 200'000'000) last_ns = std::max(last_ns, start_ns);
+  }
+  std::printf("the last call was seen %.3f ms after the last heartbeat\n",
+              static_cast<double>(last_ns - beat_ns) / 1e6);
+  EXPECT_GE(nr_launches, seen.first);
+  EXPECT_LE(nr_launches, seen.second);
+  EXPECT_GT(std::stoull(csv.comments.at("bypassed_cuda_calls")), 2 * 5u);
+  EXPECT_GT(std::stoull(csv.comments.at("cuda_bypassed_ns")), 100'000'000u);
+  bool was_known = false, is_known = true;
+  for (const auto& row : csv.rows) {
+    if (row.at("tgid") != std::to_string(tgid)) continue;
+    if (std::stoull(row.at("slot_start_ns")) < beat_ns)
+      was_known |= row.at("gpu_mem_bytes") == "1000";
+    else if (std::stoull(row.at("slot_start_ns")) > beat_ns + 200'000'000)
+      is_known &= !row.at("gpu_mem_bytes").empty();
+  }
+  EXPECT_TRUE(was_known);
+  EXPECT_FALSE(is_known) << "a free may have been missed";
 }
 
 // The README's consumer, as it stands there.
