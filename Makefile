@@ -134,7 +134,7 @@ $(B)/bench_%: $(B)/obj/bench/%.o $(B)/libslotscope.a
 
 # With another compiler: libFuzzer is clang's. All of the collector that needs no BPF skeleton.
 FUZZ_CXXFLAGS := -std=c++20 -O1 -g -Icollector -Iinclude -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-FUZZ_SRC := $(filter-out collector/ring/native_source.cc collector/ring/kmod_source.cc collector/cuda/probes.cc collector/cuda/watcher.cc,$(filter-out $(wildcard collector/cli/*.cc),$(COLLECTOR_SRC))) collector/cli/options.cc
+FUZZ_SRC := $(filter-out collector/ring/native_source.cc collector/ring/kmod_source.cc $(wildcard collector/cuda/*.cc collector/nvml/*.cc collector/cli/*.cc),$(COLLECTOR_SRC)) collector/cli/options.cc
 
 $(B)/fuzz/obj/%.o: %.cc
 	$(call msg,FUZZ,$@)

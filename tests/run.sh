@@ -44,6 +44,20 @@ step() {
 	esac
 }
 
+# in_shards PROGRAM ARG...: a test program, half of its tests in each of two processes.
+in_shards() {
+	local index pids=() code=0
+	for index in 0 1; do
+		GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$index "$@" >"$logs/shard$index" 2>&1 &
+		pids+=($!)
+	done
+	for index in 0 1; do
+		wait "${pids[$index]}" || code=1
+		cat "$logs/shard$index"
+	done
+	return $code
+}
+
 live() {
 	if [ "$(id -u)" != 0 ]; then
 		skip live "it needs root, to load eBPF programs"
@@ -115,7 +129,7 @@ for group in "$@"; do
 	case $group in
 	check) step "style and dependencies" scripts/check.sh ;;
 	unit)
-		step "unit and property tests" build/unit_tests --gtest_brief=1
+		step "unit and property tests" in_shards build/unit_tests --gtest_brief=1
 		step "golden files" tests/golden/run.sh
 		;;
 	fuzz) step "fuzzers, ${FUZZ_SECONDS:-10} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-10}" ;;

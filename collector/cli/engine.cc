@@ -4,8 +4,8 @@
 namespace slotscope {
 namespace {
 
-SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
-                                  GpuJoin* gpu) {
+SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, GpuJoin* gpu,
+                                  RemoteJoin* remote) {
   SlotBuilderOptions options;
   options.slot_ns = slot_ns;
   options.window_ns = window_ns;
@@ -13,6 +13,7 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   options.unix_offset_ns = facts.unix_offset_ns;
   options.rdt = facts.rdt;
   options.gpu = gpu;
+  options.remote = remote;
   return options;
 }
 
@@ -20,8 +21,9 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
 
 Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_t keeps, SlotSink* sink)
     : gpu_(slot_ns, keeps, facts.gpus),
-      straggle_(slot_ns, sink),
-      builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), &straggle_),
+      remote_(slot_ns, sink),
+      straggle_(slot_ns, &remote_),
+      builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_, &remote_), &straggle_),
       merger_(facts.nr_streams, window_ns, &builder_) {
   if (facts.command_tgid) builder_.Follow(facts.command_tgid);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What makes rows of items, live or replayed: merge -> slots (with the GPU's stage) -> straggling ->
-// sink.
+// what others say -> sink.
 #pragma once
 
 #include <cstdint>
 
 #include "cli/options.h"
 #include "gpu/tracker.h"
+#include "join/remote_state.h"
 #include "merge/merger.h"
 #include "raw/facts.h"
 #include "slots/slot_builder.h"
@@ -30,6 +31,7 @@ class Engine {
   const SlotBuilder& builder() const { return builder_; }
   const GpuTracker& gpu() const { return gpu_; }
   const StraggleDetector& straggle() const { return straggle_; }
+  const RemoteState& remote() const { return remote_; }
   // The end: everything that is left.
   void Finish() {
     merger_.Flush();
@@ -38,6 +40,7 @@ class Engine {
 
  private:
   GpuTracker gpu_;
+  RemoteState remote_;
   StraggleDetector straggle_;
   SlotBuilder builder_;
   Merger merger_;

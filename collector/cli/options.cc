@@ -178,6 +178,8 @@ Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
     return Usage(fmt::format("--gpu {}: give auto, on or off", raw.gpu));
   if (!record->remediate.empty() && record->gpu == GpuChoice::kOff)
     return Usage("--remediate needs what --gpu off does not observe; leave one of them out");
+  if (!record->join_remediate.empty() && record->join_remediate == record->remediate)
+    return Usage("--join-remediate and --remediate are one path: it would listen to itself");
   if (!record->remediate_group.empty() && record->remediate.empty())
     return Usage("--remediate-group is of no use without --remediate");
   if (!raw.duration.empty())
@@ -237,6 +239,8 @@ po::options_description DescribeRecord(RawOptions* raw, RecordOptions* record) {
       "serve GPU memory and straggling to a consumer on a Unix socket (--remediate=PATH; default "
       "/tmp/ingero-remediate.sock)")("remediate-group", Text(&record->remediate_group, "GROUP"),
                                      "let this group connect, too")(
+      "join-remediate", Text(&record->join_remediate, "PATH"),
+      "join what another producer of that protocol says of memory and straggling")(
       "rmids", Text(&raw->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)");
   return options;
 }

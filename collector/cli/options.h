@@ -39,6 +39,7 @@ struct RecordOptions {
   OutputOptions output;
   std::string remediate;        // the socket's path; empty: none
   std::string remediate_group;  // a name or number; empty: none
+  std::string join_remediate;   // another producer's socket; empty: none
   std::string raw;              // empty: no raw file
   SourceChoice source = SourceChoice::kAuto;
   GpuChoice gpu = GpuChoice::kAuto;

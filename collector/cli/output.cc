@@ -35,9 +35,15 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
   };
   std::string missing;
   if (facts.gpu.empty()) {
-    for (const char* name : kGpuValueNames) missing += fmt::format("{} ", name);
-    missing += "straggle throughput_drop_pct";
+    for (size_t i = 0; i < kNrGpuValues; i++)
+      if (i != kGpuMemBytes || facts.joined.empty()) missing += fmt::format("{} ", kGpuValueNames[i]);
+    if (facts.joined.empty()) missing += "straggle throughput_drop_pct";
   }
+  if (!facts.joined.empty())
+    lines.emplace_back("joined",
+                       fmt::format("gpu_mem_bytes, straggle and throughput_drop_pct of processes that "
+                                   "are not observed here are what {} says",
+                                   facts.joined));
   if (!facts.gpu.empty()) lines.emplace_back("gpu", facts.gpu);
   for (const GpuDevice& gpu : facts.gpus)
     lines.emplace_back(fmt::format("gpu {}", gpu.label()),

@@ -30,6 +30,7 @@
 #include "cuda/watcher.h"
 #include "nvml/nvml.h"
 #include "nvml/sampler.h"
+#include "remediate/client.h"
 #include "remediate/feed.h"
 #include "remediate/server.h"
 #include "ring/bpf_object.h"
@@ -219,6 +220,7 @@ class Recording {
  private:
   Status RunPipeline() {
     Facts facts;
+    facts.joined = EscapeControls(options_.join_remediate);
     if (Status status = StartGpu(&facts); !status.ok()) return status;
     const ClockPair clocks = ReadClocks();
     GatherFacts(options_, source_->info(), why_, clocks, has_command() ? command_.pid() : 0, &facts);
@@ -240,6 +242,13 @@ class Recording {
     }
     output_.Begin(facts);
     Announce();
+    if (!options_.join_remediate.empty())
+      if (Status status = client_.Start(options_.join_remediate, &others_, &news_); !status.ok()) {
+        pipeline.Stop();
+        output_.Discard();
+        raw_.Discard();
+        return status;
+      }
     int nr_stops = WaitForFirstSlot(pipeline);
     uint64_t start_ns = MonotonicNs();
     if (has_command()) {
@@ -251,6 +260,7 @@ class Recording {
       }
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
+    client_.Stop();
     SayAll(TakeNews());
     pipeline.Stop();
     server_.Stop();
@@ -439,6 +449,7 @@ class Recording {
   bool asks_nvml_ = false;
   News news_;
   Server server_;
+  Client client_;
   std::unique_ptr<Feed> feed_;
   std::string why_;
   bool stopped_by_guard_ = false;

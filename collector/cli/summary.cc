@@ -65,6 +65,8 @@ RunSummary Summarize(const Engine& engine) {
   run.tracker = builder.tracker().stats();
   run.rdt = builder.rdt();
   run.gpu = engine.gpu().stats();
+  run.remote = merger.remote();
+  run.joined = engine.remote().stats();
   run.nr_episodes = engine.straggle().nr_episodes();
   run.nr_unwatched_launchers = engine.straggle().nr_rejected_processes();
   run.nr_late_pieces = builder.nr_late_pieces();
@@ -180,6 +182,18 @@ HeaderLines SummaryLines(const RunSummary& run) {
     number("straggle_episodes", run.nr_episodes);
     number("unwatched_launchers", run.nr_unwatched_launchers);
   }
+  if (run.remote != RemoteCounts()) {
+    number("joined_messages", run.joined.nr_joined);
+    number("late_joined_messages", run.joined.nr_late);
+    number("rejected_joined_messages", run.joined.nr_rejected);
+    number("remote_lines", run.remote.nr_lines);
+    number("ignored_remote_lines", run.remote.nr_ignored);
+    number("malformed_remote_lines", run.remote.nr_malformed);
+    number("too_long_remote_lines", run.remote.nr_too_long);
+    number("misdated_remote_messages", run.remote.nr_misdated);
+    number("remote_connections", run.remote.nr_connections);
+    number("failed_remote_connections", run.remote.nr_failed_connections);
+  }
   for (const std::string& note : run.late_notes) lines.emplace_back("note", note);
   for (const std::string& text : {run.input_error, run.input_cut})
     if (!text.empty()) lines.emplace_back("note", text);
@@ -229,6 +243,14 @@ std::string SummaryTable(const RunSummary& run) {
                    "GPU: CUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}\n",
                    run.gpu.nr_calls, run.losses.nr_lost_calls, run.merge.nr_malformed_calls,
                    run.gpu.nr_late, run.gpu.nr_unknown_frees);
+  if (run.remote != RemoteCounts())
+    fmt::format_to(
+        out,
+        "joined: lines {}, messages {}, late {}, rejected {}; ignored {}, malformed {}, too long {}, "
+        "misdated {}; connections {}\n",
+        run.remote.nr_lines, run.joined.nr_joined, run.joined.nr_late, run.joined.nr_rejected,
+        run.remote.nr_ignored, run.remote.nr_malformed, run.remote.nr_too_long, run.remote.nr_misdated,
+        run.remote.nr_connections);
   if (run.losses.bypassed_ns)
     fmt::format_to(out, "watchdog: no heartbeat for {:.3f} s, CUDA calls and returns not observed {}\n",
                    static_cast<double>(run.losses.bypassed_ns) / 1e9, run.losses.nr_bypassed_calls);

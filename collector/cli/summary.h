@@ -21,6 +21,8 @@ struct RunSummary {
   TrackerStats tracker;
   RdtStats rdt;
   GpuStats gpu;
+  RemoteCounts remote;
+  RemoteStats joined;
   uint64_t nr_episodes = 0;             // of straggling
   uint64_t nr_unwatched_launchers = 0;  // beyond StraggleDetector::kMaxProcesses
   uint64_t nr_late_pieces = 0;

@@ -107,6 +107,11 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       sink_->OnNote(item.begin_ns, EscapeControls({text, strnlen(text, payload.size())}));
       return true;
     }
+    case ItemKind::kRemoteMemory:
+    case ItemKind::kRemoteStraggle:
+    case ItemKind::kRemoteGone:
+    case ItemKind::kRemoteCounts:
+      return OnRemoteItem(item, payload);
     case ItemKind::kGpuView:
       return OnGpuView(payload, item.begin_ns);
     case ItemKind::kGpuSample:
@@ -128,6 +133,35 @@ void Merger::OnLosses(std::span<const std::byte> payload, uint64_t from_ns, uint
     sink_->OnLoss(from_ns, ts_ns);
   losses_ = losses;
   losses_ns_ = ts_ns;
+}
+
+// What is said now is of a while ago at most.
+bool Merger::OnRemoteItem(const ItemHeader& item, std::span<const std::byte> payload) {
+  const auto load = [&](auto* to) {
+    if (payload.size() < sizeof(*to)) return false;
+    std::memcpy(to, payload.data(), sizeof(*to));
+    return true;
+  };
+  const auto is_near = [&](uint64_t ts_ns) {
+    return ts_ns <= item.begin_ns && item.begin_ns - ts_ns <= kMaxJumpNs;
+  };
+  RemoteMemory memory;
+  RemoteStraggle straggle;
+  switch (item.kind) {
+    case ItemKind::kRemoteMemory:
+      if (!load(&memory) || !is_near(memory.ts_ns)) return false;
+      sink_->OnRemoteMemory(memory);
+      return true;
+    case ItemKind::kRemoteStraggle:
+      if (!load(&straggle) || !is_near(straggle.ts_ns)) return false;
+      sink_->OnRemoteStraggle(straggle);
+      return true;
+    case ItemKind::kRemoteGone:
+      sink_->OnRemoteGone(item.begin_ns);
+      return true;
+    default:
+      return load(&remote_);
+  }
 }
 
 bool Merger::OnGpuView(std::span<const std::byte> payload, uint64_t ts_ns) {

@@ -71,6 +71,10 @@ struct MergeSink {
   // As GpuJoin's (slots/gpu_join.h); indices are any numbers.
   virtual void OnGpuView(int32_t, std::span<const int32_t>, uint64_t) {}
   virtual void OnGpuSample(const GpuSample&, uint64_t) {}
+  // As RemoteJoin's (slots/remote_join.h); times are near the item's.
+  virtual void OnRemoteMemory(const RemoteMemory&) {}
+  virtual void OnRemoteStraggle(const RemoteStraggle&) {}
+  virtual void OnRemoteGone(uint64_t) {}
   virtual void OnWatermark(uint64_t ts_ns) = 0;
 };
 
@@ -101,6 +105,7 @@ class Merger {
   const MergeStats& stats() const { return stats_; }
   // As the last item about them had it.
   const SourceLosses& losses() const { return losses_; }
+  const RemoteCounts& remote() const { return remote_; }
   uint64_t watermark_ns() const { return watermark_ns_; }
 
  private:
@@ -127,6 +132,7 @@ class Merger {
   bool OnItem(const ItemHeader& item, std::span<const std::byte> payload);
   void OnLosses(std::span<const std::byte> payload, uint64_t from_ns, uint64_t ts_ns);
   bool OnGpuView(std::span<const std::byte> payload, uint64_t ts_ns);
+  bool OnRemoteItem(const ItemHeader& item, std::span<const std::byte> payload);
   bool OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload);
   Drain DrainOf(const ItemHeader& item);
   void OnRecords(const Drain& drain, std::span<const std::byte> records);
@@ -156,6 +162,7 @@ class Merger {
   MergeStats stats_;
   SourceLosses losses_;
   uint64_t losses_ns_ = 0;  // as of when
+  RemoteCounts remote_;
 };
 
 }  // namespace slotscope

@@ -119,6 +119,7 @@ std::string FactsToJson(const Facts& facts) {
       {"command_tgid", facts.command_tgid},
   };
   if (!facts.gpu.empty()) object["gpu"] = facts.gpu;
+  if (!facts.joined.empty()) object["joined"] = facts.joined;
   if (!facts.gpus.empty()) object["gpus"] = GpusToJson(facts.gpus);
   if (facts.rdt.any()) object["rdt"] = RdtToJson(facts.rdt);
   // A name that is no UTF-8 must not end the recording.
@@ -146,6 +147,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     facts->unix_offset_ns = Number<int64_t>(object.at("unix_offset_ns"));
     facts->command_tgid = Number<int32_t>(object.at("command_tgid"));
     if (object.contains("gpu")) object.at("gpu").get_to(facts->gpu);
+    if (object.contains("joined")) object.at("joined").get_to(facts->joined);
     if (object.contains("gpus")) facts->gpus = ParseGpus(object.at("gpus"));
     if (object.contains("rdt")) facts->rdt = ParseRdt(object.at("rdt"));
   } catch (const json::exception& error) {
@@ -154,7 +156,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
   // They go to screens and files.
   for (std::string* member :
        {&facts->host, &facts->boot_id, &facts->kernel, &facts->source, &facts->source_reason,
-        &facts->backend, &facts->backend_reason, &facts->tick, &facts->gpu})
+        &facts->backend, &facts->backend_reason, &facts->tick, &facts->gpu, &facts->joined})
     *member = EscapeControls(*member);
   for (std::string& event : facts->events) event = EscapeControls(event);
   for (std::string& note : facts->notes) note = EscapeControls(note);

@@ -30,6 +30,7 @@ struct Facts {
   RdtShape rdt;
   std::string gpu;                 // how CUDA is observed; empty: it is not
   std::vector<GpuDevice> gpus;     // by NVML; empty: none, or it is not known
+  std::string joined;              // the socket of another producer; empty: none
   std::vector<std::string> notes;  // a sentence each
   std::vector<int> present_cpus;
   size_t nr_streams = 0;       // rings there may be; one more stream carries state dumps

@@ -27,6 +27,11 @@ enum class ItemKind : uint16_t {
   kNote = 11,      // text that belongs beside the rows from begin_ns on
   kGpuView = 12,   // a GpuViewItem and as many int32_t as it says
   kGpuSample = 13,  // a GpuSample, as of begin_ns
+  // Of another producer of the remediation protocol (--join-remediate).
+  kRemoteMemory = 14,    // a RemoteMemory
+  kRemoteStraggle = 15,  // a RemoteStraggle
+  kRemoteGone = 16,      // the connection to it ended at begin_ns
+  kRemoteCounts = 17,    // a RemoteCounts, as of begin_ns
 };
 
 struct ItemHeader {
@@ -100,6 +105,37 @@ struct GpuSample {
   uint64_t sm_active_ppm;  // the share of SMs that were busy, in millionths, since since_ns
   uint64_t since_ns;
 };
+// What a process holds on a GPU, as another producer says.
+struct RemoteMemory {
+  int32_t tgid;
+  uint32_t gpu_id;  // that producer's number
+  uint64_t bytes;
+  uint64_t ts_ns;  // when, CLOCK_MONOTONIC
+};
+static_assert(sizeof(RemoteMemory) % kItemAlign == 0);
+
+// A process straggles.
+struct RemoteStraggle {
+  int32_t tgid;
+  uint32_t sustained;
+  uint64_t drop_ppm;
+  uint64_t ts_ns;
+};
+static_assert(sizeof(RemoteStraggle) % kItemAlign == 0);
+
+// What came from the other producer, summed since the start.
+struct RemoteCounts {
+  uint64_t nr_connections = 0;
+  uint64_t nr_failed_connections = 0;
+  uint64_t nr_lines = 0;
+  uint64_t nr_ignored = 0;    // of a type that is not joined
+  uint64_t nr_malformed = 0;  // no message
+  uint64_t nr_too_long = 0;   // lines, which were skipped
+  uint64_t nr_misdated = 0;   // messages whose time cannot be: they count as of when they came
+  bool operator==(const RemoteCounts&) const = default;
+};
+static_assert(sizeof(RemoteCounts) % kItemAlign == 0);
+
 inline constexpr uint32_t kGpuSampleUsed = 1, kGpuSampleSmActive = 2;
 static_assert(sizeof(GpuSample) % kItemAlign == 0);
 

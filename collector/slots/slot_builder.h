@@ -37,6 +37,7 @@
 #include "slots/open_slots.h"
 #include "slots/preemptions.h"
 #include "slots/rdt_attribution.h"
+#include "slots/remote_join.h"
 #include "slots/slot.h"
 #include "track/tracker.h"
 
@@ -50,6 +51,7 @@ struct SlotBuilderOptions {
   int64_t unix_offset_ns = 0;       // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
   RdtShape rdt = {};                // what samples of RDT counters there may be
   GpuJoin* gpu = nullptr;           // outlives the builder
+  RemoteJoin* remote = nullptr;     // outlives the builder
 };
 
 class SlotBuilder final : public MergeSink {
@@ -68,6 +70,15 @@ class SlotBuilder final : public MergeSink {
   void OnLoss(uint64_t from_ns, uint64_t to_ns) override;
   void OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override;
   void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override;
+  void OnRemoteMemory(const RemoteMemory& memory) override {
+    if (options_.remote) options_.remote->OnMemory(memory);
+  }
+  void OnRemoteStraggle(const RemoteStraggle& straggle) override {
+    if (options_.remote) options_.remote->OnStraggle(straggle);
+  }
+  void OnRemoteGone(uint64_t ts_ns) override {
+    if (options_.remote) options_.remote->OnGone(ts_ns);
+  }
   void OnWatermark(uint64_t ts_ns) override;
   // See Tracker::Follow().
   void Follow(int32_t tgid) { tracker_.Follow(tgid); }

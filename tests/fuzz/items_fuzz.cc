@@ -11,13 +11,18 @@
 
 #include "base/out_file.h"
 #include "gpu/tracker.h"
+#include "join/remote_state.h"
 #include "merge/merger.h"
+#include "remediate/feed.h"
+#include "remediate/parser.h"
 #include "sinks/csv_sink.h"
 #include "sinks/gpu_csv_sink.h"
 #include "sinks/gpu_report.h"
 #include "sinks/perfetto_sink.h"
 #include "sinks/span_csv_sink.h"
+#include "sinks/straggle_sink.h"
 #include "slots/slot_builder.h"
+#include "straggle/detector.h"
 
 namespace slotscope {
 namespace {
@@ -52,7 +57,7 @@ struct Files final : SlotSink {
     for (const GpuPart& part : slot->gpu_detail.parts) Check(part.row);
     for (const GpuTotal& total : slot->gpu_detail.totals) Check(total.row);
     for (SideSink* side : {static_cast<SideSink*>(&spans), static_cast<SideSink*>(&gpu_csv),
-                           static_cast<SideSink*>(&perfetto)})
+                           static_cast<SideSink*>(&perfetto), static_cast<SideSink*>(&straggle)})
       side->OnSlot(*slot);
     report.OnSlot(slot);
     csv.OnSlot(slot);
@@ -62,16 +67,30 @@ struct Files final : SlotSink {
   SpanCsvSink spans{&file};
   GpuCsvSink gpu_csv;
   PerfettoSink perfetto{&file};
+  StraggleSink straggle{&file};
   GpuReport report;
   CsvSink csv{&file, 0, 0};
 };
+
+// What is sent to a consumer is understood by one.
+void CheckLine(std::string_view line) {
+  if (line.empty() || line.back() != '\n') std::abort();
+  line.remove_suffix(1);
+  // Numbers that no kernel gives are sent as they are.
+  const RemoteMessage message = ParseRemoteLine(line);
+  if (message.kind == RemoteMessage::Kind::kIgnored || line.find('\n') != line.npos) std::abort();
+}
 
 class Engine {
  public:
   Engine(uint64_t slot_ns, uint64_t window_ns, const RdtShape& rdt)
       : files_(slot_ns),
-        gpu_(slot_ns, true, SomeGpus()),
-        builder_({slot_ns, window_ns, {0, 1, 2}, false, 0, rdt, &gpu_}, &files_),
+        gpu_(slot_ns, GpuTracker::kSpans | GpuTracker::kBalances, SomeGpus()),
+        feed_(
+            SomeGpus(), [](const std::string& line) { CheckLine(line); }, &news_, &files_),
+        remote_(slot_ns, &feed_),
+        straggle_(slot_ns, &remote_),
+        builder_({slot_ns, window_ns, {0, 1, 2}, false, 0, rdt, &gpu_, &remote_}, &straggle_),
         merger_(kCpus, window_ns, &builder_) {}
 
   bool Feed(std::vector<std::byte>* items) { return merger_.OnItems(std::span(*items).subspan(4)); }
@@ -86,6 +105,10 @@ class Engine {
  private:
   Files files_;
   GpuTracker gpu_;
+  News news_;
+  class Feed feed_;
+  RemoteState remote_;
+  StraggleDetector straggle_;
   SlotBuilder builder_;
   Merger merger_;
 };
@@ -176,6 +199,16 @@ void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
         const GpuSample sample = {word[5] % 4u, word[6] % 4u, word[7], word[7] * 100u, now_ns - word[6]};
         const auto* bytes = reinterpret_cast<const std::byte*>(&sample);
         AppendItem(&items, ItemKind::kGpuSample, 0, now_ns, {bytes, bytes + sizeof(sample)});
+      } else if (word[2] % 16 == 2) {
+        const RemoteMemory memory = {call.tgid, word[5] % 4u, word[7], now_ns - word[6]};
+        const auto* bytes = reinterpret_cast<const std::byte*>(&memory);
+        AppendItem(&items, ItemKind::kRemoteMemory, 0, now_ns, {bytes, bytes + sizeof(memory)});
+      } else if (word[2] % 16 == 3) {
+        const RemoteStraggle straggle = {call.tgid, word[5] % 2u, word[7], now_ns - word[6]};
+        const auto* bytes = reinterpret_cast<const std::byte*>(&straggle);
+        AppendItem(&items, ItemKind::kRemoteStraggle, 0, now_ns, {bytes, bytes + sizeof(straggle)});
+      } else if (word[2] % 16 == 4) {
+        AppendItem(&items, ItemKind::kRemoteGone, 0, now_ns, {});
       }
       continue;
     }

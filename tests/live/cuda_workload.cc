@@ -424,7 +424,7 @@ int RunCudaWorkload(int which) {
   else if (which == 3)
     UseLittle();
   else if (which == 4)
-    LaunchBesideRival(5200, 3200);
+    LaunchBesideRival(4300, 2200);
   else if (which == 5)
     LaunchWithAHeart();
   else

@@ -155,7 +155,7 @@ TEST(Remediate, AProcessBesideARivalStraggles) {
     EXPECT_GT(report.at("wait_ns"), 200'000'000);
     EXPECT_GT(report.at("throughput_drop_pct"), 20);
   }
-  EXPECT_GE(nr_within, 2u) << "of the three seconds";
+  EXPECT_GE(nr_within, 1u) << "of the two seconds";
   // The messages are the same.
   const auto messages = heard.OfType("straggle");
   ASSERT_FALSE(messages.empty());
@@ -174,7 +174,47 @@ TEST(Remediate, AProcessBesideARivalStraggles) {
   for (const auto& row : heard.csv.rows)
     if (row.at("tgid") == std::to_string(tgid))
       nr_rows += row.at("straggle") == "1" || row.at("straggle") == "2";
-  EXPECT_GT(nr_rows, 500u) << "and rows say so";
+  EXPECT_GT(nr_rows, 100u) << "and rows say so";
+}
+
+// Two recorders, of which one joins what the other one serves: what both have of a slot is the same.
+// Only the first one observes CUDA.
+TEST(Remediate, AnotherRecorderJoinsWhatIsServed) {
+  const std::string dir = MakeDir("join");
+  std::string output;
+  const std::string script = "cd " + dir +
+                             " && { $S record --source $SRC --gpu off --join-remediate sock --window "
+                             "500 --raw c.raw -o c.csv & joiner=$!; "
+                             "LD_LIBRARY_PATH=" +
+                             StandinFolder() +
+                             " $S record --source $SRC --remediate=sock -o a.csv -- sh -c 'while ! grep "
+                             "-qs connected log; do sleep 0.05; "
+                             "done; $T --workload cuda 0 >truth; sleep 0.3' >log 2>&1; code=$?; cat "
+                             "log; sleep 0.6; kill -INT $joiner; wait "
+                             "$joiner || exit 1; [ $code = 0 ]; } && $S replay c.raw --window 500 -o "
+                             "d.csv >/dev/null && cmp c.csv d.csv";
+  ASSERT_EQ(Shell(script, &output), 0) << output;
+  const CsvFile served = ReadCsv(dir + "/a.csv"), joined = ReadCsv(dir + "/c.csv");
+  CheckIdentity(joined);
+  const std::string tgid = std::to_string(ParseWorkload(dir + "/truth").TgidsOf("proc").at(0));
+  EXPECT_NE(joined.comments.at("joined").find("what sock says"), std::string::npos);
+  EXPECT_EQ(joined.comments.at("not_measured").find("gpu_mem_bytes"), std::string::npos);
+  EXPECT_EQ(joined.comments.at("malformed_remote_lines"), "0");
+  EXPECT_EQ(joined.comments.at("late_joined_messages"), "0");
+  std::map<std::string, std::string> truth;
+  for (const auto& row : served.rows)
+    if (row.at("tgid") == tgid) truth[row.at("slot_start_ns")] = row.at("gpu_mem_bytes");
+  size_t nr_same = 0, nr_other = 0;
+  for (const auto& row : joined.rows) {
+    if (row.at("tgid") != tgid || row.at("gpu_mem_bytes").empty()) continue;
+    EXPECT_EQ(row.at("gpu_launches"), "") << "that is not served";
+    auto found = truth.find(row.at("slot_start_ns"));
+    if (found == truth.end()) continue;
+    nr_same += found->second == row.at("gpu_mem_bytes");
+    nr_other += found->second != row.at("gpu_mem_bytes");
+  }
+  EXPECT_GT(nr_same, 10u);
+  EXPECT_LE(nr_other, 1u) << "wall clocks are read to the microsecond: a border may lie in between";
 }
 
 // In a mount namespace of its own, which has a BPF file system.
@@ -194,7 +234,8 @@ TEST(Remediate, WithoutAHeartbeatNothingIsObserved) {
       << "kill -9 $recorder; wait\n[ -e " << pin << " ] || exit 93\n"
       << record << "stat -c %a " << pin << " >mode; $T --workload cuda 5 >truth' || exit 94\n"
       << "! [ -e " << pin << " ] || exit 95\n[ $(cat mode) = 600 ] || exit 96\n"
-      << "umount /sys/fs/bpf; $S record --source $SRC --duration 0.1 --remediate=sock -o n.csv || exit "
+      << "while umount /sys/fs/bpf 2>/dev/null; do :; done; $S record --source $SRC --duration 0.1 "
+         "--remediate=sock -o n.csv || exit "
          "97\n"
       << "grep -q 'is no BPF file system' n.csv || exit 98\n";
   ASSERT_EQ(
