@@ -243,6 +243,9 @@ std::string SummaryTable(const RunSummary& run) {
                    "GPU: CUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}\n",
                    run.gpu.nr_calls, run.losses.nr_lost_calls, run.merge.nr_malformed_calls,
                    run.gpu.nr_late, run.gpu.nr_unknown_frees);
+  if (run.nr_episodes)
+    fmt::format_to(out, "straggling: episodes {} (--straggle FILE says who took the CPU)\n",
+                   run.nr_episodes);
   if (run.remote != RemoteCounts())
     fmt::format_to(
         out,
