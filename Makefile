@@ -24,7 +24,7 @@ BPFTOOL := $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
 LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell command -v $(name) 2>/dev/null)) llvm-strip)
 CXXFLAGS ?= -O3 -g
 CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I$(B)/bpf $(CXXFLAGS)
-LIBS := -lbpf -lelf -lfmt -lboost_program_options -pthread
+LIBS := -lbpf -lelf -lfmt -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -pthread
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -I$(B)/bpf
 PREFIX ?= /usr/local
 
@@ -134,7 +134,7 @@ $(B)/bench_%: $(B)/obj/bench/%.o $(B)/libslotscope.a
 
 # With another compiler: libFuzzer is clang's. All of the collector that needs no BPF skeleton.
 FUZZ_CXXFLAGS := -std=c++20 -O1 -g -Icollector -Iinclude -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-FUZZ_SRC := $(filter-out collector/ring/native_source.cc collector/ring/kmod_source.cc $(wildcard collector/cuda/*.cc collector/nvml/*.cc collector/cli/*.cc),$(COLLECTOR_SRC)) collector/cli/options.cc
+FUZZ_SRC := $(filter-out collector/ring/native_source.cc collector/ring/kmod_source.cc $(wildcard collector/cuda/*.cc collector/nvml/*.cc collector/metrics/*.cc collector/cli/*.cc),$(COLLECTOR_SRC)) collector/cli/options.cc
 
 $(B)/fuzz/obj/%.o: %.cc
 	$(call msg,FUZZ,$@)

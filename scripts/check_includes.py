@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-STAGES = "base ring nvml cuda raw gen merge track slots gpu straggle join detect remediate sinks cli".split()
+STAGES = "base ring nvml cuda raw gen merge track slots gpu straggle join detect remediate metrics sinks cli".split()
 FOLDERS = "include kmod bpf collector bench tests scripts debian".split()
 TOP_FILES = "Makefile dkms.conf README.md CONTRIBUTING.md LICENSE".split()
 SOURCE = re.compile(r"\.(c|h|cc|py|sh)$|(^|/)(Makefile|Kbuild)$|^dkms\.conf$")

@@ -15,10 +15,12 @@ class News {
  public:
   static constexpr size_t kMaxSentences = 100;
 
-  void Tell(std::string sentence) {
+  // False: it has been told, or there is no room for it.
+  bool Tell(std::string sentence) {
     std::lock_guard lock(mutex_);
-    if (told_.size() < kMaxSentences && told_.insert(sentence).second)
-      untaken_.push_back(std::move(sentence));
+    if (told_.size() >= kMaxSentences || !told_.insert(sentence).second) return false;
+    untaken_.push_back(std::move(sentence));
+    return true;
   }
   // Those since the last call.
   std::vector<std::string> Take() {

@@ -159,6 +159,16 @@ Status CheckNames(const OutputOptions& output, const std::string& raw) {
   return {};
 }
 
+// PORT, HOST:PORT or [HOST]:PORT.
+Status CheckMetrics(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  uint64_t port;
+  if (ParseNumber(colon == text.npos ? text : text.substr(colon + 1), 1, 65535, &port) && colon != 0 &&
+      text.find_first_of(", +") == text.npos)
+    return {};
+  return Usage(fmt::format("--metrics {}: give HOST:PORT, or a PORT of the loopback interface", text));
+}
+
 Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
   if (raw.source == "auto")
     record->source = SourceChoice::kAuto;
@@ -178,6 +188,8 @@ Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
     return Usage(fmt::format("--gpu {}: give auto, on or off", raw.gpu));
   if (!record->remediate.empty() && record->gpu == GpuChoice::kOff)
     return Usage("--remediate needs what --gpu off does not observe; leave one of them out");
+  if (!record->metrics.empty())
+    if (Status status = CheckMetrics(record->metrics); !status.ok()) return status;
   if (!record->join_remediate.empty() && record->join_remediate == record->remediate)
     return Usage("--join-remediate and --remediate are one path: it would listen to itself");
   if (!record->remediate_group.empty() && record->remediate.empty())
@@ -241,6 +253,8 @@ po::options_description DescribeRecord(RawOptions* raw, RecordOptions* record) {
                                      "let this group connect, too")(
       "join-remediate", Text(&record->join_remediate, "PATH"),
       "join what another producer of that protocol says of memory and straggling")(
+      "metrics", Text(&record->metrics, "ADDRESS")->implicit_value(kMetricsAddress),
+      "metrics for Prometheus, over HTTP (--metrics=HOST:PORT; default 127.0.0.1:9464)")(
       "rmids", Text(&raw->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)");
   return options;
 }

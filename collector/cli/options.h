@@ -35,11 +35,15 @@ enum class GpuChoice { kAuto, kOn, kOff };
 // Where consumers of the protocol look for it.
 inline constexpr const char* kRemediateSocket = "/tmp/ingero-remediate.sock";
 
+// The port of OpenTelemetry's exporter for Prometheus.
+inline constexpr const char* kMetricsAddress = "127.0.0.1:9464";
+
 struct RecordOptions {
   OutputOptions output;
   std::string remediate;        // the socket's path; empty: none
   std::string remediate_group;  // a name or number; empty: none
   std::string join_remediate;   // another producer's socket; empty: none
+  std::string metrics;          // HOST:PORT or PORT; empty: none
   std::string raw;              // empty: no raw file
   SourceChoice source = SourceChoice::kAuto;
   GpuChoice gpu = GpuChoice::kAuto;

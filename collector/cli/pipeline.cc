@@ -6,11 +6,10 @@
 namespace slotscope {
 
 Pipeline::Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output,
-                   Source* source, ItemQueue* others, Feed* feed, Writer* writer, RawFileWriter* raw)
+                   Source* source, ItemQueue* others, SlotSink* first, uint32_t keeps, Writer* writer,
+                   RawFileWriter* raw)
     : writer_(writer),
-      engine_(facts, output.slot_ns, output.window_ns,
-              KeepsOf(output) | (feed ? GpuTracker::kBalances : GpuTracker::kNothing),
-              feed ? static_cast<SlotSink*>(feed) : writer),
+      engine_(facts, output.slot_ns, output.window_ns, KeepsOf(output) | keeps, first),
       reader_(source, facts.nr_streams, clocks, others) {
   if (raw) raw_writer_ = std::make_unique<RawWriter>(raw, &reader_.blocks());
 }

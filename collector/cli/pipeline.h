@@ -14,7 +14,6 @@
 #include "cli/options.h"
 #include "raw/facts.h"
 #include "raw/raw_writer.h"
-#include "remediate/feed.h"
 #include "ring/reader.h"
 #include "sinks/writer.h"
 
@@ -30,10 +29,10 @@ struct PipelineProgress {
 class Pipeline {
  public:
   // `source` is started, `raw` has its facts or is null; all outlive the pipeline.
-  // `clocks` are those of the facts, `others` is what other threads say, `feed` passes slots on to the
-  // writer, or is null.
+  // `clocks` are those of the facts, `others` is what other threads say. Slots go to `first`, which
+  // passes them on to the writer, with what is of `keeps` (GpuTracker::Keeps).
   Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output, Source* source,
-           ItemQueue* others, Feed* feed, Writer* writer, RawFileWriter* raw);
+           ItemQueue* others, SlotSink* first, uint32_t keeps, Writer* writer, RawFileWriter* raw);
   ~Pipeline();
 
   // The writer is started by the caller, once its sinks have their header; slots wait for it.

@@ -28,6 +28,8 @@
 #include "cli/overhead.h"
 #include "cli/pipeline.h"
 #include "cuda/watcher.h"
+#include "metrics/exposer.h"
+#include "metrics/slot_meter.h"
 #include "nvml/nvml.h"
 #include "nvml/sampler.h"
 #include "remediate/client.h"
@@ -230,10 +232,19 @@ class Recording {
         return status;
       }
     Writer* writer = output_.MakeWriter(facts);
-    if (!options_.remediate.empty())
+    SlotSink* first = writer;
+    if (!options_.remediate.empty()) {
       feed_ = std::make_unique<Feed>(
-          facts.gpus, [this](std::string line) { server_.Send(std::move(line)); }, &news_, writer);
-    Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, feed_.get(), writer,
+          facts.gpus, [this](std::string line) { server_.Send(std::move(line)); },
+          [this] { return server_.has_client(); }, &news_, first);
+      first = feed_.get();
+    }
+    if (!options_.metrics.empty()) {
+      meter_ = std::make_unique<SlotMeter>(options_.output.slot_ns, first);
+      first = meter_.get();
+    }
+    Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, first,
+                      feed_ ? GpuTracker::kBalances : GpuTracker::kNothing, writer,
                       options_.raw.empty() ? nullptr : &raw_);
     if (Status status = pipeline.Start(); !status.ok()) {
       pipeline.Stop();
@@ -242,13 +253,12 @@ class Recording {
     }
     output_.Begin(facts);
     Announce();
-    if (!options_.join_remediate.empty())
-      if (Status status = client_.Start(options_.join_remediate, &others_, &news_); !status.ok()) {
-        pipeline.Stop();
-        output_.Discard();
-        raw_.Discard();
-        return status;
-      }
+    if (Status status = StartServices(pipeline, writer); !status.ok()) {
+      pipeline.Stop();
+      output_.Discard();
+      raw_.Discard();
+      return status;
+    }
     int nr_stops = WaitForFirstSlot(pipeline);
     uint64_t start_ns = MonotonicNs();
     if (has_command()) {
@@ -261,6 +271,7 @@ class Recording {
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
     client_.Stop();
+    exposer_.Stop();  // it looks into the pipeline
     SayAll(TakeNews());
     pipeline.Stop();
     server_.Stop();
@@ -292,6 +303,25 @@ class Recording {
     std::optional<gid_t> group;
     if (Status status = FindGroup(options_.remediate_group, &group); !status.ok()) return status;
     return server_.Start(options_.remediate, group, &news_);
+  }
+
+  // What talks to others while it records.
+  Status StartServices(const Pipeline& pipeline, const Writer* writer) {
+    if (!options_.join_remediate.empty())
+      if (Status status = client_.Start(options_.join_remediate, &others_, &news_); !status.ok())
+        return status;
+    if (!meter_) return {};
+    return exposer_.Start(options_.metrics, [this, &pipeline, writer] {
+      const PipelineProgress progress = pipeline.progress();
+      MetricsSnapshot now;
+      now.source = source_->info().name;
+      now.slots = meter_->counts();
+      now.nr_messages = progress.nr_messages;
+      now.nr_lost = progress.nr_lost;
+      now.nr_rows = writer->nr_rows();
+      if (feed_) now.server = server_.stats();
+      return now;
+    });
   }
 
   // What other threads have to say: to the screen, and into the file where it happened.
@@ -407,7 +437,7 @@ class Recording {
     run.elapsed_s = elapsed_s;
     run.notes = source_->info().notes;
     Status status = output_.Finish(&run);
-    SaySent();
+    SaySent(run);
     if (status.ok()) status = pipeline.status();
     if (status.ok() && stopped_by_guard_ && options_.output.strict)
       status = {Exit::kDataLost, "the recording was stopped by --max-overhead (--strict)"};
@@ -421,18 +451,20 @@ class Recording {
     return status.ok() ? raw_status : status;
   }
 
-  void SaySent() const {
+  void SaySent(const RunSummary& run) const {
     if (!feed_) return;
     const FeedStats& feed = feed_->stats();
     const ServerStats server = server_.stats();
     Say(stdout,
         "remediation: messages {} (memory {}, straggle {}), sent {}; dropped: no_client {}, write_error "
         "{}, "
-        "queue_full {}; not told: balance unknown {}, GPU unknown {}; consumers {}, replaced {}, "
+        "queue_full {}, too many in a slot {}; not told: balance unknown {}, GPU unknown {}; consumers "
+        "{}, replaced {}, "
         "refused {}\n",
         feed.nr_memory + feed.nr_straggle, feed.nr_memory, feed.nr_straggle, server.nr_sent,
-        server.nr_no_client, server.nr_write_error, server.nr_queue_full, feed.nr_unknown_balance,
-        feed.nr_unknown_gpu, server.nr_consumers, server.nr_replaced, server.nr_refused);
+        server.nr_no_client + feed.nr_unheard, server.nr_write_error, server.nr_queue_full,
+        run.gpu.nr_dropped_balances, feed.nr_unknown_balance, feed.nr_unknown_gpu, server.nr_consumers,
+        server.nr_replaced, server.nr_refused);
   }
 
   const RecordOptions& options_;
@@ -451,6 +483,8 @@ class Recording {
   Server server_;
   Client client_;
   std::unique_ptr<Feed> feed_;
+  std::unique_ptr<SlotMeter> meter_;
+  Exposer exposer_;
   std::string why_;
   bool stopped_by_guard_ = false;
 };

@@ -68,7 +68,7 @@ RunSummary Summarize(const Engine& engine) {
   run.remote = merger.remote();
   run.joined = engine.remote().stats();
   run.nr_episodes = engine.straggle().nr_episodes();
-  run.nr_unwatched_launchers = engine.straggle().nr_rejected_processes();
+  run.nr_unwatched_launchers = engine.straggle().nr_rejected();
   run.nr_late_pieces = builder.nr_late_pieces();
   run.nr_seq_gaps = builder.nr_seq_gaps();
   run.nr_foreign = builder.nr_foreign();
@@ -180,7 +180,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
     number("forced_kernel_spans", run.gpu.nr_forced_spans);
     number("inactive_cuda_streams", run.gpu.nr_inactive_streams);
     number("straggle_episodes", run.nr_episodes);
-    number("unwatched_launchers", run.nr_unwatched_launchers);
+    number("unwatched_launcher_slots", run.nr_unwatched_launchers);
   }
   if (run.remote != RemoteCounts()) {
     number("joined_messages", run.joined.nr_joined);

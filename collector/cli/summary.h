@@ -24,7 +24,7 @@ struct RunSummary {
   RemoteCounts remote;
   RemoteStats joined;
   uint64_t nr_episodes = 0;             // of straggling
-  uint64_t nr_unwatched_launchers = 0;  // beyond StraggleDetector::kMaxProcesses
+  uint64_t nr_unwatched_launchers = 0;  // slots of them, beyond StraggleDetector::kMaxProcesses
   uint64_t nr_late_pieces = 0;
   uint64_t nr_seq_gaps = 0;
   uint64_t nr_foreign = 0;

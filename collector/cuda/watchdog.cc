@@ -17,13 +17,18 @@
 namespace slotscope {
 namespace {
 
-// Made like ours: by a recorder that was killed.
-bool IsWatchdog(const std::string& path) {
-  const UniqueFd map(bpf_obj_get(path.c_str()));
+// What is known of a map; all zeros if it is none.
+bpf_map_info InfoOf(int map_fd) {
   bpf_map_info info = {};
   uint32_t size = sizeof(info);
-  return map.valid() && bpf_obj_get_info_by_fd(map.get(), &info, &size) == 0 &&
-         info.type == BPF_MAP_TYPE_ARRAY && info.max_entries == 1 && info.key_size == sizeof(uint32_t) &&
+  if (map_fd < 0 || bpf_obj_get_info_by_fd(map_fd, &info, &size)) return {};
+  return info;
+}
+
+// Made like ours: by a recorder that was killed.
+bool IsWatchdog(const std::string& path) {
+  const bpf_map_info info = InfoOf(UniqueFd(bpf_obj_get(path.c_str())).get());
+  return info.type == BPF_MAP_TYPE_ARRAY && info.max_entries == 1 && info.key_size == sizeof(uint32_t) &&
          info.value_size == sizeof(uint64_t);
 }
 
@@ -51,7 +56,9 @@ Status Watchdog::Pin(int map_fd, const std::string& path, News* news) {
 }
 
 void Watchdog::Unpin() {
-  if (!path_.empty()) unlink(path_.c_str());
+  // Unless another recorder has taken the name since.
+  if (!path_.empty() && InfoOf(UniqueFd(bpf_obj_get(path_.c_str())).get()).id == InfoOf(map_fd_).id)
+    unlink(path_.c_str());
   path_.clear();
 }
 
@@ -59,7 +66,10 @@ void Watchdog::Poll(uint64_t boot_ns) {
   if (path_.empty()) return;
   const uint32_t key = 0;
   uint64_t heartbeat_ns = 0;
-  if (bpf_map_lookup_elem(map_fd_, &key, &heartbeat_ns) || heartbeat_ns == 0) return;
+  if (bpf_map_lookup_elem(map_fd_, &key, &heartbeat_ns) || heartbeat_ns == 0) {
+    polled_ns_ = boot_ns;
+    return;
+  }
   constexpr uint64_t kStaleNs = SS_CUDA_WATCHDOG_STALE_NS;
   const bool was_bypassed = is_bypassed_;
   is_bypassed_ = boot_ns - heartbeat_ns + kStaleNs > 2 * kStaleNs;  // as in bpf/cuda.bpf.c

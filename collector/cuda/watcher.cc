@@ -145,9 +145,8 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
       fmt::format("process {} ({}) is not wholly seen: {}", tgid, ReadComm(tgid), text);
   const bool is_first =
       told_coverages_.size() < News::kMaxSentences && told_coverages_.insert(text).second;
-  if (is_first)
-    news_.Tell(sentence);
-  else if (nr_coverage_notes_++ < kMaxCoverageNotes)
+  if (is_first && news_.Tell(sentence)) return;
+  if (nr_coverage_notes_++ < kMaxCoverageNotes)
     items_->PutNote(sentence);
   else
     news_.Tell("there are too many processes that are not wholly seen to name each");

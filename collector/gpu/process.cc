@@ -166,6 +166,19 @@ void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64
   }
 }
 
+// A call that chose a device, or began or ended a capture, may be among those that were lost.
+void GpuProcess::OnLoss(uint64_t until_ns) {
+  memory_.SetMissed();
+  lossy_until_ns_ = std::max(lossy_until_ns_, until_ns);
+  doubts_activity_ = lossy_in_slot_ = true;
+  complete_ = false;
+  for (auto& [tid, thread] : threads_) thread.places.clear();
+  for (auto& [key, stream] : streams_) {
+    doubts_launches_ |= stream.capturing();
+    stream.SetCapturing(false);
+  }
+}
+
 // All memory and all streams of a context are gone.
 void GpuProcess::FreeDevice(GpuPlace place, uint64_t at_ns) {
   any_ = true;
@@ -333,6 +346,7 @@ void GpuProcess::ApplyToStream(const ss_cuda_call& call, GpuPlace place, uint64_
       break;
     }
     case SS_CUDA_CAPTURE_END:
+      doubts_launches_ = false;
       // With the one that began it all that joined it; two captures at once are taken for one.
       for (auto& [key, stream] : streams_) stream.SetCapturing(false);
       break;
@@ -438,7 +452,7 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
   GpuRow row;
   row.values = {memory_.bytes(), activity_.Take(end_ns), std::exchange(nr_launches_, 0)};
   if (!memory_.complete()) row.unmeasured |= 1u << kGpuMemBytes;
-  const bool knows_launches = knows_launches_ && !lossy_in_slot_;
+  const bool knows_launches = knows_launches_ && !doubts_launches_ && !lossy_in_slot_;
   if (!knows_launches) row.unmeasured |= 1u << kGpuLaunches;
   if (!knows_launches || !knows_activity_ || doubts_activity_) row.unmeasured |= 1u << kGpuActiveNs;
   lossy_in_slot_ = lossy_until_ns_ > end_ns;
@@ -469,8 +483,21 @@ void GpuProcess::End(uint64_t ts_ns) {
   streams_.clear();
   for (auto& [device, use] : uses_)
     if (use.activity.active()) machine_->End(use.gpu, ts_ns);
+  const bool was_complete = memory_.complete();
   memory_.End(ts_ns);
-  TellBalances(ts_ns);  // what it still held is free now
+  // What it still held is free now, and that is certain.
+  std::vector<int32_t> devices = memory_.TakeTouched();
+  if (!was_complete) {
+    devices.clear();
+    for (const auto& [device, bytes] : memory_.bytes_by_device()) devices.push_back(device);
+  }
+  for (int32_t device : devices) {
+    const size_t nr_before = balances_ ? balances_->size() : 0;
+    TellBalance(device, ts_ns);
+    if (!balances_ || balances_->size() == nr_before) continue;
+    balances_->back().complete = true;
+    balances_->back().missed = false;
+  }
 }
 
 }  // namespace slotscope

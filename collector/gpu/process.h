@@ -72,13 +72,10 @@ class GpuProcess {
   // The slot ends at ns. Forgets streams that have been silent for kInactiveNs. Adds a part to *parts
   // for each device that it has used.
   GpuRow TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts);
-  // Calls may have been lost until until_ns: what it holds is not known any more, how much it launched
-  // is not for that long, and whether it is active not until it has waited for everything.
-  void OnLoss(uint64_t until_ns) {
-    memory_.SetMissed();
-    lossy_until_ns_ = std::max(lossy_until_ns_, until_ns);
-    doubts_activity_ = lossy_in_slot_ = true;
-  }
+  // Calls may have been lost until until_ns. What it holds is not known any more; how much it launches
+  // is not for that long, and if it was capturing not until that ends; whether it is active is not until
+  // it has waited for everything, and on which device not until it chooses one.
+  void OnLoss(uint64_t until_ns);
 
   const GpuMemory& memory() const { return memory_; }
 
@@ -155,6 +152,7 @@ class GpuProcess {
   uint64_t lossy_until_ns_ = 0;
   bool lossy_in_slot_ = false;
   bool doubts_activity_ = false;
+  bool doubts_launches_ = false;
 };
 
 }  // namespace slotscope

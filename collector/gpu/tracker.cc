@@ -123,6 +123,7 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetai
   ApplyUntil(end_ns);
   uses->clear();
   uses->swap(ended_);
+  for (const GpuUse& use : *uses) detail->ended.push_back(use.process);
   detail->parts.swap(ended_parts_);
   for (auto& [key, process] : processes_)
     uses->push_back({key, process.TakeSlot(end_ns, &detail->parts)});

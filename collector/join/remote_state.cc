@@ -24,13 +24,22 @@ void RemoteState::Queue(uint64_t ts_ns, const Change& change) {
   queued_.emplace(std::max(ts_ns, applied_ns_), change);
 }
 
+void RemoteState::Prune(uint64_t now_ns) {
+  constexpr uint64_t kPeriodNs = 1'000'000'000;  // it looks at all of them
+  if (now_ns - pruned_ns_ < kPeriodNs) return;
+  pruned_ns_ = now_ns;
+  std::erase_if(processes_, [&](const auto& entry) { return entry.second.said_ns + kQuietNs < now_ns; });
+}
+
 RemoteState::Process* RemoteState::ProcessOf(int32_t tgid, uint64_t ts_ns) {
+  if (processes_.size() >= kMaxProcesses) Prune(ts_ns);
   if (processes_.size() >= kMaxProcesses && !processes_.contains(tgid)) {
     stats_.nr_rejected++;
     return nullptr;
   }
   Process& process = processes_[tgid];
   process.said_ns = ts_ns;
+  process.unheard_ns = 0;
   stats_.nr_joined++;
   return &process;
 }
@@ -38,9 +47,10 @@ RemoteState::Process* RemoteState::ProcessOf(int32_t tgid, uint64_t ts_ns) {
 void RemoteState::Apply(uint64_t ts_ns, const Change& change) {
   if (change.kind == Change::Kind::kGone) {
     gone_ns_ = ts_ns;
+    for (auto& [tgid, process] : processes_)
+      if (process.unheard_ns == 0) process.unheard_ns = ts_ns;
     return;
   }
-  gone_ns_ = 0;
   if (change.kind == Change::Kind::kMemory) {
     Process* process = ProcessOf(change.memory.tgid, ts_ns);
     if (!process) return;
@@ -74,6 +84,7 @@ void RemoteState::Join(Slot* slot, Row* row, const Process& process, uint64_t en
   }
   if (process.straggled_ns == 0 || gpu.straggle != Straggle::kUnknown) return;
   if (end_ns - process.straggled_ns > kStraggleStaleNs) {
+    if (process.unheard_ns != 0) return;  // who knows
     gpu.straggle = Straggle::kNone;
     gpu.drop_ppm = 0;
     return;
@@ -89,7 +100,12 @@ void RemoteState::OnSlot(Slot* slot) {
     queued_.erase(queued_.begin());
   }
   applied_ns_ = end_ns;
-  if (gone_ns_ != 0 && end_ns - gone_ns_ > kMemoryStaleNs) processes_.clear();
+  if (gone_ns_ != 0) {
+    std::erase_if(processes_, [&](const auto& entry) {
+      return entry.second.unheard_ns != 0 && end_ns - entry.second.unheard_ns > kMemoryStaleNs;
+    });
+    if (end_ns - gone_ns_ > kMemoryStaleNs) gone_ns_ = 0;
+  }
   if (!processes_.empty())
     for (Row& row : slot->rows) {
       if (!IsProcess(row.kind)) continue;

@@ -31,8 +31,9 @@ class RemoteState final : public SlotSink, public RemoteJoin {
   // Memory is said when it changes. It is not known any more if there has been no connection for this
   // long.
   static constexpr uint64_t kMemoryStaleNs = 5'000'000'000;
-  static constexpr size_t kMaxProcesses = 65536;  // our own limits
-  static constexpr size_t kMaxGpus = 64;          // of a process
+  static constexpr size_t kMaxProcesses = 65536;  // our own limits: then those of whom nothing was said
+  static constexpr uint64_t kQuietNs = 60'000'000'000;  // for this long make room
+  static constexpr size_t kMaxGpus = 64;                // of a process
   static constexpr size_t kMaxQueued = 1u << 20;
 
   RemoteState(uint64_t slot_ns, SlotSink* next) : slot_ns_(slot_ns), next_(next) {}
@@ -51,7 +52,8 @@ class RemoteState final : public SlotSink, public RemoteJoin {
     RemoteStraggle straggle;
   };
   struct Process {
-    uint64_t said_ns = 0;                // the latest message of it
+    uint64_t said_ns = 0;     // the latest message of it
+    uint64_t unheard_ns = 0;  // since when the connection has been gone, or was; 0: said since
     std::map<uint32_t, uint64_t> bytes;  // by GPU
     uint64_t straggled_ns = 0;           // the latest message that it does; 0: none
     bool sustained = false;
@@ -61,6 +63,7 @@ class RemoteState final : public SlotSink, public RemoteJoin {
   void Queue(uint64_t ts_ns, const Change& change);
   void Apply(uint64_t ts_ns, const Change& change);
   Process* ProcessOf(int32_t tgid, uint64_t ts_ns);
+  void Prune(uint64_t now_ns);
   void Join(Slot* slot, Row* row, const Process& process, uint64_t end_ns) const;
 
   uint64_t slot_ns_;
@@ -68,7 +71,8 @@ class RemoteState final : public SlotSink, public RemoteJoin {
   std::multimap<uint64_t, Change> queued_;  // by time; as they came where equal
   std::unordered_map<int32_t, Process> processes_;
   uint64_t applied_ns_ = 0;
-  uint64_t gone_ns_ = 0;  // 0: it is connected
+  uint64_t gone_ns_ = 0;  // when a connection ended last, until that is settled; 0: it is
+  uint64_t pruned_ns_ = 0;
   RemoteStats stats_;
 };
 

@@ -27,6 +27,13 @@ std::span<const std::byte> BytesOf(const T& object) {
   return std::as_bytes(std::span(&object, 1));
 }
 
+// In a folder in which everybody may make files, anybody may serve.
+bool IsTrusted(int fd, ucred* peer) {
+  socklen_t size = sizeof(*peer);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &size) == 0 &&
+         (peer->uid == 0 || peer->uid == geteuid());
+}
+
 }  // namespace
 
 Status Client::Start(const std::string& path, ItemQueue* items, News* news) {
@@ -61,7 +68,16 @@ UniqueFd Client::Connect() {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+  const bool connected =
+      connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  if (ucred peer = {}; connected && !IsTrusted(fd.get(), &peer)) {
+    counts_.nr_failed_connections++;
+    news_->Tell(
+        fmt::format("join: {} is served by user {}, who is neither root nor this one: not joined",
+                    EscapeControls(path_), peer.uid));
+    return {};
+  }
+  if (connected) {
     counts_.nr_connections++;
     news_->Tell(fmt::format("join: connected to {}", EscapeControls(path_)));
     return fd;

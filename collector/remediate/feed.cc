@@ -13,6 +13,8 @@
 namespace slotscope {
 namespace {
 
+constexpr size_t kMaxIncomplete = 65536;  // then none is named any more
+
 int64_t UnixNs(const Slot& slot, uint64_t ns) { return static_cast<int64_t>(ns) + slot.unix_offset_ns; }
 
 }  // namespace
@@ -25,29 +27,41 @@ void Feed::OnSlot(Slot* slot) {
 
 // The number that the contract wants is the machine's. Where NVML does not list GPUs, the process's own
 // has to do.
-bool Feed::FindGpu(const GpuBalance& balance, uint32_t* gpu_id, uint64_t* total_bytes) {
-  int32_t gpu = balance.gpu;
-  if (gpu == kUnknownGpu && gpus_.size() == 1) gpu = 0;
-  if (gpu != kUnknownGpu) {
-    *gpu_id = gpus_[static_cast<size_t>(gpu)].index;
-    *total_bytes = gpus_[static_cast<size_t>(gpu)].total_bytes;
+bool Feed::FindGpu(const GpuBalance& balance, int32_t* gpu, MemoryMessage* message) {
+  *gpu = balance.gpu == kUnknownGpu && gpus_.size() == 1 ? 0 : balance.gpu;
+  if (*gpu != kUnknownGpu) {
+    message->gpu_id = gpus_[static_cast<size_t>(*gpu)].index;
+    message->total_vram = gpus_[static_cast<size_t>(*gpu)].total_bytes;
   } else if (gpus_.empty() && balance.device != kUnknownDevice) {
-    *gpu_id = static_cast<uint32_t>(balance.device);
-    *total_bytes = 0;
+    *gpu = balance.device;
+    message->gpu_id = static_cast<uint32_t>(balance.device);
     news_->Tell(
         "remediation: GPUs are not known here: gpu_id is the process's own number of its device");
   } else {
     return false;
   }
-  if (*total_bytes == 0)
+  if (message->total_vram == 0)
     news_->Tell(fmt::format(
         "remediation: how much memory GPU {} has is not known: total_vram and utilization_pct are 0",
-        *gpu_id));
+        message->gpu_id));
   return true;
 }
 
 void Feed::OnBalance(const Slot& slot, const GpuBalance& balance) {
   const auto pid = static_cast<uint32_t>(balance.process.tgid);
+  MemoryMessage message = {};
+  int32_t gpu;
+  if (!FindGpu(balance, &gpu, &message)) {
+    stats_.nr_unknown_gpu++;
+    news_->Tell(
+        fmt::format("remediation: which GPU process {} uses is not known: its memory is not told", pid));
+    return;
+  }
+  // Some of its devices may be one GPU, if it is not known which device a call was on.
+  auto& by_device = held_[{balance.process, gpu}];
+  by_device[balance.device] = balance.bytes;
+  for (const auto& [device, bytes] : by_device) message.allocated_bytes += bytes;
+  if (message.allocated_bytes == 0) held_.erase({balance.process, gpu});
   if (balance.missed) {
     stats_.nr_unknown_balance++;
     news_->Tell(fmt::format(
@@ -55,25 +69,22 @@ void Feed::OnBalance(const Slot& slot, const GpuBalance& balance) {
         pid));
     return;
   }
-  MemoryMessage message = {};
-  if (!FindGpu(balance, &message.gpu_id, &message.total_vram)) {
-    stats_.nr_unknown_gpu++;
-    news_->Tell(
-        fmt::format("remediation: which GPU process {} uses is not known: its memory is not told", pid));
-    return;
-  }
-  if (!balance.complete)
+  if (!balance.complete && incomplete_.size() < kMaxIncomplete &&
+      incomplete_.insert(balance.process).second)
     news_->Tell(fmt::format(
         "remediation: not all of the memory of process {} ({}) was seen: its allocated_bytes are "
         "at least that",
         pid, EscapeName(CommText(balance.comm))));
+  stats_.nr_memory++;
+  if (!is_heard_()) {
+    stats_.nr_unheard++;
+    return;
+  }
   message.pid = pid;
   message.comm = CommText(balance.comm);
-  message.allocated_bytes = balance.bytes;
   message.last_alloc_size = balance.last_alloc_bytes;
   message.timestamp_ns = UnixNs(slot, balance.ts_ns);
   send_(ToLine(message));
-  stats_.nr_memory++;
 }
 
 void Feed::OnStraggle(const Slot& slot, const StraggleReport& report) {

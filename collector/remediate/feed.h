@@ -6,18 +6,22 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/gpu_device.h"
 #include "base/news.h"
+#include "remediate/messages.h"
 #include "slots/slot.h"
 
 namespace slotscope {
 
 struct FeedStats {
-  uint64_t nr_memory = 0;  // messages made
+  uint64_t nr_memory = 0;  // messages made, or that would have been
   uint64_t nr_straggle = 0;
+  uint64_t nr_unheard = 0;  // of both: nobody listened
   // Changes of memory that were not told: what is held is not known, because calls were lost; or which
   // GPU it is on is not.
   uint64_t nr_unknown_balance = 0;
@@ -28,9 +32,15 @@ class Feed final : public SlotSink {
  public:
   using SendFn = std::function<void(std::string line)>;
 
-  // `gpus`: those in the facts. *news hears what consumers cannot be told.
-  Feed(std::vector<GpuDevice> gpus, SendFn send, News* news, SlotSink* next)
-      : gpus_(std::move(gpus)), send_(std::move(send)), news_(news), next_(next) {}
+  // `gpus`: those in the facts. `is_heard`: somebody listens, so it pays to make messages. *news hears
+  // what consumers cannot be told.
+  Feed(std::vector<GpuDevice> gpus, SendFn send, std::function<bool()> is_heard, News* news,
+       SlotSink* next)
+      : gpus_(std::move(gpus)),
+        send_(std::move(send)),
+        is_heard_(std::move(is_heard)),
+        news_(news),
+        next_(next) {}
 
   void OnSlot(Slot* slot) override;
 
@@ -40,13 +50,18 @@ class Feed final : public SlotSink {
  private:
   void OnBalance(const Slot& slot, const GpuBalance& balance);
   void OnStraggle(const Slot& slot, const StraggleReport& report);
-  bool FindGpu(const GpuBalance& balance, uint32_t* gpu_id, uint64_t* total_bytes);
+  // *gpu: which balances are on the same one.
+  bool FindGpu(const GpuBalance& balance, int32_t* gpu, MemoryMessage* message);
 
   std::vector<GpuDevice> gpus_;
   SendFn send_;
+  std::function<bool()> is_heard_;
   News* news_;
   SlotSink* next_;
   FeedStats stats_;
+  // By process and GPU: what it holds, by its own devices; there where it holds something.
+  std::map<std::pair<ProcessKey, int32_t>, std::map<int32_t, uint64_t>> held_;
+  std::set<ProcessKey> incomplete_;              // of whom that was said
   std::map<ProcessKey, std::string> event_ids_;  // of episodes that go on
 };
 

@@ -17,6 +17,7 @@
 namespace slotscope {
 namespace {
 
+constexpr useconds_t kAcceptPauseUs = 10'000;
 constexpr int kMaxAccepts = 64;  // at a time: lines are to be written, too
 
 std::vector<gid_t> GroupsOf(int fd, gid_t first) {
@@ -94,11 +95,11 @@ void Server::Run() {
     if (client_.valid() && fds[2].revents) {
       CloseClient();
       counters_.nr_write_error += has_line;
-    } else if (has_line) {
-      Write(line);
+    } else if (has_line && !Write(line) && stopping) {
+      CloseClient();  // who does not take the last lines at once is not waited for
     }
     if (fds[1].revents && !stopping) Accept();
-    if (!client_.valid()) DropQueued(&counters_.nr_no_client);
+    if (!client_.valid()) DropQueued(stopping ? &counters_.nr_write_error : &counters_.nr_no_client);
     if (stopping && !has_line) break;
   }
   CloseClient();
@@ -111,7 +112,10 @@ void Server::Accept() {
     socklen_t size = sizeof(from);
     UniqueFd fd(
         accept4(socket_.fd(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd.valid()) return;
+    if (!fd.valid()) {
+      if (errno != EAGAIN && errno != ECONNABORTED) usleep(kAcceptPauseUs);  // no descriptor is free
+      return;
+    }
     std::string who;
     if (!IsAllowed(fd.get(), &who)) {
       counters_.nr_refused++;
@@ -122,6 +126,7 @@ void Server::Accept() {
       counters_.nr_replaced++;
       CloseClient();
     }
+    DropQueued(&counters_.nr_no_client);  // it hears of now, not of what another one did not take
     client_ = std::move(fd);
     counters_.nr_consumers++;
     has_client_.store(true, std::memory_order_release);
@@ -144,7 +149,7 @@ bool Server::IsAllowed(int fd, std::string* who) const {
 }
 
 // All of it within the timeout, or nothing; half a line is the consumer's last.
-void Server::Write(const std::string& line) {
+bool Server::Write(const std::string& line) {
   const uint64_t deadline_ns = MonotonicNs() + uint64_t{kWriteTimeoutMs} * 1'000'000;
   size_t done = 0;
   while (done < line.size()) {
@@ -158,12 +163,13 @@ void Server::Write(const std::string& line) {
     if (errno != EAGAIN || now_ns >= deadline_ns) {
       counters_.nr_write_error++;
       if (errno != EAGAIN || done > 0) CloseClient();
-      return;
+      return false;
     }
     pollfd fd = {client_.get(), POLLOUT, 0};
     poll(&fd, 1, static_cast<int>((deadline_ns - now_ns) / 1'000'000 + 1));
   }
   counters_.nr_sent++;
+  return true;
 }
 
 void Server::CloseClient() {

@@ -44,10 +44,12 @@ class Server {
   // See SocketFile::Listen(). Lets in root, this process's user and, if it is given, the group. *news,
   // which outlives the server, hears of consumers.
   Status Start(const std::string& path, std::optional<gid_t> group, News* news);
-  // What is queued is still sent, as long as the consumer takes it.
+  // What is queued is still sent, as long as the consumer takes it at once.
   void Stop();
   // Any thread. `line` ends with a newline.
   void Send(std::string line);
+  // Any thread: somebody listens.
+  bool has_client() const { return has_client_.load(std::memory_order_acquire); }
 
   // Any thread.
   ServerStats stats() const;
@@ -62,7 +64,8 @@ class Server {
   void Accept();
   bool IsAllowed(int fd, std::string* who) const;
   bool TakeLine(std::string* line);
-  void Write(const std::string& line);
+  // False: it was not written.
+  bool Write(const std::string& line);
   void CloseClient();
   void DropQueued(std::atomic<uint64_t>* counter);
 

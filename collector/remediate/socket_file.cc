@@ -108,7 +108,8 @@ Status SocketFile::Listen(const std::string& path, std::optional<gid_t> group) {
   const UniqueFd file(open(temporary.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat own;
   Status status;
-  if (fstat(file.get(), &own) != 0 || listen(fd.get(), kBacklog) != 0)
+  if (fstat(file.get(), &own) != 0 || !S_ISSOCK(own.st_mode) || own.st_uid != geteuid() ||
+      listen(fd.get(), kBacklog) != 0)
     status = Fail(path, "listen");
   else if (group && (fchownat(file.get(), "", static_cast<uid_t>(-1), *group, AT_EMPTY_PATH) != 0 ||
                      chmod(fmt::format("/proc/self/fd/{}", file.get()).c_str(), 0770) != 0))

@@ -111,8 +111,10 @@ void Reader::DrainRing(size_t cpu) {
 }
 
 void Reader::DrainAll() {
+  const uint64_t begun_ns = MonotonicNs();
   others_->Prompt();
   for (size_t cpu = 0; cpu < nr_cpus_; cpu++) DrainRing(cpu);
+  FollowLostCalls(begun_ns);
   Put(ItemKind::kRoundEnd, 0, 0);
   HandOver();
 }
@@ -209,27 +211,28 @@ void Reader::FollowNews() {
 }
 
 void Reader::FollowLosses() {
+  const uint64_t now_ns = MonotonicNs();  // what is lost from here on is told next time
   SourceLosses losses = source_->losses();
   others_->AddLosses(&losses);
   if (losses.nr_output_errors != losses_.nr_output_errors) ReopenDeadRings();
   if (losses.nr_output_errors != losses_.nr_output_errors ||
       losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_untracked != losses_.nr_untracked)
     RequestDump();  // a birth may be among them, or an end that cannot be told
-  PutLosses(losses);
+  PutLosses(losses, std::exchange(losses_checked_ns_, now_ns));
 }
 
-// In every round: what is lost of them must be known before its slot is finished.
-void Reader::FollowLostCalls() {
+// In every round: what is lost of them must be known before its slot is finished. Those that are found
+// now were made since the last round began, as they wait for each other.
+void Reader::FollowLostCalls(uint64_t begun_ns) {
   SourceLosses losses = losses_;
   others_->AddLosses(&losses);
-  PutLosses(losses);
+  PutLosses(losses, std::exchange(lost_calls_checked_ns_, begun_ns));
 }
 
-void Reader::PutLosses(const SourceLosses& losses) {
-  const uint64_t now_ns = MonotonicNs(), checked_ns = std::exchange(losses_checked_ns_, now_ns);
+void Reader::PutLosses(const SourceLosses& losses, uint64_t since_ns) {
   if (losses == losses_) return;
   losses_ = losses;
-  Put(ItemKind::kLosses, 0, now_ns, checked_ns, std::as_bytes(std::span(&losses_, 1)));
+  Put(ItemKind::kLosses, 0, MonotonicNs(), since_ns, std::as_bytes(std::span(&losses_, 1)));
 }
 
 void Reader::PutOthers() {
@@ -245,7 +248,6 @@ void Reader::Run() {
     FollowClock();
     PutOthers();
     DrainAll();
-    FollowLostCalls();
     uint64_t now_ns = MonotonicNs();
     if (now_ns >= next_hotplug_ns) {
       next_hotplug_ns = now_ns + kHotplugPeriodNs;

@@ -72,8 +72,8 @@ class Reader {
   void ReopenDeadRings();
   void FollowClock();
   void FollowLosses();
-  void FollowLostCalls();
-  void PutLosses(const SourceLosses& losses);
+  void FollowLostCalls(uint64_t begun_ns);
+  void PutLosses(const SourceLosses& losses, uint64_t since_ns);
   void FollowNews();
   void PutOthers();
   Status TakeDump();
@@ -91,6 +91,7 @@ class Reader {
   uint64_t unix_error_ns_;
   SourceLosses losses_;
   uint64_t losses_checked_ns_ = 0;
+  uint64_t lost_calls_checked_ns_ = 0;
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> dump_requested_{false};

@@ -52,7 +52,7 @@ Json ObjectOf(const Slot& slot, const StraggleReport& report) {
                  {"switches", report.nr_switches}};
   AddEffort(report.effort, &object);
   object["preemptors"] = PreemptorsOf(report);
-  if (report.nr_left_out) object["preemptors_left_out"] = report.nr_left_out;
+  if (report.nr_left_out) object["preemptor_slots_left_out"] = report.nr_left_out;
   return object;
 }
 

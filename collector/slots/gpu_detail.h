@@ -78,7 +78,9 @@ struct GpuDetail {
   std::vector<GpuPart> parts;
   std::vector<GpuTotal> totals;
   std::vector<GpuBalance> balances;  // if they are wanted; in the order of time
+  std::vector<ProcessKey> ended;     // processes that used a GPU, in the slot
   void Clear() {
+    ended.clear();
     spans.kernels.clear();
     spans.memory.clear();
     parts.clear();

@@ -14,6 +14,7 @@ void Preemptions::OnMeasure(const ss_measure& measure, OpenSlot* slot) {
   const size_t index = measure.hdr.cpu;
   if (index >= cpus_.size()) cpus_.resize(index + 1);
   Cpu& cpu = cpus_[index];
+  if (slot->preemptions.size() >= kMaxPerSlot) Fold(&slot->preemptions);
   const bool has_room = slot->preemptions.size() < kMaxPerSlot;
   if (cpu.tgid != 0) {
     const bool is_it = cpu.tgid == measure.tgid && !(measure.flags & SS_MEASURE_UNKNOWN);

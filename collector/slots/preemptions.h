@@ -19,7 +19,7 @@ namespace slotscope {
 
 class Preemptions {
  public:
-  // In an open slot, our own limit: beyond it the last ones are not kept.
+  // Of different ones in an open slot, our own limit: beyond it new ones are not kept.
   static constexpr size_t kMaxPerSlot = 4096;
 
   // From now on these, in order. None: OnMeasure() need not be called.

@@ -44,7 +44,7 @@ struct StraggleReport {
   uint64_t nr_switches;
   Effort effort;
   std::vector<Preemptor> preemptors;  // who took most time first
-  uint64_t nr_left_out = 0;           // preemptors beyond StraggleDetector::kMaxPreemptors
+  uint64_t nr_left_out = 0;           // slots of those beyond StraggleDetector::kMaxPreemptors
 };
 
 }  // namespace slotscope

@@ -46,6 +46,7 @@ void StraggleDetector::OnSlot(Slot* slot) {
   if (!slot->gpu.empty() || !states_.empty()) Observe(slot);
   const uint64_t end_ns = slot->start_ns + slot_ns_;
   slot->straggles.clear();
+  for (ProcessKey key : slot->gpu_detail.ended) Forget(slot, key, end_ns);
   if (end_ns - ticked_ns_ >= kTickNs) Tick(slot, end_ns);
   next_->OnSlot(slot);
 }
@@ -110,10 +111,23 @@ void StraggleDetector::Tick(Slot* slot, uint64_t now_ns) {
   ticked_ns_ = now_ns;
 }
 
+// That it launches no more is no straggling.
+void StraggleDetector::Forget(Slot* slot, ProcessKey key, uint64_t now_ns) {
+  auto found = states_.find(key);
+  if (found == states_.end()) return;
+  State& state = found->second;
+  if (state.episode_ns != 0 && now_ns > ticked_ns_)
+    Report(slot, key, &state, StraggleReport::State::kResolved,
+           static_cast<double>(state.nr_launches) * 1e9 / static_cast<double>(now_ns - ticked_ns_),
+           now_ns);
+  states_.erase(found);
+}
+
 bool StraggleDetector::Judge(Slot* slot, ProcessKey key, State* state, uint64_t now_ns) {
   const bool is_idle = state->nr_launches == 0 && state->nr_switches == 0 && !state->unmeasured;
   state->nr_idle_ticks = is_idle ? state->nr_idle_ticks + 1 : 0;
   const bool is_whole = std::exchange(state->has_ticked, true);
+  if (state->unmeasured) state->straggle = Straggle::kUnknown;
   if (is_whole && !state->unmeasured) {
     const double rate =
         static_cast<double>(state->nr_launches) * 1e9 / static_cast<double>(now_ns - ticked_ns_);

@@ -31,8 +31,8 @@ class StraggleDetector final : public SlotSink {
 
   void OnSlot(Slot* slot) override;
 
-  // Launches of these were not watched.
-  uint64_t nr_rejected_processes() const { return nr_rejected_; }
+  // Slots in which a process launched that is not watched.
+  uint64_t nr_rejected() const { return nr_rejected_; }
   uint64_t nr_episodes() const { return nr_episodes_; }
 
  private:
@@ -59,6 +59,7 @@ class StraggleDetector final : public SlotSink {
   void Observe(Slot* slot);
   void ObservePreemptions(const Slot& slot);
   void Tick(Slot* slot, uint64_t now_ns);
+  void Forget(Slot* slot, ProcessKey key, uint64_t now_ns);
   // False: it is to be forgotten.
   bool Judge(Slot* slot, ProcessKey key, State* state, uint64_t now_ns);
   void Report(Slot* slot, ProcessKey key, State* state, StraggleReport::State what, double rate,

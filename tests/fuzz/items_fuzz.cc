@@ -87,7 +87,8 @@ class Engine {
       : files_(slot_ns),
         gpu_(slot_ns, GpuTracker::kSpans | GpuTracker::kBalances, SomeGpus()),
         feed_(
-            SomeGpus(), [](const std::string& line) { CheckLine(line); }, &news_, &files_),
+            SomeGpus(), [](const std::string& line) { CheckLine(line); }, [] { return true; }, &news_,
+            &files_),
         remote_(slot_ns, &feed_),
         straggle_(slot_ns, &remote_),
         builder_({slot_ns, window_ns, {0, 1, 2}, false, 0, rdt, &gpu_, &remote_}, &straggle_),

@@ -25,7 +25,7 @@ struct Told : SlotSink {
   explicit Told(std::vector<GpuDevice> gpus)
       : feed(
             std::move(gpus), [this](const std::string& line) { lines.push_back(Json::parse(line)); },
-            &news, this) {}
+            [this] { return is_heard; }, &news, this) {}
   void OnSlot(Slot*) override { nr_slots++; }
   void Balance(const GpuBalance& balance) {
     Slot slot;
@@ -50,6 +50,7 @@ struct Told : SlotSink {
   std::vector<Json> lines;
   News news;
   int nr_slots = 0;
+  bool is_heard = true;
   Feed feed;
 };
 
@@ -106,6 +107,27 @@ TEST(Feed, MemoryThatIsNotKnown) {
   EXPECT_EQ(told.lines.size(), 2u) << "what says nothing is not";
   EXPECT_EQ(told.feed.stats().nr_unknown_balance, 1u);
   EXPECT_EQ(told.news.Take().size(), 1u);
+}
+
+TEST(Feed, DevicesThatAreOneGpuAreAddedUp) {
+  Told told({DeviceOf(0, -1, 1000)});
+  told.Balance(BalanceOn(0, 0));
+  told.Balance(BalanceOn(kUnknownGpu, kUnknownDevice));
+  ASSERT_EQ(told.lines.size(), 2u);
+  EXPECT_EQ(told.lines[1].at("allocated_bytes"), 1000) << "both are on it";
+  GpuBalance gone = BalanceOn(0, 0);
+  gone.bytes = 0;
+  told.Balance(gone);
+  EXPECT_EQ(told.lines[2].at("allocated_bytes"), 500);
+}
+
+TEST(Feed, WithoutAListenerNothingIsMade) {
+  Told told({DeviceOf(0, -1, 1000)});
+  told.is_heard = false;
+  told.Balance(BalanceOn(0, 0));
+  EXPECT_TRUE(told.lines.empty());
+  EXPECT_EQ(told.feed.stats().nr_unheard, 1u);
+  EXPECT_EQ(told.feed.stats().nr_memory, 1u);
 }
 
 TEST(Feed, StraggleKeepsItsEventIdForAnEpisode) {

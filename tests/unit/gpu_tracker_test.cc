@@ -498,6 +498,21 @@ TEST(GpuTracker, WhatALossHides) {
   EXPECT_FALSE(gpu.Slot().unmeasured & 1u << kGpuActiveNs) << "nothing is pending";
 }
 
+TEST(GpuTracker, ALossHidesWhatWasBeingCaptured) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_CAPTURE_BEGIN, 100, 100, {7});
+  gpu.Slot();
+  gpu.Loss(1500);
+  gpu.Slot();
+  gpu.Launch(2100, 7);
+  EXPECT_TRUE(gpu.Slot().unmeasured & kNoLaunches) << "it may be captured, or not any more";
+  gpu.Call(SS_CUDA_CAPTURE_END, 3100, 3100, {7});
+  gpu.Launch(3200, 7);
+  gpu.Slot();
+  EXPECT_FALSE(gpu.all[kA.tgid].unmeasured & kNoLaunches);
+  EXPECT_EQ(gpu.all[kA.tgid].values[kGpuLaunches], 1u);
+}
+
 // "4096/4096@1000": each as balance/latest allocation@us, with a device if it is not 0 and what is said
 // of its truth.
 std::string BalancesOf(const Gpu& gpu) {
@@ -574,7 +589,12 @@ TEST(GpuBalances, SayWhatTheyAreWorth) {
   gpu.Loss(200);
   gpu.Alloc(300, 0x2000, 1);
   gpu.Slot();
-  EXPECT_EQ(BalancesOf(gpu), "4096/4096@100 4097/1@300 missed") << "a free may have been lost";
+  EXPECT_EQ(BalancesOf(gpu), "4096/4096@100 1/1@300 on -1 missed")
+      << "a free may have been lost, and which device it chose";
+  gpu.Exit(1100);
+  gpu.Slot();
+  EXPECT_EQ(BalancesOf(gpu), "0/1@1100 on -1 0/4096@1100")
+      << "that it holds nothing any more is certain";
 }
 
 TEST(GpuTracker, FunctionsWhoseEffectIsNotKnown) {

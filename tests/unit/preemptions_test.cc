@@ -90,11 +90,16 @@ TEST(Preemptions, ComeByVictimAndTgid) {
   EXPECT_EQ(cpu.Take(), "100<300:1/7 100<900:1/6 300<100:1/8 300<900:1/5");
 }
 
-TEST(Preemptions, HaveAnEndPerSlot) {
+TEST(Preemptions, HaveAnEndPerSlotIfTheyAreDifferent) {
   Cpu cpu;
-  for (size_t i = 0; i < Preemptions::kMaxPerSlot; i++) {
+  for (size_t i = 0; i < 2 * Preemptions::kMaxPerSlot; i++) {
     cpu.Run(100, 1, 200, 1);
     cpu.Run(200, 1, 100);
+  }
+  EXPECT_EQ(cpu.Take(), "100<200:8192/8192");
+  for (int32_t i = 0; i < static_cast<int32_t>(Preemptions::kMaxPerSlot) + 100; i++) {
+    cpu.Run(100, 1, 1000 + i, 1);
+    cpu.Run(1000 + i, 1, 100);
   }
   EXPECT_EQ(cpu.slot.preemptions.size(), Preemptions::kMaxPerSlot);
 }

@@ -131,15 +131,24 @@ TEST_F(ServerTest, WhoNeverReadsLosesLinesAndStallsNobody) {
   const ServerStats stats = server_.stats();
   EXPECT_GT(stats.nr_queue_full, 0u);
   EXPECT_GT(stats.nr_sent, 0u);
-  // Whole lines only: either it is still there, or it was closed behind half a one.
+  // The next one hears of now, from the beginning of a line.
   const UniqueFd other = Connect(path_);
   ASSERT_TRUE(HasConsumers(2));
-  std::string text;
-  EXPECT_TRUE(Until([&] {
-    text += Read(other.get(), 1);
-    return !text.empty() && text.back() == '\n';
-  }));
-  EXPECT_EQ(text, line + "\n") << "the next one is served from the beginning of a line";
+  server_.Send("now\n");
+  EXPECT_EQ(Read(other.get(), 4), "now\n");
+}
+
+TEST_F(ServerTest, WhoNeverReadsIsNotWaitedForAtTheEnd) {
+  ASSERT_TRUE(server_.Start(path_, {}, &news_).ok());
+  const UniqueFd consumer = Connect(path_);
+  ASSERT_TRUE(HasConsumers(1));
+  for (size_t i = 0; i < Server::kMaxQueued; i++) server_.Send(std::string(1000, 'x') + "\n");
+  ASSERT_TRUE(Until([&] { return server_.stats().nr_write_error > 0; }));
+  server_.Stop();
+  const ServerStats stats = server_.stats();
+  EXPECT_EQ(stats.nr_sent + stats.nr_write_error + stats.nr_queue_full, Server::kMaxQueued);
+  // It has tried once or twice, not with each of them.
+  EXPECT_GT(stats.nr_write_error, Server::kMaxQueued / 2);
 }
 
 TEST_F(ServerTest, ALineThatDoesNotBeginIsDroppedAndHalfOneIsTheLast) {

@@ -98,6 +98,17 @@ TEST(RemoteState, MemoryIsNotKnownLongAfterTheConnectionEnded) {
   EXPECT_EQ(joined.At(20'000), "600 -") << "and while it is there memory does not get stale";
 }
 
+TEST(RemoteState, WhatWasNotSaidAgainAfterTheConnectionEndedGetsStale) {
+  Joined joined;
+  joined.Memory(10, 500);
+  joined.Straggles(10, true);
+  joined.state.OnGone(20 * kMs);
+  joined.Memory(1000, 7, 0, 43);  // it is back, and speaks of another process
+  EXPECT_EQ(joined.At(1000), "500 2/452");
+  EXPECT_EQ(joined.At(3000), "500 -") << "who knows whether it still straggles";
+  EXPECT_EQ(joined.At(5020), "? -") << "it may have changed meanwhile";
+}
+
 TEST(RemoteState, ANumberThatIsUsedAgainIsAnotherProcess) {
   Joined joined;
   joined.Memory(10, 500);
@@ -114,6 +125,9 @@ TEST(RemoteState, HasAnEnd) {
     joined.Memory(10, 1, 0, 1000 + i);
   EXPECT_EQ(joined.At(10), std::to_string(RemoteState::kMaxGpus) + " -");
   EXPECT_EQ(joined.state.stats().nr_rejected, 5u + 6u);
+  joined.Memory(61'000, 1, 0, 999);
+  (void)joined.At(61'000);
+  EXPECT_EQ(joined.state.stats().nr_rejected, 5u + 6u) << "of the others nothing was said for a minute";
 }
 
 }  // namespace

@@ -63,6 +63,24 @@ class Machine {
       detector_.OnSlot(&slot);
     }
   }
+  // The trainer ends in its fourth slot, after so many launches and switches.
+  void LastSecond(uint64_t nr_launches, uint64_t nr_switches) {
+    for (uint64_t i = 0; i < kSlots; i++) {
+      Slot slot;
+      slot.start_ns = now_ns_;
+      now_ns_ += kSlotNs;
+      if (i < 4) {
+        Row row = RowOf(kTrainer, "trainer");
+        slot.gpu.emplace_back();
+        slot.gpu[0].values[kGpuLaunches] = i == 0 ? nr_launches : 0;
+        row.sums[kSwitches] = i == 0 ? nr_switches : 0;
+        row.gpu = 1;
+        slot.rows = {row};
+      }
+      if (i == 3) slot.gpu_detail.ended = {kTrainer};
+      detector_.OnSlot(&slot);
+    }
+  }
   // The trainer is not there any more.
   void EmptySecond() {
     for (uint64_t i = 0; i < kSlots; i++) {
@@ -192,6 +210,30 @@ TEST(Straggle, ASecondInWhichCallsWereLostDecidesNothing) {
   EXPECT_EQ(machine.TakeReports(), "") << "nor does it end an episode";
   machine.Second(500, 9);
   EXPECT_EQ(machine.TakeReports(), "s50");
+}
+
+TEST(Straggle, ThatAProcessEndsIsNone) {
+  Trained machine;
+  machine.LastSecond(400, 9);
+  EXPECT_EQ(machine.TakeReports(), "") << "40% of a second's launches in 40% of it";
+  Trained other;
+  other.Second(500, 9);
+  EXPECT_EQ(other.TakeReports(), "i50");
+  other.LastSecond(100, 9);
+  EXPECT_EQ(other.TakeReports(), "r50") << "but it ends an episode";
+  other.EmptySecond();
+  EXPECT_EQ(other.TakeReports(), "");
+}
+
+TEST(Straggle, WhatIsNotMeasuredIsNotShown) {
+  Trained machine;
+  machine.Second(500, 9);
+  machine.Second(500, 9, false);
+  EXPECT_EQ(machine.straggle(), "1");
+  machine.Second(500, 9);
+  EXPECT_EQ(machine.straggle(), "") << "in the second before calls were lost";
+  machine.Second(500, 9);
+  EXPECT_EQ(machine.straggle(), "2");
 }
 
 TEST(Straggle, RowsSayWhatTheLastTickDecided) {

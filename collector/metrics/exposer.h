@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Metrics for Prometheus, over HTTP. Nothing is labelled by process: they would be too many.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "metrics/slot_meter.h"
+#include "remediate/server.h"
+
+namespace slotscope {
+
+// All that is exposed, as of now.
+struct MetricsSnapshot {
+  std::string source;  // "kmod" or "bpf"
+  SlotCounts slots;
+  uint64_t nr_messages = 0;
+  uint64_t nr_lost = 0;  // records
+  uint64_t nr_rows = 0;
+  std::optional<ServerStats> server;  // if there is one
+};
+
+class Exposer {
+ public:
+  using SnapshotFn = std::function<MetricsSnapshot()>;
+
+  Exposer();
+  ~Exposer();
+  Exposer(const Exposer&) = delete;
+
+  // `address`: HOST:PORT, or PORT on the loopback interface. `snapshot` is called by threads of the
+  // exposer's, until Stop(). Exit::kBusy if it cannot listen.
+  Status Start(const std::string& address, SnapshotFn snapshot);
+  void Stop();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace slotscope

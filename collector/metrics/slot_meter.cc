@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/slot_meter.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+
+namespace slotscope {
+
+void SlotMeter::OnSlot(Slot* slot) {
+  Count(*slot);
+  next_->OnSlot(slot);
+}
+
+void SlotMeter::Count(const Slot& slot) {
+  const uint64_t end_ns = slot.start_ns + slot_ns_;
+  const double latency_s = static_cast<double>(MonotonicNs() - std::min(end_ns, MonotonicNs())) / 1e9;
+  std::lock_guard lock(mutex_);
+  counts_.nr_slots++;
+  counts_.latency.Add(latency_s);
+  counts_.nr_processes = counts_.nr_gpu_processes = counts_.nr_straggling = 0;
+  for (const Row& row : slot.rows) {
+    counts_.cpu_ns[static_cast<size_t>(row.kind)] += row.sums[kCpuNs];
+    if (!IsProcess(row.kind)) continue;
+    counts_.nr_processes++;
+    if (row.sums[kWaitNs] > 0 && !(row.unmeasured >> kWaitNs & 1))
+      counts_.wait.Add(static_cast<double>(row.sums[kWaitNs]) / 1e9);
+    if (row.gpu == 0) continue;
+    const GpuRow& gpu = slot.gpu[row.gpu - 1];
+    counts_.nr_gpu_processes++;
+    counts_.nr_straggling += gpu.straggle == Straggle::kInitial || gpu.straggle == Straggle::kSustained;
+    if (!(gpu.unmeasured >> kGpuLaunches & 1)) counts_.nr_gpu_launches += gpu.values[kGpuLaunches];
+  }
+  counts_.nr_straggle_reports += slot.straggles.size();
+}
+
+}  // namespace slotscope

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Counts what goes by in slots, for a monitoring system. A step between two stages: slots pass through.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "slots/slot.h"
+
+namespace slotscope {
+
+// Of times: how many were at most kBounds[i], in seconds.
+struct TimeHistogram {
+  static constexpr std::array<double, 15> kBounds = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03,
+                                                     0.1,  0.3,  1,    3,    10,   30,   100};
+  std::array<uint64_t, kBounds.size()> counts = {};  // in each alone
+  uint64_t nr = 0;
+  double sum_s = 0;
+  void Add(double seconds) {
+    for (size_t i = 0; i < kBounds.size(); i++)
+      if (seconds <= kBounds[i]) {
+        counts[i]++;
+        break;
+      }
+    nr++;
+    sum_s += seconds;
+  }
+};
+
+struct SlotCounts {
+  uint64_t nr_slots = 0;
+  uint64_t nr_gpu_launches = 0;  // of which slots know
+  uint64_t nr_straggle_reports = 0;
+  std::array<uint64_t, kRowKindNames.size()> cpu_ns = {};  // by RowKind
+  // In the last slot.
+  uint64_t nr_processes = 0;
+  uint64_t nr_gpu_processes = 0;  // that have used a GPU, and ran
+  uint64_t nr_straggling = 0;
+  TimeHistogram wait;     // on run queues, of a process in a slot in which it waited
+  TimeHistogram latency;  // from a slot's end until it was finished
+};
+
+class SlotMeter final : public SlotSink {
+ public:
+  SlotMeter(uint64_t slot_ns, SlotSink* next) : slot_ns_(slot_ns), next_(next) {}
+
+  void OnSlot(Slot* slot) override;
+  // Any thread.
+  SlotCounts counts() const {
+    std::lock_guard lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  void Count(const Slot& slot);
+
+  uint64_t slot_ns_;
+  SlotSink* next_;
+  mutable std::mutex mutex_;
+  SlotCounts counts_;
+};
+
+}  // namespace slotscope
