@@ -409,6 +409,8 @@ void LaunchWithAHeart() {
 
 int RunCudaWorkload(int which) {
   OpenLibraries();
+  if (const char* wait = std::getenv("SLOTSCOPE_TEST_WAIT_MS"))
+    usleep(static_cast<useconds_t>(std::atoi(wait)) * 1000);
   std::printf("proc %d\n", getpid());
   if (which < 0) {  // some memory, and after so many ms streams
     void* memory;

@@ -68,21 +68,23 @@ std::vector<Json> ReadLines(const std::string& path) {
   return lines;
 }
 
-// The command begins when the consumer is there.
 void Hear(const std::string& name, const std::string& which, Heard* heard) {
   const std::string dir = MakeDir(name);
   std::ofstream(dir + "/keeper.py") << kKeeper;
+  // The command begins when the recorder has let the consumer in, and gives it time to find out which
+  // GPUs are whose: that is read from a process that lives.
   const std::string script =
       "cd " + dir +
-      " && (timeout 60 python3 keeper.py sock connected lines & LD_LIBRARY_PATH=" + StandinFolder() +
-      " $S record --source $SRC --remediate=sock --raw r.raw --straggle s.ndjson -o "
-      "a.csv -- sh -c "
-      "'while ! [ -s connected ]; do sleep 0.01; done; $T --workload cuda " +
+      " && (timeout 60 python3 keeper.py sock connected lines & SLOTSCOPE_TEST_WAIT_MS=300 "
+      "LD_LIBRARY_PATH=" +
+      StandinFolder() +
+      " $S record --source $SRC --remediate=sock --raw r.raw --straggle s.ndjson -o a.csv -- sh -c "
+      "'until grep -qs "
+      "consumer.connected log; do sleep 0.02; done; $T --workload cuda " +
       which +
-      " >truth'; code=$?; [ $code = 0 ] || kill %1; wait; exit $code) && $S replay r.raw --straggle "
-      "t.ndjson -o b.csv >/dev/null "
-      "&& "
-      "cmp a.csv b.csv && cmp s.ndjson t.ndjson && ! [ -e sock ]";
+      " >truth' >log 2>&1; code=$?; cat log; [ $code = 0 ] || kill %1; wait; exit $code) && $S replay "
+      "r.raw --straggle "
+      "t.ndjson -o b.csv >/dev/null && cmp a.csv b.csv && cmp s.ndjson t.ndjson && ! [ -e sock ]";
   ASSERT_EQ(Shell(script, &heard->output), 0) << heard->output;
   heard->csv = ReadCsv(dir + "/a.csv");
   heard->truth = ParseWorkload(dir + "/truth");
@@ -112,7 +114,7 @@ TEST(Remediate, EveryAllocationAndFreeIsTold) {
     for (const auto& [gpu, on_gpu] : held) sum += on_gpu;
     told.emplace_back(message.at("timestamp_ns").get<int64_t>() - unix_offset_ns, sum);
   }
-  EXPECT_EQ(held.size(), 2u) << "both GPUs";
+  ASSERT_EQ(held.size(), 2u) << "both GPUs\n" << heard.output;
   // At each point at which the process knows what it holds, that is what was told last; the last free
   // comes with its end.
   size_t nr_changes = 0;
@@ -185,7 +187,7 @@ TEST(Remediate, AnotherRecorderJoinsWhatIsServed) {
   const std::string script = "cd " + dir +
                              " && { $S record --source $SRC --gpu off --join-remediate sock --window "
                              "500 --raw c.raw -o c.csv & joiner=$!; "
-                             "LD_LIBRARY_PATH=" +
+                             "SLOTSCOPE_TEST_WAIT_MS=300 LD_LIBRARY_PATH=" +
                              StandinFolder() +
                              " $S record --source $SRC --remediate=sock -o a.csv -- sh -c 'while ! grep "
                              "-qs connected log; do sleep 0.05; "
