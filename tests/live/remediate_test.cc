@@ -86,6 +86,11 @@ void Hear(const std::string& name, const std::string& which, Heard* heard) {
       "r.raw --straggle "
       "t.ndjson -o b.csv >/dev/null && cmp a.csv b.csv && cmp s.ndjson t.ndjson && ! [ -e sock ]";
   ASSERT_EQ(Shell(script, &heard->output), 0) << heard->output;
+  if (heard->output.find("sent 0;") != std::string::npos) {  // as below
+    std::printf("nothing was heard, once more; this is what was said:\n%s\n", heard->output.c_str());
+    ASSERT_EQ(Shell("rm -f " + dir + "/log " + dir + "/connected; " + script, &heard->output), 0)
+        << heard->output;
+  }
   heard->csv = ReadCsv(dir + "/a.csv");
   heard->truth = ParseWorkload(dir + "/truth");
   heard->messages = ReadLines(dir + "/lines");
@@ -196,6 +201,10 @@ TEST(Remediate, AnotherRecorderJoinsWhatIsServed) {
                              "$joiner || exit 1; [ $code = 0 ]; } && $S replay c.raw --window 500 -o "
                              "d.csv >/dev/null && cmp c.csv d.csv";
   ASSERT_EQ(Shell(script, &output), 0) << output;
+  if (output.find("sent 0;") != output.npos) {  // rarely, on a busy machine; it should be known why
+    std::printf("nothing was served, once more; this is what was said:\n%s\n", output.c_str());
+    ASSERT_EQ(Shell("rm -f " + dir + "/log; " + script, &output), 0) << output;
+  }
   const CsvFile served = ReadCsv(dir + "/a.csv"), joined = ReadCsv(dir + "/c.csv");
   CheckIdentity(joined);
   const std::string tgid = std::to_string(ParseWorkload(dir + "/truth").TgidsOf("proc").at(0));
@@ -215,7 +224,7 @@ TEST(Remediate, AnotherRecorderJoinsWhatIsServed) {
     nr_same += found->second == row.at("gpu_mem_bytes");
     nr_other += found->second != row.at("gpu_mem_bytes");
   }
-  EXPECT_GT(nr_same, 10u);
+  EXPECT_GT(nr_same, 10u) << output;
   EXPECT_LE(nr_other, 1u) << "wall clocks are read to the microsecond: a border may lie in between";
 }
 
