@@ -108,7 +108,7 @@ static __always_inline void ss_cuda_count(__u32 which)
 
 static __always_inline bool ss_cuda_is_bypassed(void)
 {
-	__u64 heartbeat_ns, age_ns;
+	__u64 heartbeat_ns;
 	__u32 key = 0;
 	__u64 *value;
 
@@ -116,11 +116,8 @@ static __always_inline bool ss_cuda_is_bypassed(void)
 		return false;
 	value = bpf_map_lookup_elem(&ss_cuda_watchdog, &key);
 	heartbeat_ns = value ? *(volatile __u64 *)value : 0;
-	if (heartbeat_ns == 0)
+	if (heartbeat_ns == 0 || !ss_cuda_is_stale(heartbeat_ns, bpf_ktime_get_boot_ns()))
 		return false;
-	age_ns = bpf_ktime_get_boot_ns() - heartbeat_ns;
-	if (age_ns + SS_CUDA_WATCHDOG_STALE_NS <= 2 * SS_CUDA_WATCHDOG_STALE_NS)
-		return false; /* as old as that at most, or as far to come */
 	ss_cuda_count(SS_CUDA_NR_BYPASSED);
 	if (ss_cuda_bypassed_by != heartbeat_ns)
 		ss_cuda_bypassed_by = heartbeat_ns;

@@ -17,6 +17,13 @@ skip() { # skip NAME REASON
 	skipped=$((skipped + 1))
 }
 
+# failed_tests LOG: what GoogleTest's failed tests said, before all else: they may be far from the end.
+failed_tests() {
+	awk '/^\[ RUN      \]/ { said = "" }
+		{ said = said $0 "\n" }
+		/^\[  FAILED  \] .* ms\)$/ { printf "%s", said; said = "" }' "$1"
+}
+
 # step NAME COMMAND...: 69 and 77 mean that it cannot run here, 72 that the emulator of a guest tripped over
 # its own defect (see tests/vm/guest.sh): then it is tried again, at most four times.
 step() {
@@ -37,8 +44,10 @@ step() {
 		;;
 	69 | 77) skip "$name" "$(tail -n 1 "$log")" ;;
 	*)
-		echo "  FAIL   $name (exit code $code, $((SECONDS - start)) s); its output:"
-		tail -n 200 "$log"
+		echo "  FAIL   $name (exit code $code, $((SECONDS - start)) s)"
+		failed_tests "$log"
+		echo "         its output ends with:"
+		tail -n 100 "$log"
 		failed=$((failed + 1))
 		;;
 	esac

@@ -236,7 +236,7 @@ class Recording {
     if (!options_.remediate.empty()) {
       feed_ = std::make_unique<Feed>(
           facts.gpus, [this](std::string line) { server_.Send(std::move(line)); },
-          [this] { return server_.has_client(); }, &news_, first);
+          [this] { return server_.Wants(); }, &news_, first);
       first = feed_.get();
     }
     if (!options_.metrics.empty()) {
@@ -462,9 +462,9 @@ class Recording {
         "{}, replaced {}, "
         "refused {}\n",
         feed.nr_memory + feed.nr_straggle, feed.nr_memory, feed.nr_straggle, server.nr_sent,
-        server.nr_no_client + feed.nr_unheard, server.nr_write_error, server.nr_queue_full,
-        run.gpu.nr_dropped_balances, feed.nr_unknown_balance, feed.nr_unknown_gpu, server.nr_consumers,
-        server.nr_replaced, server.nr_refused);
+        server.nr_no_client, server.nr_write_error, server.nr_queue_full, run.gpu.nr_dropped_balances,
+        feed.nr_unknown_balance, feed.nr_unknown_gpu, server.nr_consumers, server.nr_replaced,
+        server.nr_refused);
   }
 
   const RecordOptions& options_;

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <climits>
 #include <fstream>
+#include <numeric>
 #include <utility>
 
 #include "base/errno_text.h"
@@ -207,16 +208,18 @@ Status CudaProbes::AttachSingle(const std::string& path, const CudaLibrary& libr
   return {};
 }
 
+uint64_t CudaProbes::count(ss_cuda_count which) const {
+  if (!skeleton_) return 0;
+  const auto key = static_cast<uint32_t>(which);
+  std::vector<uint64_t> per_cpu(nr_cpus_);
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.ss_cuda_counts), &key, per_cpu.data())) return 0;
+  return std::accumulate(per_cpu.begin(), per_cpu.end(), uint64_t{0});
+}
+
 CudaCounts CudaProbes::counts() const {
-  CudaCounts counts = {};
-  int nr_cpus = libbpf_num_possible_cpus();
-  if (!skeleton_ || nr_cpus <= 0) return counts;
-  std::vector<uint64_t> per_cpu(static_cast<size_t>(nr_cpus));
-  for (uint32_t which = 0; which < counts.size(); which++) {
-    if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.ss_cuda_counts), &which, per_cpu.data()))
-      continue;
-    for (uint64_t count : per_cpu) counts[which] += count;
-  }
+  CudaCounts counts;
+  for (uint32_t which = 0; which < counts.size(); which++)
+    counts[which] = count(static_cast<ss_cuda_count>(which));
   return counts;
 }
 

@@ -54,7 +54,8 @@ class CudaProbes {
   void Flush();
   // `path`: of the file, as this process can open it (/proc/PID/map_files/...). REQUIRES: Load().
   Status Attach(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
-  // Sums over all CPUs, by enum ss_cuda_count.
+  // Sums over all CPUs: of one of enum ss_cuda_count, and of all.
+  uint64_t count(ss_cuda_count which) const;
   CudaCounts counts() const;
   // Any thread, after Load(); empty before.
   std::vector<int> program_fds() const;

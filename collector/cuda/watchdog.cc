@@ -72,7 +72,7 @@ void Watchdog::Poll(uint64_t boot_ns) {
   }
   constexpr uint64_t kStaleNs = SS_CUDA_WATCHDOG_STALE_NS;
   const bool was_bypassed = is_bypassed_;
-  is_bypassed_ = boot_ns - heartbeat_ns + kStaleNs > 2 * kStaleNs;  // as in bpf/cuda.bpf.c
+  is_bypassed_ = ss_cuda_is_stale(heartbeat_ns, boot_ns);
   // Since the last look at most, and not before it was stale.
   if (is_bypassed_ && heartbeat_ns < boot_ns) {
     const uint64_t from_ns = std::max(polled_ns_, heartbeat_ns + kStaleNs);

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/errno_text.h"
+#include "base/event_fd.h"
 #include "base/proc.h"
 #include "nvml/visible.h"
 
@@ -54,9 +55,7 @@ Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> g
     else if (!status.ok())
       return status;
   }
-  wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.valid())
-    return {Exit::kKernel, fmt::format("cannot make an eventfd: {}", ErrnoText(errno))};
+  if (Status status = OpenEventFd(&wake_); !status.ok()) return status;
   probes_.UseQueues();
   items_->SetLosses([this](SourceLosses* losses) { AddLosses(losses); });
   items_->SetPrompt([this] {
@@ -79,10 +78,9 @@ void CudaWatcher::Stop() {
 
 // The reader's thread.
 void CudaWatcher::AddLosses(SourceLosses* losses) const {
-  const CudaCounts counts = probes_.counts();
-  losses->nr_lost_calls =
-      counts[SS_CUDA_NR_UNREADABLE] + counts[SS_CUDA_NR_UNTRACKED] + counts[SS_CUDA_NR_UNWRITTEN];
-  losses->nr_bypassed_calls = counts[SS_CUDA_NR_BYPASSED];
+  losses->nr_lost_calls = probes_.count(SS_CUDA_NR_UNREADABLE) + probes_.count(SS_CUDA_NR_UNTRACKED) +
+                          probes_.count(SS_CUDA_NR_UNWRITTEN);
+  losses->nr_bypassed_calls = probes_.count(SS_CUDA_NR_BYPASSED);
   losses->bypassed_ns = watchdog_.bypassed_ns();
 }
 

@@ -187,7 +187,8 @@ void GpuProcess::FreeDevice(GpuPlace place, uint64_t at_ns) {
   WaitForDevice(place.device, UINT64_MAX, at_ns, [](const GpuStream&) { return true; });
 }
 
-void GpuProcess::TellBalance(int32_t device, uint64_t at_ns) {
+// That it holds nothing once it has ended is certain.
+void GpuProcess::TellBalance(int32_t device, uint64_t at_ns, bool has_ended) {
   if (!balances_) return;
   if (balances_->size() >= kMaxBalances) {
     stats_->nr_dropped_balances++;
@@ -202,13 +203,14 @@ void GpuProcess::TellBalance(int32_t device, uint64_t at_ns) {
                         GpuOf(device),
                         held == memory_.bytes_by_device().end() ? 0 : held->second,
                         use == uses_.end() ? 0 : use->second.last_alloc_bytes,
-                        memory_.complete(),
-                        memory_.missed()});
+                        has_ended || memory_.complete(),
+                        !has_ended && memory_.missed()});
 }
 
-// Where something was allocated or freed.
-void GpuProcess::TellBalances(uint64_t at_ns) {
-  for (int32_t device : memory_.TakeTouched()) TellBalance(device, at_ns);
+bool GpuProcess::TellBalances(uint64_t at_ns) {
+  const std::vector<int32_t> devices = memory_.TakeTouched();
+  for (int32_t device : devices) TellBalance(device, at_ns);
+  return !devices.empty();
 }
 
 void GpuProcess::ApplyToMemory(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns) {
@@ -259,9 +261,7 @@ void GpuProcess::ApplyToMemory(const ss_cuda_call& call, GpuPlace place, uint64_
     default:  // SS_CUDA_MEM_RETAIN
       memory_.Retain(values[1]);
   }
-  const std::vector<int32_t> changed = memory_.TakeTouched();
-  for (int32_t device : changed) TellBalance(device, at_ns);
-  if (changed.empty() && touched) TellBalance(*touched, at_ns);
+  if (!TellBalances(at_ns) && touched) TellBalance(*touched, at_ns);
 }
 
 // Default streams are one per device, and per thread where the program was built so.
@@ -483,21 +483,13 @@ void GpuProcess::End(uint64_t ts_ns) {
   streams_.clear();
   for (auto& [device, use] : uses_)
     if (use.activity.active()) machine_->End(use.gpu, ts_ns);
-  const bool was_complete = memory_.complete();
   memory_.End(ts_ns);
-  // What it still held is free now, and that is certain.
   std::vector<int32_t> devices = memory_.TakeTouched();
-  if (!was_complete) {
+  if (!memory_.complete()) {  // what was told before may have been too much
     devices.clear();
     for (const auto& [device, bytes] : memory_.bytes_by_device()) devices.push_back(device);
   }
-  for (int32_t device : devices) {
-    const size_t nr_before = balances_ ? balances_->size() : 0;
-    TellBalance(device, ts_ns);
-    if (!balances_ || balances_->size() == nr_before) continue;
-    balances_->back().complete = true;
-    balances_->back().missed = false;
-  }
+  for (int32_t device : devices) TellBalance(device, ts_ns, true);
 }
 
 }  // namespace slotscope

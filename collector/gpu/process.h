@@ -119,8 +119,9 @@ class GpuProcess {
                      const std::function<bool(const GpuStream&)>& which);
   void Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns);
   void FreeDevice(GpuPlace place, uint64_t at_ns);
-  void TellBalances(uint64_t at_ns);
-  void TellBalance(int32_t device, uint64_t at_ns);
+  // False: nothing was allocated or freed since the last time.
+  bool TellBalances(uint64_t at_ns);
+  void TellBalance(int32_t device, uint64_t at_ns, bool has_ended = false);
   void Emit(KernelSpan span);
   int32_t GpuOf(int32_t device) const;
   Use* UseOf(int32_t device);

@@ -4,17 +4,17 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/errno_text.h"
 #include "base/escape.h"
+#include "base/event_fd.h"
+#include "remediate/unix_socket.h"
 
 namespace slotscope {
 namespace {
@@ -27,22 +27,13 @@ std::span<const std::byte> BytesOf(const T& object) {
   return std::as_bytes(std::span(&object, 1));
 }
 
-// In a folder in which everybody may make files, anybody may serve.
-bool IsTrusted(int fd, ucred* peer) {
-  socklen_t size = sizeof(*peer);
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &size) == 0 &&
-         (peer->uid == 0 || peer->uid == geteuid());
-}
-
 }  // namespace
 
 Status Client::Start(const std::string& path, ItemQueue* items, News* news) {
   if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path))
     return {Exit::kUsage, fmt::format("--join-remediate {}: the path of a socket has 1 to {} bytes",
                                       EscapeControls(path), sizeof(sockaddr_un::sun_path) - 1)};
-  wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.valid())
-    return {Exit::kKernel, fmt::format("cannot make an eventfd: {}", ErrnoText(errno))};
+  if (Status status = OpenEventFd(&wake_); !status.ok()) return status;
   path_ = path;
   items_ = items;
   news_ = news;
@@ -65,16 +56,16 @@ bool Client::Sleep(int ms) const {
 
 UniqueFd Client::Connect() {
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
+  const sockaddr_un address = UnixAddress(path_);
   const bool connected =
       connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  if (ucred peer = {}; connected && !IsTrusted(fd.get(), &peer)) {
+  // In a folder in which everybody may make files, anybody may serve.
+  const std::optional<ucred> peer = connected ? PeerOf(fd.get()) : std::nullopt;
+  if (connected && !(peer && IsRootOrSelf(*peer))) {
     counts_.nr_failed_connections++;
-    news_->Tell(
-        fmt::format("join: {} is served by user {}, who is neither root nor this one: not joined",
-                    EscapeControls(path_), peer.uid));
+    news_->Tell(fmt::format(
+        "join: {} is served by {}, who is neither root nor this user: not joined", EscapeControls(path_),
+        peer ? fmt::format("user {}", peer->uid) : std::string("nobody knows whom")));
     return {};
   }
   if (connected) {

@@ -76,10 +76,7 @@ void Feed::OnBalance(const Slot& slot, const GpuBalance& balance) {
         "at least that",
         pid, EscapeName(CommText(balance.comm))));
   stats_.nr_memory++;
-  if (!is_heard_()) {
-    stats_.nr_unheard++;
-    return;
-  }
+  if (!wants_()) return;
   message.pid = pid;
   message.comm = CommText(balance.comm);
   message.last_alloc_size = balance.last_alloc_bytes;

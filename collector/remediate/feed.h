@@ -21,7 +21,6 @@ namespace slotscope {
 struct FeedStats {
   uint64_t nr_memory = 0;  // messages made, or that would have been
   uint64_t nr_straggle = 0;
-  uint64_t nr_unheard = 0;  // of both: nobody listened
   // Changes of memory that were not told: what is held is not known, because calls were lost; or which
   // GPU it is on is not.
   uint64_t nr_unknown_balance = 0;
@@ -32,13 +31,12 @@ class Feed final : public SlotSink {
  public:
   using SendFn = std::function<void(std::string line)>;
 
-  // `gpus`: those in the facts. `is_heard`: somebody listens, so it pays to make messages. *news hears
+  // `gpus`: those in the facts. `wants` is asked before a message is made, which costs. *news hears
   // what consumers cannot be told.
-  Feed(std::vector<GpuDevice> gpus, SendFn send, std::function<bool()> is_heard, News* news,
-       SlotSink* next)
+  Feed(std::vector<GpuDevice> gpus, SendFn send, std::function<bool()> wants, News* news, SlotSink* next)
       : gpus_(std::move(gpus)),
         send_(std::move(send)),
-        is_heard_(std::move(is_heard)),
+        wants_(std::move(wants)),
         news_(news),
         next_(next) {}
 
@@ -55,7 +53,7 @@ class Feed final : public SlotSink {
 
   std::vector<GpuDevice> gpus_;
   SendFn send_;
-  std::function<bool()> is_heard_;
+  std::function<bool()> wants_;
   News* news_;
   SlotSink* next_;
   FeedStats stats_;

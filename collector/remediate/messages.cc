@@ -8,16 +8,13 @@
 #include <array>
 #include <cstring>
 #include <ctime>
-#include <nlohmann/json.hpp>
+
+#include "base/json_line.h"
 
 namespace slotscope {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string LineOf(const Json& object) {
-  return object.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
-}
 
 // 2026-11-22T06:40:00.123456789Z
 std::string Rfc3339(int64_t unix_ns) {
@@ -43,7 +40,7 @@ std::string ToLine(const MemoryMessage& message) {
                                                  : 0.0;
   object["last_alloc_size"] = message.last_alloc_size;
   object["timestamp_ns"] = message.timestamp_ns;
-  return LineOf(object);
+  return JsonLine(object);
 }
 
 std::string ToLine(const StraggleMessage& message) {
@@ -55,25 +52,25 @@ std::string ToLine(const StraggleMessage& message) {
   object["timestamp_ns"] = message.timestamp_ns;
   object["sustained"] = message.sustained;
   if (!message.event_id.empty()) object["event_id"] = message.event_id;
-  return LineOf(object);
+  return JsonLine(object);
 }
 
 std::string ToLine(const StragglerStateMessage& message) {
-  return LineOf({{"type", "straggler_state"},
-                 {"node_id", message.node_id},
-                 {"cluster_id", message.cluster_id},
-                 {"score", message.score},
-                 {"threshold", message.threshold},
-                 {"detection_mode", message.detection_mode},
-                 {"dominant_signal", message.dominant_signal},
-                 {"timestamp", Rfc3339(message.timestamp_ns)}});
+  return JsonLine({{"type", "straggler_state"},
+                   {"node_id", message.node_id},
+                   {"cluster_id", message.cluster_id},
+                   {"score", message.score},
+                   {"threshold", message.threshold},
+                   {"detection_mode", message.detection_mode},
+                   {"dominant_signal", message.dominant_signal},
+                   {"timestamp", Rfc3339(message.timestamp_ns)}});
 }
 
 std::string ToLine(const StragglerResolvedMessage& message) {
-  return LineOf({{"type", "straggler_resolved"},
-                 {"node_id", message.node_id},
-                 {"cluster_id", message.cluster_id},
-                 {"timestamp", Rfc3339(message.timestamp_ns)}});
+  return JsonLine({{"type", "straggler_resolved"},
+                   {"node_id", message.node_id},
+                   {"cluster_id", message.cluster_id},
+                   {"timestamp", Rfc3339(message.timestamp_ns)}});
 }
 
 std::string MakeUuid() {

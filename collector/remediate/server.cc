@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +12,8 @@
 
 #include "base/clock.h"
 #include "base/errno_text.h"
+#include "base/event_fd.h"
+#include "remediate/unix_socket.h"
 
 namespace slotscope {
 namespace {
@@ -32,9 +33,7 @@ std::vector<gid_t> GroupsOf(int fd, gid_t first) {
 }  // namespace
 
 Status Server::Start(const std::string& path, std::optional<gid_t> group, News* news) {
-  wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.valid())
-    return {Exit::kKernel, fmt::format("cannot make an eventfd: {}", ErrnoText(errno))};
+  if (Status status = OpenEventFd(&wake_); !status.ok()) return status;
   group_ = group;
   news_ = news;
   if (Status status = socket_.Listen(path, group); !status.ok()) return status;
@@ -50,11 +49,14 @@ void Server::Stop() {
   socket_.Close();
 }
 
+bool Server::Wants() {
+  if (has_client_.load(std::memory_order_acquire)) return true;
+  counters_.nr_no_client++;
+  return false;
+}
+
 void Server::Send(std::string line) {
-  if (!has_client_.load(std::memory_order_acquire)) {
-    counters_.nr_no_client++;
-    return;
-  }
+  if (!Wants()) return;
   bool was_empty;
   {
     std::lock_guard lock(queue_mutex_);
@@ -135,16 +137,15 @@ void Server::Accept() {
 }
 
 bool Server::IsAllowed(int fd, std::string* who) const {
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+  const std::optional<ucred> peer = PeerOf(fd);
+  if (!peer) {
     *who = fmt::format("who it is cannot be told: {}", ErrnoText(errno));
     return false;
   }
-  *who = fmt::format("process {}, user {}, group {}", peer.pid, peer.uid, peer.gid);
-  if (peer.uid == 0 || peer.uid == geteuid()) return true;
+  *who = fmt::format("process {}, user {}, group {}", peer->pid, peer->uid, peer->gid);
+  if (IsRootOrSelf(*peer)) return true;
   if (!group_) return false;
-  const std::vector<gid_t> groups = GroupsOf(fd, peer.gid);
+  const std::vector<gid_t> groups = GroupsOf(fd, peer->gid);
   return std::find(groups.begin(), groups.end(), *group_) != groups.end();
 }
 

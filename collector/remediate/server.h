@@ -48,8 +48,9 @@ class Server {
   void Stop();
   // Any thread. `line` ends with a newline.
   void Send(std::string line);
-  // Any thread: somebody listens.
-  bool has_client() const { return has_client_.load(std::memory_order_acquire); }
+  // Any thread. False: nobody listens, so a line need not be made; it is counted as one that nobody
+  // heard.
+  bool Wants();
 
   // Any thread.
   ServerStats stats() const;

@@ -5,14 +5,13 @@
 #include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "base/errno_text.h"
 #include "base/escape.h"
+#include "remediate/unix_socket.h"
 
 namespace slotscope {
 namespace {
@@ -25,18 +24,11 @@ Status Fail(const std::string& path, const char* what) {
           fmt::format("socket {}: cannot {}: {}", EscapeControls(path), what, ErrnoText(errno))};
 }
 
-sockaddr_un AddressOf(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
-
 // Without disturbing whom it belongs to: a datagram socket cannot be connected to a stream, but the
 // kernel says whether there is one.
 bool IsInUse(const std::string& path) {
   const UniqueFd probe(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const sockaddr_un address = AddressOf(path);
+  const sockaddr_un address = UnixAddress(path);
   return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
          errno != ECONNREFUSED;
 }
@@ -99,7 +91,7 @@ Status SocketFile::Listen(const std::string& path, std::optional<gid_t> group) {
   int error = EADDRINUSE;
   for (int i = 0; i < kMaxAttempts && error == EADDRINUSE; i++) {
     temporary = fmt::format("{}.{:x}.{}", path, getpid(), i);
-    const sockaddr_un address = AddressOf(temporary);
+    const sockaddr_un address = UnixAddress(temporary);
     error = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ? errno : 0;
   }
   errno = error;

@@ -4,7 +4,8 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "base/json_line.h"
 
 namespace slotscope {
 namespace {
@@ -56,11 +57,6 @@ Json ObjectOf(const Slot& slot, const StraggleReport& report) {
   return object;
 }
 
-// Names are any bytes.
-std::string LineOf(const Json& object) {
-  return object.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
-}
-
 }  // namespace
 
 void StraggleSink::WriteHeader(const HeaderLines& lines) {
@@ -72,12 +68,12 @@ void StraggleSink::WriteHeader(const HeaderLines& lines) {
     else
       header[key] = value;
   header["notes"] = std::move(notes);
-  text_ += LineOf(header);
+  text_ += JsonLine(header);
   Flush();
 }
 
 void StraggleSink::Append(const Slot& slot) {
-  for (const StraggleReport& report : slot.straggles) text_ += LineOf(ObjectOf(slot, report));
+  for (const StraggleReport& report : slot.straggles) text_ += JsonLine(ObjectOf(slot, report));
   nr_lines_ += slot.straggles.size();
 }
 

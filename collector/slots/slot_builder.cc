@@ -423,12 +423,13 @@ void SlotBuilder::Retire() {
 void SlotBuilder::JoinGpu(OpenSlot* slot) {
   finished_.gpu.clear();
   options_.gpu->TakeSlot(slot->start_ns, &gpu_uses_, &finished_.gpu_detail);
-  for (GpuPart& part : finished_.gpu_detail.parts)
-    if (uint32_t process = tracker_.Lookup(part.process); process != Tracker::kNoProcess)
-      if (tracker_.process(process).named) part.comm = tracker_.process(process).comm;
-  for (GpuBalance& balance : finished_.gpu_detail.balances)
-    if (uint32_t process = tracker_.Lookup(balance.process); process != Tracker::kNoProcess)
-      if (tracker_.process(process).named) balance.comm = tracker_.process(process).comm;
+  const auto name = [&](ProcessKey key, Comm* comm) {
+    const uint32_t process = tracker_.Lookup(key);
+    if (process != Tracker::kNoProcess && tracker_.process(process).named)
+      *comm = tracker_.process(process).comm;
+  };
+  for (GpuPart& part : finished_.gpu_detail.parts) name(part.process, &part.comm);
+  for (GpuBalance& balance : finished_.gpu_detail.balances) name(balance.process, &balance.comm);
   std::vector<ProcessKey> users;
   for (const GpuUse& use : gpu_uses_) users.push_back(use.process);
   preemptions_.Watch(std::move(users));

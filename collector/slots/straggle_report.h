@@ -18,15 +18,18 @@ inline constexpr std::array<const char*, kNrEffort> kEffortNames = {"cpu_ns", "w
 struct Effort {
   std::array<uint64_t, kNrEffort> values = {};
   uint32_t unmeasured = 0;  // bit EffortValue: in one of the slots
+  // Of no slot at all.
+  static Effort Unknown() { return {{}, (1u << kNrEffort) - 1}; }
 };
 
 struct Preemptor {
   int32_t tgid = 0;
   bool named = false;
   Comm comm = {};
-  uint64_t nr = 0;  // times that it took a CPU from the process
-  uint64_t ns = 0;  // see Preemption
-  Effort effort;    // on all CPUs, in the slots in which it did
+  uint64_t nr = 0;       // times that it took a CPU from the process
+  uint64_t ns = 0;       // see Preemption
+  Effort effort;         // on all CPUs, in the slots in which it did
+  bool has_row = false;  // in one of these slots
 };
 
 struct StraggleReport {

@@ -88,12 +88,15 @@ void StraggleDetector::ObservePreemptions(const Slot& slot) {
       found->second.nr_left_out += preemption.nr > 0;
       continue;
     }
-    Preemptor& preemptor = preemptors[preemption.tgid];
+    auto [at, is_new] = preemptors.try_emplace(preemption.tgid);
+    Preemptor& preemptor = at->second;
+    if (is_new) preemptor.effort = Effort::Unknown();
     preemptor.tgid = preemption.tgid;
     preemptor.nr += preemption.nr;
     preemptor.ns += preemption.ns;
     const Row* row = FindRow(slot, preemption.tgid);
     if (!row) continue;
+    if (!std::exchange(preemptor.has_row, true)) preemptor.effort = {};
     AddEffort(slot, *row, &preemptor.effort);
     if (row->named) {
       preemptor.named = true;

@@ -64,6 +64,11 @@ struct ss_cuda_queue {
  */
 #define SS_CUDA_WATCHDOG_STALE_NS 50000000ull
 
+static inline __attribute__((always_inline)) int ss_cuda_is_stale(__u64 heartbeat_ns, __u64 boot_ns)
+{
+	return boot_ns - heartbeat_ns + SS_CUDA_WATCHDOG_STALE_NS > 2 * SS_CUDA_WATCHDOG_STALE_NS;
+}
+
 /* What the programs count, by CPU. */
 enum ss_cuda_count {
 	SS_CUDA_NR_CALLED = 0, /* calls that no other call made, which returned */

@@ -247,7 +247,9 @@ TEST(Cli, KilledLeavesDataAndNothingInTheKernel) {
 TEST(Cli, TwoCollectorsSideBySide) {
   std::string a = TempDir() + "/a.csv", b = TempDir() + "/b.csv", output;
   int code = Shell("$S record --source $SRC --duration 2 -o " + a +
-                       " & one=$!; $S record --source $SRC --duration 1 -o " + b + " && wait $one",
+                       " & one=$!; $S record --source $SRC --duration 1 -o " + b +
+                       "; second=$?; wait $one; first=$?; echo exit codes $first $second; "
+                       "[ $first = 0 ] && [ $second = 0 ]",
                    &output);
   EXPECT_EQ(code, 0) << output;
   CheckIdentity(ReadCsv(a));

@@ -8,24 +8,15 @@
 
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "remediate/messages.h"
 #include "remediate/server.h"
+#include "tests/unit/until.h"
 
 namespace slotscope {
 namespace {
-
-bool Until(const std::function<bool()>& done) {
-  const uint64_t deadline_ns = MonotonicNs() + 30'000'000'000;
-  while (!done()) {
-    if (MonotonicNs() > deadline_ns) return false;
-    usleep(500);
-  }
-  return true;
-}
 
 class ClientTest : public testing::Test {
  protected:

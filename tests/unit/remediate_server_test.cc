@@ -14,25 +14,14 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
+#include "tests/unit/until.h"
 
 namespace slotscope {
 namespace {
-
-// Waits for what must come; a test that waits in vain fails.
-bool Until(const std::function<bool()>& done) {
-  const uint64_t deadline_ns = MonotonicNs() + 30'000'000'000;
-  while (!done()) {
-    if (MonotonicNs() > deadline_ns) return false;
-    usleep(500);
-  }
-  return true;
-}
 
 UniqueFd Connect(const std::string& path) {
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

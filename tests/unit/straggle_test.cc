@@ -283,6 +283,16 @@ TEST(Straggle, TheEvidenceIsOfThatSecond) {
   EXPECT_EQ(machine.reports()[1].episode_ns, report.episode_ns);
 }
 
+TEST(Straggle, WhatAPreemptorWithoutARowDidIsNotKnown) {
+  Trained machine;
+  machine.preemptions = {{kTrainer, 777, 1, 300}};
+  machine.Second(500, 9);
+  ASSERT_EQ(machine.reports().size(), 1u);
+  ASSERT_EQ(machine.reports()[0].preemptors.size(), 1u);
+  EXPECT_EQ(machine.reports()[0].preemptors[0].nr, kSlots);
+  EXPECT_EQ(machine.reports()[0].preemptors[0].effort.unmeasured, (1u << kNrEffort) - 1);
+}
+
 TEST(Straggle, KeepsTheFirstPreemptorsAndCountsTheOthers) {
   Trained machine;
   for (int32_t tgid = 1; tgid <= 70; tgid++)
