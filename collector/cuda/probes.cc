@@ -208,6 +208,10 @@ Status CudaProbes::AttachSingle(const std::string& path, const CudaLibrary& libr
   return {};
 }
 
+uint64_t CudaProbes::nr_skipped_runs() const {
+  return skeleton_ ? SumSkippedRuns(skeleton_->obj, skeleton_->progs.ss_cuda_flush) : 0;
+}
+
 uint64_t CudaProbes::count(ss_cuda_count which) const {
   if (!skeleton_) return 0;
   const auto key = static_cast<uint32_t>(which);

@@ -56,6 +56,8 @@ class CudaProbes {
   Status Attach(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
   // Sums over all CPUs: of one of enum ss_cuda_count, and of all.
   uint64_t count(ss_cuda_count which) const;
+  // Of the probes: see SumSkippedRuns.
+  uint64_t nr_skipped_runs() const;
   CudaCounts counts() const;
   // Any thread, after Load(); empty before.
   std::vector<int> program_fds() const;

@@ -79,7 +79,7 @@ void CudaWatcher::Stop() {
 // The reader's thread.
 void CudaWatcher::AddLosses(SourceLosses* losses) const {
   losses->nr_lost_calls = probes_.count(SS_CUDA_NR_UNREADABLE) + probes_.count(SS_CUDA_NR_UNTRACKED) +
-                          probes_.count(SS_CUDA_NR_UNWRITTEN);
+                          probes_.count(SS_CUDA_NR_UNWRITTEN) + probes_.nr_skipped_runs();
   losses->nr_bypassed_calls = probes_.count(SS_CUDA_NR_BYPASSED);
   losses->bypassed_ns = watchdog_.bypassed_ns();
 }

@@ -167,7 +167,7 @@ void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64
 }
 
 // A call that chose a device, or began or ended a capture, may be among those that were lost.
-void GpuProcess::OnLoss(uint64_t until_ns) {
+void GpuProcess::OnLostCalls(uint64_t until_ns) {
   memory_.SetMissed();
   lossy_until_ns_ = std::max(lossy_until_ns_, until_ns);
   doubts_activity_ = lossy_in_slot_ = true;

@@ -75,7 +75,7 @@ class GpuProcess {
   // Calls may have been lost until until_ns. What it holds is not known any more; how much it launches
   // is not for that long, and if it was capturing not until that ends; whether it is active is not until
   // it has waited for everything, and on which device not until it chooses one.
-  void OnLoss(uint64_t until_ns);
+  void OnLostCalls(uint64_t until_ns);
 
   const GpuMemory& memory() const { return memory_; }
 

@@ -54,7 +54,7 @@ void GpuTracker::OnExit(ProcessKey process, uint64_t ts_ns) {
   Queue({Change::Kind::kExit, ts_ns, process, {}});
 }
 
-void GpuTracker::OnLoss(uint64_t from_ns, uint64_t to_ns) {
+void GpuTracker::OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
   Queue({Change::Kind::kLoss, from_ns, {}, {}, to_ns});
 }
 
@@ -83,7 +83,7 @@ void GpuTracker::Apply(const Change& change) {
       std::vector<GpuBalance>* const balances = keeps_ & kBalances ? &balances_ : nullptr;
       auto [found, is_new] = processes_.try_emplace(change.process, change.process, &machine_, sink,
                                                     balances, &stats_, &pool_);
-      if (is_new && change.at_ns < lossy_until_ns_) found->second.OnLoss(lossy_until_ns_);
+      if (is_new && change.at_ns < lossy_until_ns_) found->second.OnLostCalls(lossy_until_ns_);
       found->second.Apply(change.call, change.at_ns);
       break;
     }
@@ -102,7 +102,7 @@ void GpuTracker::Apply(const Change& change) {
       machine_.OnExit(change.process.tgid, change.at_ns);
       break;
     case Change::Kind::kLoss:
-      for (auto& [key, process] : processes_) process.OnLoss(change.until_ns);
+      for (auto& [key, process] : processes_) process.OnLostCalls(change.until_ns);
       lossy_until_ns_ = std::max(lossy_until_ns_, change.until_ns);
   }
 }

@@ -37,7 +37,7 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   // Queued, to take effect at their times.
   void OnCall(const ss_cuda_call& call) override;
   void OnExit(ProcessKey process, uint64_t ts_ns) override;
-  void OnLoss(uint64_t from_ns, uint64_t to_ns) override;
+  void OnLostCalls(uint64_t from_ns, uint64_t to_ns) override;
   void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
     machine_.OnView(tgid, gpus, ts_ns);
   }

@@ -126,11 +126,10 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
 void Merger::OnLosses(std::span<const std::byte> payload, uint64_t from_ns, uint64_t ts_ns) {
   SourceLosses losses;
   std::memcpy(&losses, payload.data(), std::min(payload.size(), sizeof(losses)));
-  if (losses.nr_output_errors != losses_.nr_output_errors ||
-      losses.nr_skipped_runs != losses_.nr_skipped_runs ||
-      losses.nr_lost_calls != losses_.nr_lost_calls ||
+  // What of CUDA finds no room in a ring is counted where it is written, call by call.
+  if (losses.nr_lost_calls != losses_.nr_lost_calls ||
       losses.nr_bypassed_calls != losses_.nr_bypassed_calls)
-    sink_->OnLoss(from_ns, ts_ns);
+    sink_->OnLostCalls(from_ns, ts_ns);
   losses_ = losses;
   losses_ns_ = ts_ns;
 }
@@ -287,7 +286,6 @@ void Merger::OnRecords(const Drain& drain, std::span<const std::byte> records) {
       OnRecord(drain, record);
     } else if (header.type == PERF_RECORD_LOST && header.size >= kNrLostAt + sizeof(uint64_t)) {
       stats_.nr_lost += Load<uint64_t>(record.data() + kNrLostAt);
-      sink_->OnLoss(drain.stream->passed_ns, drain.possible.latest_ns - kGraceNs);
     } else {
       stats_.nr_malformed++;
     }
@@ -341,7 +339,7 @@ void Merger::OnMalformed(const Drain& drain, uint16_t type) {
   stats_.nr_malformed++;
   if (type != SS_CUDA_CALL) return;
   stats_.nr_malformed_calls++;
-  sink_->OnLoss(drain.stream->passed_ns, drain.possible.latest_ns);
+  sink_->OnLostCalls(drain.stream->passed_ns, drain.possible.latest_ns);
 }
 
 // Messages of a state dump carry any CPU's number, and only state.

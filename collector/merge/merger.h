@@ -63,8 +63,8 @@ struct MergeSink {
   // From from_ns on, CLOCK_REALTIME - CLOCK_MONOTONIC is another.
   virtual void OnClock(uint64_t from_ns, int64_t unix_offset_ns) = 0;
   virtual void OnNote(uint64_t from_ns, std::string_view text) = 0;
-  // Messages were lost, of any kind, somewhere from from_ns to to_ns.
-  virtual void OnLoss(uint64_t from_ns, uint64_t to_ns) {
+  // CUDA calls were lost, somewhere from from_ns to to_ns.
+  virtual void OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
     (void)from_ns;
     (void)to_ns;
   }

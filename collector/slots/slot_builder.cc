@@ -86,8 +86,8 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
   if (late) tracker_.CountLate();
 }
 
-void SlotBuilder::OnLoss(uint64_t from_ns, uint64_t to_ns) {
-  if (options_.gpu) options_.gpu->OnLoss(from_ns, to_ns);
+void SlotBuilder::OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
+  if (options_.gpu) options_.gpu->OnLostCalls(from_ns, to_ns);
 }
 
 void SlotBuilder::OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) {

@@ -56,10 +56,10 @@ class Recorder final : public MergeSink {
   void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override {
     samples.emplace_back(sample.used_bytes, ts_ns);
   }
-  void OnLoss(uint64_t, uint64_t) override { nr_losses++; }
+  void OnLostCalls(uint64_t, uint64_t) override { nr_lost_calls++; }
   void OnWatermark(uint64_t ts_ns) override { watermarks.push_back(ts_ns); }
 
-  uint64_t nr_losses = 0;
+  uint64_t nr_lost_calls = 0;
   std::vector<std::tuple<int32_t, std::vector<int32_t>, uint64_t>> views;
   std::vector<std::pair<uint64_t, uint64_t>> samples;
 
@@ -652,6 +652,30 @@ TEST(Merger, TellsClockStepsNotesAndLosses) {
   EXPECT_EQ(merge.losses(), losses);
 }
 
+// Each call that finds no room is counted by who would have written it.
+TEST(Merger, OnlyALostCallIsALostCall) {
+  const struct {
+    const char* what;
+    SourceLosses losses;
+    bool expected;
+  } kCases[] = {
+      {"an output error", {.nr_output_errors = 1}, false},
+      {"a skipped run", {.nr_skipped_runs = 1}, false},
+      {"no room in the process table", {.nr_untracked = 1}, false},
+      {"a call", {.nr_lost_calls = 1}, true},
+      {"a call nobody looked at", {.nr_bypassed_calls = 1}, true},
+  };
+  for (const auto& c : kCases) {
+    Merge merge(1);
+    merge.Item(ItemKind::kLosses, 0, 10, 0, ObjectBytes(c.losses));
+    EXPECT_EQ(merge.sink.nr_lost_calls, c.expected) << c.what;
+    merge.Item(ItemKind::kLosses, 0, 11, 0, ObjectBytes(c.losses));
+    EXPECT_EQ(merge.sink.nr_lost_calls, c.expected) << c.what << ", as before";
+    merge.Drained(0, Records().Lost(7).Message(MakeTick(0, 20)), 30);
+    EXPECT_EQ(merge.sink.nr_lost_calls, c.expected) << c.what << ", and records";
+  }
+}
+
 // ---- dumps
 
 TEST(Merger, ADumpHoldsNothingBackAndCarriesAnyCpusNumber) {
@@ -833,7 +857,7 @@ TEST(Merger, AMalformedCudaCallIsOneThatWasLost) {
   merge.Drained(0, records, 30);
   EXPECT_EQ(merge.stats().nr_malformed, 3u);
   EXPECT_EQ(merge.stats().nr_malformed_calls, 2u);
-  EXPECT_EQ(merge.sink.nr_losses, 2u);
+  EXPECT_EQ(merge.sink.nr_lost_calls, 2u);
   EXPECT_EQ(merge.stats().nr_messages, 1u);
 }
 
@@ -877,7 +901,7 @@ TEST(Merger, CudaCallsMayComeTogether) {
     EXPECT_EQ(merge.stats().nr_messages, c.nr_messages) << c.what;
     EXPECT_EQ(merge.stats().nr_malformed, c.nr_malformed) << c.what;
     EXPECT_EQ(merge.stats().nr_malformed_calls, c.nr_malformed) << c.what;
-    EXPECT_EQ(merge.sink.nr_losses, c.nr_malformed) << c.what;
+    EXPECT_EQ(merge.sink.nr_lost_calls, c.nr_malformed) << c.what;
   }
 }
 
