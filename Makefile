@@ -24,7 +24,7 @@ BPFTOOL := $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
 LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell command -v $(name) 2>/dev/null)) llvm-strip)
 CXXFLAGS ?= -O3 -g
 CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I$(B)/bpf $(CXXFLAGS)
-LIBS := -lbpf -lelf -lfmt -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -pthread
+LIBS := -lbpf -lelf -lfmt -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -pthread
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -I$(B)/bpf
 PREFIX ?= /usr/local
 
@@ -37,6 +37,7 @@ UNIT_SRC := $(wildcard tests/unit/*.cc)
 # Pure C of the module, that unit tests run on the host.
 PORTABLE_SRC := kmod/rdt_cpuid.c kmod/rdt_domain.c kmod/rdt_cpu.c
 LIVE_SRC := $(wildcard tests/live/*.cc)
+FLEET_SRC := $(wildcard tests/fleet/*.cc)
 FUZZERS := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*.cc))
 
 ## ---- build
@@ -82,7 +83,7 @@ $(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h
 
 $(B)/obj/tests/%.o: CXXFLAGS_ALL += -O1 # compiles sooner; how fast they are matters to nobody
 
-$(B)/obj/tests/unit/%.o $(B)/obj/tests/live/%.o: CXXFLAGS_ALL += -I.
+$(B)/obj/tests/unit/%.o $(B)/obj/tests/live/%.o $(B)/obj/tests/fleet/%.o: CXXFLAGS_ALL += -I.
 
 $(B)/obj/%.o: %.cc | $(SKELETONS)
 	$(call msg,CXX,$@)
@@ -123,6 +124,10 @@ $(B)/unit_tests: $(UNIT_SRC:%.cc=$(B)/obj/%.o) $(PORTABLE_SRC:%.c=$(B)/obj/%.o) 
 $(B)/live_tests: $(LIVE_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgtest -ldl
+
+$(B)/fleet_tests: $(FLEET_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
+	$(call msg,LINK,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgtest_main -lgtest
 
 $(B)/pingpong $(B)/instructions $(B)/cudacalls: $(B)/%: $(B)/obj/bench/%.o
 	$(call msg,LINK,$@)
@@ -171,14 +176,18 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 ## ---- check
 
 test: deps-package ## everything below that this machine can run; what it cannot is SKIPped, with the reason
-	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(FUZZERS)
+	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(FUZZERS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh check unit fuzz live vm-some rdt-some package
+	$(Q)tests/run.sh check unit fuzz fleet live vm-some rdt-some package
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(B)/slotscope
 	$(Q)tests/run.sh unit
+
+test-fleet: deps-test ## eight simulated nodes and the real Prometheus, which has a bad day
+	$(Q)$(MAKE) $(B)/fleet_tests
+	$(Q)tests/run.sh fleet
 
 test-live: deps-test ## on this kernel, eBPF source; root
 	$(Q)$(MAKE) all $(B)/live_tests
@@ -237,9 +246,10 @@ fmt: ## formats the C++ sources
 
 install: all ## the collector, to PREFIX (default /usr/local)
 	$(Q)install -D -m 755 $(B)/slotscope $(DESTDIR)$(PREFIX)/bin/slotscope
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/slotscope/prometheus deploy/prometheus/slotscope.rules.yml deploy/prometheus/prometheus.yml
 
 uninstall: ## what install has put there
-	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/slotscope
+	$(Q)rm -rf $(DESTDIR)$(PREFIX)/bin/slotscope $(DESTDIR)$(PREFIX)/share/slotscope
 
 # DKMS builds from a copy, so a later change here does not reach a kernel by itself.
 DKMS_SRC := $(DESTDIR)/usr/src/slotscope-$(VERSION)

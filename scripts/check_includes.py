@@ -15,8 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-STAGES = "base ring nvml cuda raw gen merge track slots gpu straggle join detect remediate metrics sinks cli".split()
-FOLDERS = "include kmod bpf collector bench tests scripts debian".split()
+STAGES = "base ring nvml cuda raw gen merge track slots gpu straggle join detect remediate fleet metrics sinks cli".split()
+FOLDERS = "include kmod bpf collector bench tests scripts deploy debian".split()
 TOP_FILES = "Makefile dkms.conf README.md CONTRIBUTING.md LICENSE".split()
 SOURCE = re.compile(r"\.(c|h|cc|py|sh)$|(^|/)(Makefile|Kbuild)$|^dkms\.conf$")
 PORTABLE = re.compile(r"kmod/(portable|rdt_\w+)\.h$")  # pure C, compiled for the host too
@@ -46,7 +46,7 @@ def resolve(files, path, quote, name):
     candidates = [f"include/{name}"]
     if quote == '"':
         candidates = [beside, f"collector/{name}", f"include/{name}"]
-        if path.startswith("tests/unit/") or (path.startswith("tests/live/") and name.startswith("tests/cuda/")):
+        if path.startswith(("tests/unit/", "tests/fleet/")) or (path.startswith("tests/live/") and name.startswith(("tests/cuda/", "tests/fleet/"))):
             candidates.append(name)
     return next((c for c in candidates if c in files), None)
 

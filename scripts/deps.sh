@@ -19,6 +19,7 @@ declare -A why=(
 	[libxxhash-dev]="checksums of raw files"
 	[libprotozero-dev]="traces for Perfetto"
 	[prometheus-cpp-dev]="metrics"
+	[libcurl4-openssl-dev]="asks Prometheus for the fleet's threshold"
 	[nlohmann-json3-dev]="JSON in raw files"
 	[libgtest-dev]="unit and live tests"
 	[libgmock-dev]="unit tests"
@@ -61,7 +62,7 @@ declare -A why=(
 	[seabios]="the test QEMU's firmware"
 )
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
-	libxxhash-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev)
+	libxxhash-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
 testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 qemu-system-x86
 	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils zstd)
 peers=(linux-perf bpftrace)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
-# line: "N passed, N failed, N skipped". Groups: check unit fuzz san live vm vm-some vm-debug rdt rdt-some package. A
+# line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm vm-some vm-debug rdt rdt-some package. A
 # group that cannot run here is skipped, with the reason. Exit code 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -78,6 +78,17 @@ live() {
 	fi
 }
 
+# A fleet, and the real Prometheus.
+fleet() {
+	local folder
+	if ! folder=$(scripts/prometheus.sh); then
+		skip fleet "Prometheus is not installed, and cannot be fetched (see above)"
+		return
+	fi
+	step "rules for Prometheus" tests/fleet/rules.sh "$folder/promtool"
+	step "fleet of 8 nodes, Prometheus" env SLOTSCOPE_PROMETHEUS="$folder" build/fleet_tests
+}
+
 # vm [some]: some leaves out what one kernel says as well as the other.
 vm() {
 	if ! command -v qemu-system-x86_64 >/dev/null; then
@@ -141,6 +152,7 @@ for group in "$@"; do
 		step "unit and property tests" in_shards build/unit_tests --gtest_brief=1
 		step "golden files" tests/golden/run.sh
 		;;
+	fleet) fleet ;;
 	fuzz) step "fuzzers, ${FUZZ_SECONDS:-10} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-10}" ;;
 	san)
 		step "unit tests, ASan and UBSan" build/asan/unit_tests --gtest_brief=1

@@ -3,12 +3,16 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <sstream>
 #include <string_view>
+
+#include "base/escape.h"
+#include "fleet/threshold_reader.h"
 
 namespace slotscope {
 namespace {
@@ -48,6 +52,7 @@ struct RawOptions {
   std::string events = "cycles,instructions,llc_misses";
   std::string rmids = "512";
   std::string max_overhead = "3";
+  std::string health_interval = "10";
   // of gen, by name
   std::map<std::string, std::string> numbers;
 };
@@ -169,6 +174,33 @@ Status CheckMetrics(std::string_view text) {
   return Usage(fmt::format("--metrics {}: give HOST:PORT, or a PORT of the loopback interface", text));
 }
 
+// Names become labels, and part of questions.
+Status CheckId(const char* option, const std::string& id) {
+  constexpr size_t kMaxId = 253;  // of a DNS name
+  if (!id.empty() && id.size() <= kMaxId &&
+      std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; }))
+    return {};
+  return Usage(fmt::format("{} {}: give 1 to {} printable ASCII characters without blanks", option,
+                           EscapeControls(id), kMaxId));
+}
+
+Status ParseFleet(const RawOptions& raw, RecordOptions* record) {
+  uint64_t number;
+  if (!ParseNumber(raw.health_interval, 1, 300, &number))
+    return Usage(
+        fmt::format("--health-interval {}: give a number of seconds, 1 to 300", raw.health_interval));
+  record->health_interval_ns = number * 1'000'000'000;
+  if (!record->node_id.empty())
+    if (Status status = CheckId("--node-id", record->node_id); !status.ok()) return status;
+  if (Status status = CheckId("--cluster-id", record->cluster_id); !status.ok()) return status;
+  if (record->fleet.empty()) return {};
+  if (record->metrics.empty())
+    return Usage("--fleet needs --metrics: Prometheus compares what it gets from there");
+  if (record->gpu == GpuChoice::kOff)
+    return Usage("--fleet needs what --gpu off does not observe; leave one of them out");
+  return CheckFleetUrl(record->fleet);
+}
+
 Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
   if (raw.source == "auto")
     record->source = SourceChoice::kAuto;
@@ -190,6 +222,7 @@ Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
     return Usage("--remediate needs what --gpu off does not observe; leave one of them out");
   if (!record->metrics.empty())
     if (Status status = CheckMetrics(record->metrics); !status.ok()) return status;
+  if (Status status = ParseFleet(raw, record); !status.ok()) return status;
   if (!record->join_remediate.empty() && record->join_remediate == record->remediate)
     return Usage("--join-remediate and --remediate are one path: it would listen to itself");
   if (!record->remediate_group.empty() && record->remediate.empty())
@@ -255,6 +288,13 @@ po::options_description DescribeRecord(RawOptions* raw, RecordOptions* record) {
       "join what another producer of that protocol says of memory and straggling")(
       "metrics", Text(&record->metrics, "ADDRESS")->implicit_value(kMetricsAddress),
       "metrics for Prometheus, over HTTP (--metrics=HOST:PORT; default 127.0.0.1:9464)")(
+      "fleet", Text(&record->fleet, "URL"),
+      "compare this node's health with its peers', by a Prometheus that gets our metrics and has our "
+      "rules")("node-id", Text(&record->node_id, "NAME"),
+               "of this node, among its peers (default: the host's name)")(
+      "cluster-id", Text(&record->cluster_id, "NAME"), "whose nodes are peers (default: default)")(
+      "health-interval", Text(&raw->health_interval, "S"),
+      "seconds between two looks at the node's health (default 10)")(
       "rmids", Text(&raw->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)");
   return options;
 }

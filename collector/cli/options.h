@@ -44,7 +44,11 @@ struct RecordOptions {
   std::string remediate_group;  // a name or number; empty: none
   std::string join_remediate;   // another producer's socket; empty: none
   std::string metrics;          // HOST:PORT or PORT; empty: none
-  std::string raw;              // empty: no raw file
+  std::string fleet;            // URL of Prometheus; empty: none
+  std::string node_id;          // empty: the host's name
+  std::string cluster_id = "default";
+  uint64_t health_interval_ns = 10'000'000'000;
+  std::string raw;  // empty: no raw file
   SourceChoice source = SourceChoice::kAuto;
   GpuChoice gpu = GpuChoice::kAuto;
   uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits

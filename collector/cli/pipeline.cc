@@ -33,8 +33,8 @@ void Pipeline::Stop() {
 }
 
 PipelineProgress Pipeline::progress() const {
-  return {nr_messages_.load(std::memory_order_relaxed), nr_switches_.load(std::memory_order_relaxed),
-          nr_lost_.load(std::memory_order_relaxed)};
+  std::lock_guard lock(progress_mutex_);
+  return progress_;
 }
 
 Status Pipeline::status() const {
@@ -60,12 +60,12 @@ void Pipeline::Run() {
       else
         reader_.blocks().PutEmpty(block);
     }
-    uint64_t nr_lost = engine_.merger().stats().nr_lost;
-    if (nr_lost != nr_lost_.load(std::memory_order_relaxed))
-      reader_.RequestDump();  // a birth may be among them
-    nr_lost_.store(nr_lost, std::memory_order_relaxed);
-    nr_messages_.store(engine_.merger().stats().nr_messages, std::memory_order_relaxed);
-    nr_switches_.store(engine_.builder().accounting().received[kSwitches], std::memory_order_relaxed);
+    const MergeStats& merge = engine_.merger().stats();
+    if (merge.nr_lost != progress_.merge.nr_lost) reader_.RequestDump();  // a birth may be among them
+    {
+      std::lock_guard lock(progress_mutex_);
+      progress_ = {merge, engine_.merger().losses(), engine_.builder().accounting().received[kSwitches]};
+    }
     first_slot_ns_.store(engine_.builder().first_ns(), std::memory_order_relaxed);
     if (!block && stopped) break;
     writer_->Wake();

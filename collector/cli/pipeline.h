@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -19,11 +20,11 @@
 
 namespace slotscope {
 
-// What the progress line shows; a little behind the truth.
+// A little behind the truth.
 struct PipelineProgress {
-  uint64_t nr_messages;
-  uint64_t nr_switches;
-  uint64_t nr_lost;  // records
+  MergeStats merge;
+  SourceLosses losses;
+  uint64_t nr_switches = 0;
 };
 
 class Pipeline {
@@ -66,9 +67,8 @@ class Pipeline {
   std::thread thread_;
   std::atomic<bool> reader_stopped_{false};
   std::atomic<bool> broken_{false};
-  std::atomic<uint64_t> nr_messages_{0};
-  std::atomic<uint64_t> nr_switches_{0};
-  std::atomic<uint64_t> nr_lost_{0};
+  mutable std::mutex progress_mutex_;
+  PipelineProgress progress_;
   std::atomic<uint64_t> first_slot_ns_{0};
 };
 

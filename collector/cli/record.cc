@@ -2,7 +2,6 @@
 #include "cli/record.h"
 
 #include <fmt/core.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -21,20 +19,15 @@
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/escape.h"
-#include "base/news.h"
 #include "base/say.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/overhead.h"
 #include "cli/pipeline.h"
+#include "cli/services.h"
 #include "cuda/watcher.h"
-#include "metrics/exposer.h"
-#include "metrics/slot_meter.h"
 #include "nvml/nvml.h"
 #include "nvml/sampler.h"
-#include "remediate/client.h"
-#include "remediate/feed.h"
-#include "remediate/server.h"
 #include "ring/bpf_object.h"
 #include "ring/item_queue.h"
 #include "ring/module_info.h"
@@ -68,25 +61,6 @@ Status CheckPidNamespace(const RecordOptions& options) {
   return {Exit::kUsage,
           "this is a pid namespace (a container): process ids here are not those of the recording, so "
           "--pid and COMMAND cannot work; run slotscope on the host, or with the host's pid namespace"};
-}
-
-// A name or a number; nothing for "".
-Status FindGroup(const std::string& text, std::optional<gid_t>* group) {
-  if (text.empty()) return {};
-  gid_t number;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) {
-    *group = number;
-    return {};
-  }
-  struct group entry = {};
-  struct group* found = nullptr;
-  std::vector<char> names(64 << 10);
-  if (getgrnam_r(text.c_str(), &entry, names.data(), names.size(), &found) != 0 || !found)
-    return {Exit::kUsage,
-            fmt::format("--remediate-group {}: there is no such group", EscapeControls(text))};
-  *group = entry.gr_gid;
-  return {};
 }
 
 bool IsModuleLoaded() { return access(kModuleInfoPath, F_OK) == 0; }
@@ -147,14 +121,14 @@ class ProgressLine {
     uint64_t time_ns = MonotonicNs();
     uint64_t since_ns = time_ns - shown_ns_;
     if (silent_ || since_ns < (tty_ ? kTtyProgressNs : kPlainProgressNs)) return;
-    double rate =
-        static_cast<double>(now.nr_messages - last_messages_) / (static_cast<double>(since_ns) / 1e9);
+    double rate = static_cast<double>(now.merge.nr_messages - last_messages_) /
+                  (static_cast<double>(since_ns) / 1e9);
     Say(stderr, "{}{:6.1f} s  {:8.0f} events/s  {:10} rows  {} lost{}", tty_ ? "\r" : "",
-        static_cast<double>(time_ns - start_ns_) / 1e9, rate, nr_rows, now.nr_lost,
+        static_cast<double>(time_ns - start_ns_) / 1e9, rate, nr_rows, now.merge.nr_lost,
         tty_ ? " \x1b[K" : "\n");
     fflush(stderr);
     shown_ns_ = time_ns;
-    last_messages_ = now.nr_messages;
+    last_messages_ = now.merge.nr_messages;
   }
   // Before anything else is printed.
   void End() {
@@ -200,7 +174,7 @@ class Recording {
         Say(stderr, "slotscope: there is no process {} now; it is kept if it is born\n", tgid);
     // Before the source: it may take seconds, in which nobody drains the rings.
     if (options_.gpu != GpuChoice::kOff) nvml_ = OpenNvml(&nvml_status_);
-    if (Status status = StartServer(); !status.ok()) return status;
+    if (Status status = services_.Open(); !status.ok()) return status;
     ChosenSource chosen = ChooseSource(options_);
     source_ = std::move(chosen.source);
     if (Status status = source_->Start(); !status.ok()) return status;
@@ -232,20 +206,9 @@ class Recording {
         return status;
       }
     Writer* writer = output_.MakeWriter(facts);
-    SlotSink* first = writer;
-    if (!options_.remediate.empty()) {
-      feed_ = std::make_unique<Feed>(
-          facts.gpus, [this](std::string line) { server_.Send(std::move(line)); },
-          [this] { return server_.Wants(); }, &news_, first);
-      first = feed_.get();
-    }
-    if (!options_.metrics.empty()) {
-      meter_ = std::make_unique<SlotMeter>(options_.output.slot_ns, first);
-      first = meter_.get();
-    }
-    Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, first,
-                      feed_ ? GpuTracker::kBalances : GpuTracker::kNothing, writer,
-                      options_.raw.empty() ? nullptr : &raw_);
+    SlotSink* first = services_.Chain(facts, writer);
+    Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, first, services_.keeps(),
+                      writer, options_.raw.empty() ? nullptr : &raw_);
     if (Status status = pipeline.Start(); !status.ok()) {
       pipeline.Stop();
       raw_.Discard();  // it has facts, and nothing that they are about
@@ -253,32 +216,34 @@ class Recording {
     }
     output_.Begin(facts);
     Announce();
-    if (Status status = StartServices(pipeline, writer); !status.ok()) {
+    const auto abandon = [&] {
       pipeline.Stop();
+      services_.StopServing();
       output_.Discard();
       raw_.Discard();
+    };
+    if (Status status = services_.Start(pipeline, *writer, source_->info().name); !status.ok()) {
+      abandon();
       return status;
     }
     int nr_stops = WaitForFirstSlot(pipeline);
     uint64_t start_ns = MonotonicNs();
     if (has_command()) {
       if (Status status = command_.Release(); !status.ok()) {
-        pipeline.Stop();
-        output_.Discard();
-        raw_.Discard();
+        abandon();
         return status;
       }
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
-    client_.Stop();
-    exposer_.Stop();  // it looks into the pipeline
+    services_.StopJoining();
     SayAll(TakeNews());
     pipeline.Stop();
-    server_.Stop();
+    const uint64_t end_ns = MonotonicNs();
+    services_.StopServing();
     sampler_.Stop();
-    cuda_.Stop();  // takes a while, which does not belong to the recording
+    cuda_.Stop();  // takes a while, too
     SayAll(pipeline.TakeWarnings());
-    return Finish(pipeline, static_cast<double>(MonotonicNs() - start_ns) / 1e9);
+    return Finish(pipeline, static_cast<double>(end_ns - start_ns) / 1e9);
   }
 
   // Before a command begins, so that its first call is seen.
@@ -292,42 +257,17 @@ class Recording {
                                cuda_.uses_multi() ? "many at once" : "one by one");
       return {};
     }
-    if (options_.gpu == GpuChoice::kOn || !options_.remediate.empty()) return status;
+    if (options_.gpu == GpuChoice::kOn || !options_.remediate.empty() || !options_.fleet.empty())
+      return status;
     facts->notes.push_back(fmt::format("GPUs are not observed: {}", status.message()));
     SayAll(facts->notes);
     return {};
   }
 
-  Status StartServer() {
-    if (options_.remediate.empty()) return {};
-    std::optional<gid_t> group;
-    if (Status status = FindGroup(options_.remediate_group, &group); !status.ok()) return status;
-    return server_.Start(options_.remediate, group, &news_);
-  }
-
-  // What talks to others while it records.
-  Status StartServices(const Pipeline& pipeline, const Writer* writer) {
-    if (!options_.join_remediate.empty())
-      if (Status status = client_.Start(options_.join_remediate, &others_, &news_); !status.ok())
-        return status;
-    if (!meter_) return {};
-    return exposer_.Start(options_.metrics, [this, &pipeline, writer] {
-      const PipelineProgress progress = pipeline.progress();
-      MetricsSnapshot now;
-      now.source = source_->info().name;
-      now.slots = meter_->counts();
-      now.nr_messages = progress.nr_messages;
-      now.nr_lost = progress.nr_lost;
-      now.nr_rows = writer->nr_rows();
-      if (feed_) now.server = server_.stats();
-      return now;
-    });
-  }
-
   // What other threads have to say: to the screen, and into the file where it happened.
   std::vector<std::string> TakeNews() {
     std::vector<std::string> news = cuda_.TakeNews();
-    for (std::string& text : news_.Take()) news.push_back(std::move(text));
+    for (std::string& text : services_.TakeNews()) news.push_back(std::move(text));
     if (cuda_.has_seen_any() && !std::exchange(asks_nvml_, true)) {
       if (nvml_status_.ok())
         sampler_.Start(nvml_, &others_);
@@ -406,7 +346,7 @@ class Recording {
       }
       const PipelineProgress now = pipeline->progress();
       progress.Show(now, writer->nr_rows());
-      if (meter.Poll(MonotonicNs(), now.nr_messages + now.nr_switches) &&
+      if (meter.Poll(MonotonicNs(), now.merge.nr_messages + now.nr_switches) &&
           !StepDown(pipeline, &guard, &progress, meter.percent()))
         break;
     }
@@ -437,7 +377,7 @@ class Recording {
     run.elapsed_s = elapsed_s;
     run.notes = source_->info().notes;
     Status status = output_.Finish(&run);
-    SaySent(run);
+    services_.SaySent(run);
     if (status.ok()) status = pipeline.status();
     if (status.ok() && stopped_by_guard_ && options_.output.strict)
       status = {Exit::kDataLost, "the recording was stopped by --max-overhead (--strict)"};
@@ -449,22 +389,6 @@ class Recording {
       Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.raw),
           static_cast<double>(raw_.size()) / 1e6);
     return status.ok() ? raw_status : status;
-  }
-
-  void SaySent(const RunSummary& run) const {
-    if (!feed_) return;
-    const FeedStats& feed = feed_->stats();
-    const ServerStats server = server_.stats();
-    Say(stdout,
-        "remediation: messages {} (memory {}, straggle {}), sent {}; dropped: no_client {}, write_error "
-        "{}, "
-        "queue_full {}, too many in a slot {}; not told: balance unknown {}, GPU unknown {}; consumers "
-        "{}, replaced {}, "
-        "refused {}\n",
-        feed.nr_memory + feed.nr_straggle, feed.nr_memory, feed.nr_straggle, server.nr_sent,
-        server.nr_no_client, server.nr_write_error, server.nr_queue_full, run.gpu.nr_dropped_balances,
-        feed.nr_unknown_balance, feed.nr_unknown_gpu, server.nr_consumers, server.nr_replaced,
-        server.nr_refused);
   }
 
   const RecordOptions& options_;
@@ -479,12 +403,7 @@ class Recording {
   CudaWatcher cuda_;
   GpuSampler sampler_;
   bool asks_nvml_ = false;
-  News news_;
-  Server server_;
-  Client client_;
-  std::unique_ptr<Feed> feed_;
-  std::unique_ptr<SlotMeter> meter_;
-  Exposer exposer_;
+  Services services_{options_, &others_};
   std::string why_;
   bool stopped_by_guard_ = false;
 };

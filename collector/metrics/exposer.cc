@@ -25,84 +25,151 @@ using prometheus::MetricType;
 
 constexpr size_t kThreads = 2;
 
+using Labels = std::vector<ClientMetric::Label>;
+
 class Families {
  public:
-  void Counter(const char* name, const char* help, double value) {
-    CounterOf(name, help, "", {{"", value}});
+  void Counter(const char* name, const char* help, uint64_t value) {
+    Add(name, help, MetricType::Counter, {})->counter.value = static_cast<double>(value);
   }
   // One for each value of a label.
   void CounterOf(const char* name, const char* help, const char* label,
                  const std::vector<std::pair<const char*, double>>& values) {
-    MetricFamily& family = families_.emplace_back(MetricFamily{name, help, MetricType::Counter, {}});
-    for (const auto& [text, value] : values) {
-      ClientMetric& metric = family.metric.emplace_back();
-      if (*label) metric.label = {{label, text}};
-      metric.counter.value = value;
-    }
+    for (const auto& [text, value] : values)
+      Add(name, help, MetricType::Counter, {{label, text}})->counter.value = value;
   }
-  void Gauge(const char* name, const char* help, double value,
-             std::vector<ClientMetric::Label> labels = {}) {
-    MetricFamily& family = families_.emplace_back(MetricFamily{name, help, MetricType::Gauge, {}});
-    ClientMetric& metric = family.metric.emplace_back();
-    metric.label = std::move(labels);
-    metric.gauge.value = value;
+  void Gauge(const char* name, const char* help, double value, const Labels& labels = {}) {
+    Add(name, help, MetricType::Gauge, labels)->gauge.value = value;
   }
   void Histogram(const char* name, const char* help, const TimeHistogram& times) {
-    MetricFamily& family = families_.emplace_back(MetricFamily{name, help, MetricType::Histogram, {}});
-    ClientMetric& metric = family.metric.emplace_back();
+    auto& histogram = Add(name, help, MetricType::Histogram, {})->histogram;
     uint64_t count = 0;
     for (size_t i = 0; i < times.counts.size(); i++)
-      metric.histogram.bucket.push_back({count += times.counts[i], TimeHistogram::kBounds[i]});
-    metric.histogram.bucket.push_back({times.nr, std::numeric_limits<double>::infinity()});
-    metric.histogram.sample_count = times.nr;
-    metric.histogram.sample_sum = times.sum_s;
+      histogram.bucket.push_back({count += times.counts[i], TimeHistogram::kBounds[i]});
+    histogram.bucket.push_back({times.nr, std::numeric_limits<double>::infinity()});
+    histogram.sample_count = times.nr;
+    histogram.sample_sum = times.sum_s;
   }
   std::vector<MetricFamily> Take() { return std::move(families_); }
 
  private:
+  // Metrics of one name come one after the other.
+  ClientMetric* Add(const char* name, const char* help, MetricType type, const Labels& labels) {
+    if (families_.empty() || families_.back().name != name) families_.push_back({name, help, type, {}});
+    ClientMetric& metric = families_.back().metric.emplace_back();
+    metric.label = labels;
+    return &metric;
+  }
+
   std::vector<MetricFamily> families_;
 };
 
-std::vector<MetricFamily> FamiliesOf(const MetricsSnapshot& now) {
+double Count(uint64_t value) { return static_cast<double>(value); }
+
+void AddSlots(const MetricsSnapshot& now, Families* to) {
   const SlotCounts& slots = now.slots;
-  Families to;
-  const auto count = [](uint64_t value) { return static_cast<double>(value); };
-  to.Gauge("slotscope_build_info", "Always 1; the version, and where messages come from.", 1,
-           {{"version", kVersion}, {"source", now.source}});
-  to.Counter("slotscope_slots_total", "Slots that were finished.", count(slots.nr_slots));
-  to.Counter("slotscope_rows_total", "Rows written.", count(now.nr_rows));
-  to.Counter("slotscope_messages_total", "Messages from the kernel.", count(now.nr_messages));
-  to.Counter("slotscope_lost_records_total", "Records that the kernel found no room for.",
-             count(now.nr_lost));
+  to->Counter("slotscope_slots_total", "Slots that were finished.", slots.nr_slots);
+  to->Counter("slotscope_rows_total", "Rows written.", now.nr_rows);
   std::vector<std::pair<const char*, double>> cpu;
   for (size_t i = 0; i < kRowKindNames.size(); i++)
     if (static_cast<RowKind>(i) != RowKind::kOther)
       cpu.emplace_back(kRowKindNames[i], static_cast<double>(slots.cpu_ns[i]) / 1e9);
-  to.CounterOf("slotscope_cpu_seconds_total", "CPU time of all CPUs, by what it went to.", "kind", cpu);
-  to.Gauge("slotscope_processes", "Processes with a row in the latest slot.", count(slots.nr_processes));
-  to.Gauge("slotscope_gpu_processes", "Of these, those that have used a GPU.",
-           count(slots.nr_gpu_processes));
-  to.Gauge("slotscope_straggling_processes", "Of these, those that straggle.",
-           count(slots.nr_straggling));
-  to.Counter("slotscope_gpu_launches_total", "Kernels and graphs launched, as far as it is known.",
-             count(slots.nr_gpu_launches));
-  to.Counter("slotscope_straggle_reports_total",
-             "Seconds in which a process straggled, and ends of that.",
-             count(slots.nr_straggle_reports));
-  to.Histogram("slotscope_run_queue_wait_seconds",
-               "Waiting for a CPU, per process and slot in which it ended.", slots.wait);
-  to.Histogram("slotscope_slot_latency_seconds", "From the end of a slot until it was finished.",
-               slots.latency);
-  if (now.server) {
-    const ServerStats& server = *now.server;
-    to.Counter("slotscope_remediate_sent_total", "Lines that a consumer got.", count(server.nr_sent));
-    to.CounterOf("slotscope_remediate_dropped_total", "Lines that none got.", "reason",
-                 {{"no_client", count(server.nr_no_client)},
-                  {"write_error", count(server.nr_write_error)},
-                  {"queue_full", count(server.nr_queue_full)}});
-    to.CounterOf("slotscope_remediate_consumers_total", "Consumers that connected.", "outcome",
-                 {{"served", count(server.nr_consumers)}, {"refused", count(server.nr_refused)}});
+  to->CounterOf("slotscope_cpu_seconds_total", "CPU time of all CPUs, by what it went to.", "kind", cpu);
+  to->Gauge("slotscope_processes", "Processes with a row in the latest slot.",
+            Count(slots.nr_processes));
+  to->Gauge("slotscope_gpu_processes", "Of these, those that have used a GPU.",
+            Count(slots.nr_gpu_processes));
+  to->Gauge("slotscope_straggling_processes", "Of these, those that straggle.",
+            Count(slots.nr_straggling));
+  to->Counter("slotscope_gpu_launches_total", "Kernels and graphs launched, as far as it is known.",
+              slots.nr_gpu_launches);
+  to->Counter("slotscope_straggle_reports_total",
+              "Seconds in which a process straggled, and ends of that.", slots.nr_straggle_reports);
+  to->Histogram("slotscope_run_queue_wait_seconds",
+                "Waiting for a CPU, per process and slot in which it ended.", slots.wait);
+  to->Histogram("slotscope_slot_latency_seconds", "From the end of a slot until it was finished.",
+                slots.latency);
+}
+
+void AddLosses(const MetricsSnapshot& now, Families* to) {
+  to->Counter("slotscope_messages_total", "Messages from the kernel.", now.merge.nr_messages);
+  to->CounterOf("slotscope_lost_total", "What did not get into slots, by what it was.", "what",
+                {{"records", Count(now.merge.nr_lost)},
+                 {"output_errors", Count(now.losses.nr_output_errors)},
+                 {"skipped_runs", Count(now.losses.nr_skipped_runs)},
+                 {"unknown", Count(now.merge.nr_unknown)},
+                 {"malformed", Count(now.merge.nr_malformed)},
+                 {"late", Count(now.merge.nr_late)},
+                 {"untracked_processes", Count(now.losses.nr_untracked)},
+                 {"cuda_calls", Count(now.losses.nr_lost_calls)},
+                 {"bypassed_cuda_calls", Count(now.losses.nr_bypassed_calls)}});
+}
+
+void AddServer(const ServerStats& server, Families* to) {
+  to->Counter("slotscope_remediate_sent_total", "Lines that a consumer got.", server.nr_sent);
+  to->CounterOf("slotscope_remediate_dropped_total", "Lines that none got.", "reason",
+                {{"no_client", Count(server.nr_no_client)},
+                 {"write_error", Count(server.nr_write_error)},
+                 {"queue_full", Count(server.nr_queue_full)}});
+  to->CounterOf("slotscope_remediate_consumers_total", "Consumers that connected.", "outcome",
+                {{"served", Count(server.nr_consumers)}, {"refused", Count(server.nr_refused)}});
+}
+
+// What is not known is not there.
+void AddNode(const NodeHealth& node, Families* to) {
+  const auto labels = [&](Labels more = {}) {
+    Labels all = {{"cluster_id", node.name.cluster_id}, {"node_id", node.name.node_id}};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  for (size_t i = 0; i < kPhaseNames.size(); i++)
+    to->Gauge("slotscope_node_phase", "1: the node is in this phase.",
+              static_cast<size_t>(node.phase) == i, labels({{"phase", kPhaseNames[i]}}));
+  to->Gauge("slotscope_health_degraded", "1: a signal is half of what it was long ago.",
+            node.is_degraded, labels());
+  for (size_t i = 0; i < kNrSignals; i++)
+    to->Gauge("slotscope_health_baseline",
+              "What the node is used to: launches a second, and shares of 1.", node.baseline[i],
+              labels({{"signal", kSignalNames[i]}}));
+  if (node.score) {
+    for (size_t i = 0; i < kNrSignals; i++)
+      to->Gauge("slotscope_health_signal", "What the score is made of, from 0 to 1, which is healthy.",
+                node.signals[i], labels({{"signal", kSignalNames[i]}}));
+    to->Gauge("slotscope_health_score", "How well the node does its work, from 0 to 1.", *node.score,
+              labels());
   }
+  if (!node.judgement) return;
+  for (size_t i = 0; i < kDetectionModeNames.size(); i++)
+    to->Gauge("slotscope_detection_mode", "1: which threshold the score is held against.",
+              static_cast<size_t>(node.judgement->mode) == i,
+              labels({{"mode", kDetectionModeNames[i]}}));
+  to->Gauge("slotscope_straggler", "1: the node has fallen behind its peers.", node.is_straggler,
+            labels());
+  to->Counter("slotscope_straggler_crossings_total", "How often it has.", node.nr_crossings);
+  if (node.judgement->mode != DetectionMode::kCalibrating)
+    to->Gauge("slotscope_health_threshold", "What the score is held against.", node.judgement->threshold,
+              labels());
+}
+
+void AddThresholds(const ThresholdStats& thresholds, Families* to) {
+  to->CounterOf("slotscope_threshold_reads_total",
+                "Questions for the fleet's threshold, by what came of them.", "outcome",
+                {{"value", Count(thresholds.nr_values)},
+                 {"no_quorum", Count(thresholds.nr_no_quorum)},
+                 {"malformed", Count(thresholds.nr_malformed)},
+                 {"unreachable", Count(thresholds.nr_unreachable)},
+                 {"timeout", Count(thresholds.nr_timeouts)}});
+}
+
+std::vector<MetricFamily> FamiliesOf(const MetricsSnapshot& now) {
+  Families to;
+  to.Gauge("slotscope_build_info", "Always 1; the version, and where messages come from.", 1,
+           {{"version", kVersion}, {"source", now.source}});
+  AddSlots(now, &to);
+  AddLosses(now, &to);
+  if (now.server) AddServer(*now.server, &to);
+  if (now.node) AddNode(*now.node, &to);
+  if (now.thresholds) AddThresholds(*now.thresholds, &to);
   return to.Take();
 }
 

@@ -9,8 +9,12 @@
 #include <string>
 
 #include "base/status.h"
+#include "fleet/node.h"
+#include "fleet/threshold_reader.h"
+#include "merge/merger.h"
 #include "metrics/slot_meter.h"
 #include "remediate/server.h"
+#include "ring/item.h"
 
 namespace slotscope {
 
@@ -18,10 +22,13 @@ namespace slotscope {
 struct MetricsSnapshot {
   std::string source;  // "kmod" or "bpf"
   SlotCounts slots;
-  uint64_t nr_messages = 0;
-  uint64_t nr_lost = 0;  // records
+  MergeStats merge;
+  SourceLosses losses;
   uint64_t nr_rows = 0;
-  std::optional<ServerStats> server;  // if there is one
+  // If there is one.
+  std::optional<ServerStats> server;
+  std::optional<NodeHealth> node;
+  std::optional<ThresholdStats> thresholds;
 };
 
 class Exposer {

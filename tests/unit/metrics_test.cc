@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 // What is counted of slots, and the page that says so.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <string>
 
 #include "base/clock.h"
-#include "base/unique_fd.h"
 #include "metrics/exposer.h"
 #include "metrics/slot_meter.h"
+#include "tests/fleet/get_metrics.h"
 
 namespace slotscope {
 namespace {
@@ -78,38 +75,43 @@ TEST(TimeHistogram, CountsEachTimeOnce) {
   EXPECT_EQ(times.nr, 5u) << "beyond all bounds, too";
 }
 
-// The page.
-std::string Get(uint16_t port) {
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address))) return "";
-  const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
-  if (send(fd.get(), request.data(), request.size(), 0) != static_cast<ssize_t>(request.size()))
-    return "";
-  std::string text;
-  char chunk[4096];
-  for (ssize_t got; (got = recv(fd.get(), chunk, sizeof(chunk), 0)) > 0;)
-    text.append(chunk, static_cast<size_t>(got));
-  return text;
-}
-
 TEST(Exposer, ServesWhatIsSoNow) {
   MetricsSnapshot now;
   now.source = "bpf";
-  now.nr_messages = 41;
+  now.merge.nr_messages = 41;
   now.server = ServerStats{1, 2, 3, 4, 5, 6, 7};
   now.slots.wait.Add(0.002);
+  now.merge.nr_lost = 8;
+  now.losses.nr_lost_calls = 9;
+  now.node = NodeHealth{};
+  now.node->name = {"n\"1", "blue"};
+  now.node->phase = Phase::kActive;
+  now.node->score = 0.75;
+  now.node->signals = {0.5, 1, 1, 0.25};
+  now.node->baseline = {1000, 0.9, 0.8, 0.7};
+  now.node->judgement = Judgement{DetectionMode::kFleetCached, 0.8};
+  now.node->is_straggler = true;
+  now.thresholds = ThresholdStats{1, 2, 3, 4, 5};
   Exposer exposer;
   uint16_t port = 20'000;
   while (!exposer.Start(std::to_string(port), [&] { return now; }).ok() && port < 21'000) port++;
-  now.nr_messages = 42;
-  const std::string page = Get(port);
+  now.merge.nr_messages = 42;
+  const std::string page = GetMetrics(port);
   for (const char* line : {
            "slotscope_build_info{version=\"0.1.0\",source=\"bpf\"} 1\n",
            "# TYPE slotscope_messages_total counter\nslotscope_messages_total 42\n",
+           "slotscope_lost_total{what=\"records\"} 8\n",
+           "slotscope_lost_total{what=\"cuda_calls\"} 9\n",
+           "slotscope_health_score{cluster_id=\"blue\",node_id=\"n\\\"1\"} 0.75\n",
+           "slotscope_health_signal{cluster_id=\"blue\",node_id=\"n\\\"1\",signal=\"cpu\"} 0.25\n",
+           "slotscope_health_baseline{cluster_id=\"blue\",node_id=\"n\\\"1\",signal=\"throughput\"} "
+           "1000\n",
+           "slotscope_node_phase{cluster_id=\"blue\",node_id=\"n\\\"1\",phase=\"active\"} 1\n",
+           "slotscope_node_phase{cluster_id=\"blue\",node_id=\"n\\\"1\",phase=\"idle\"} 0\n",
+           "slotscope_detection_mode{cluster_id=\"blue\",node_id=\"n\\\"1\",mode=\"fleet-cached\"} 1\n",
+           "slotscope_straggler{cluster_id=\"blue\",node_id=\"n\\\"1\"} 1\n",
+           "slotscope_health_threshold{cluster_id=\"blue\",node_id=\"n\\\"1\"} 0.8\n",
+           "slotscope_threshold_reads_total{outcome=\"timeout\"} 5\n",
            "slotscope_remediate_dropped_total{reason=\"no_client\"} 2\n",
            "slotscope_remediate_dropped_total{reason=\"write_error\"} 3\n",
            "slotscope_remediate_dropped_total{reason=\"queue_full\"} 4\n",
@@ -119,12 +121,25 @@ TEST(Exposer, ServesWhatIsSoNow) {
            "slotscope_run_queue_wait_seconds_bucket{le=\"+Inf\"} 1\n",
        })
     EXPECT_NE(page.find(line), std::string::npos) << line;
+  for (const char* name : {"slotscope_lost_total", "slotscope_node_phase"}) {
+    const std::string type = std::string("# TYPE ") + name + " ";
+    EXPECT_EQ(page.find(type), page.rfind(type)) << "of one name there is one family";
+  }
+  // What is not known is not there.
+  now.node->score.reset();
+  now.node->judgement.reset();
+  now.thresholds.reset();
+  const std::string later = GetMetrics(port);
+  for (const char* name :
+       {"slotscope_health_score", "slotscope_health_signal", "slotscope_health_threshold",
+        "slotscope_detection_mode", "slotscope_straggler", "slotscope_threshold_reads"})
+    EXPECT_EQ(later.find(name), std::string::npos) << name;
   Exposer other;
   EXPECT_EQ(other.Start(std::to_string(port), [&] { return now; }).code(), Exit::kBusy);
   EXPECT_EQ(other.Start("203.0.113.1:9", [&] { return now; }).code(), Exit::kBusy)
       << "not of this machine";
   exposer.Stop();
-  EXPECT_EQ(Get(port), "");
+  EXPECT_EQ(GetMetrics(port), "");
 }
 
 }  // namespace

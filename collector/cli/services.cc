@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include "cli/services.h"
+
+#include <fmt/core.h>
+#include <grp.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <climits>
+#include <optional>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/escape.h"
+#include "base/say.h"
+#include "fleet/memory_headroom.h"
+#include "gpu/tracker.h"
+
+namespace slotscope {
+namespace {
+
+// A name or a number; nothing for "".
+Status FindGroup(const std::string& text, std::optional<gid_t>* group) {
+  if (text.empty()) return {};
+  gid_t number;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) {
+    *group = number;
+    return {};
+  }
+  struct group entry = {};
+  struct group* found = nullptr;
+  std::vector<char> names(64 << 10);
+  if (getgrnam_r(text.c_str(), &entry, names.data(), names.size(), &found) != 0 || !found)
+    return {Exit::kUsage,
+            fmt::format("--remediate-group {}: there is no such group", EscapeControls(text))};
+  *group = entry.gr_gid;
+  return {};
+}
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) ? "unknown" : EscapeName(name);
+}
+
+}  // namespace
+
+Status Services::Open() {
+  if (!options_.fleet.empty())
+    if (Status status =
+            thresholds_.Start(options_.fleet, options_.cluster_id, options_.health_interval_ns, &news_);
+        !status.ok())
+      return status;
+  if (options_.remediate.empty()) return {};
+  std::optional<gid_t> group;
+  if (Status status = FindGroup(options_.remediate_group, &group); !status.ok()) return status;
+  return server_.Start(options_.remediate, group, &news_);
+}
+
+SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
+  SlotSink* first = last;
+  if (!options_.remediate.empty()) {
+    feed_ = std::make_unique<Feed>(
+        facts.gpus, [this](std::string line) { server_.Send(std::move(line)); },
+        [this] { return server_.Wants(); }, &news_, first);
+    first = feed_.get();
+  }
+  if (options_.metrics.empty()) return first;
+  if (!facts.gpu.empty()) {
+    Node::ViewFn view;
+    if (!options_.fleet.empty()) view = [this] { return thresholds_.view(); };
+    node_ = std::make_unique<Node>(
+        NodeName{options_.node_id.empty() ? HostName() : options_.node_id, options_.cluster_id},
+        options_.health_interval_ns, std::move(view),
+        [this](std::string line) {
+          if (feed_) server_.Send(std::move(line));
+        },
+        &news_);
+    observer_ = std::make_unique<NodeObserver>(
+        options_.output.slot_ns, options_.health_interval_ns, ReadMemoryHeadroom,
+        [this](const Observation& observation) { node_->OnInterval(observation, MonotonicNs()); },
+        first);
+    first = observer_.get();
+  }
+  meter_ = std::make_unique<SlotMeter>(options_.output.slot_ns, first);
+  return meter_.get();
+}
+
+uint32_t Services::keeps() const { return feed_ ? GpuTracker::kBalances : GpuTracker::kNothing; }
+
+Status Services::Start(const Pipeline& pipeline, const Writer& writer, const std::string& source) {
+  if (!options_.join_remediate.empty())
+    if (Status status = client_.Start(options_.join_remediate, others_, &news_); !status.ok())
+      return status;
+  if (!meter_) return {};
+  return exposer_.Start(options_.metrics, [this, &pipeline, &writer, source] {
+    const PipelineProgress progress = pipeline.progress();
+    MetricsSnapshot now;
+    now.source = source;
+    now.slots = meter_->counts();
+    now.merge = progress.merge;
+    now.losses = progress.losses;
+    now.nr_rows = writer.nr_rows();
+    if (feed_) now.server = server_.stats();
+    if (node_) now.node = node_->health();
+    if (!options_.fleet.empty()) now.thresholds = thresholds_.stats();
+    return now;
+  });
+}
+
+void Services::StopJoining() { client_.Stop(); }
+
+void Services::StopServing() {
+  exposer_.Stop();  // takes up to 2 s, which do not belong to the recording
+  thresholds_.Stop();
+  server_.Stop();
+}
+
+void Services::SaySent(const RunSummary& run) const {
+  if (!feed_) return;
+  const FeedStats& feed = feed_->stats();
+  const ServerStats server = server_.stats();
+  Say(stdout,
+      "remediation: messages {} (memory {}, straggle {}), sent {}; dropped: no_client {}, write_error "
+      "{}, "
+      "queue_full {}, too many in a slot {}; not told: balance unknown {}, GPU unknown {}; consumers "
+      "{}, replaced {}, "
+      "refused {}\n",
+      feed.nr_memory + feed.nr_straggle, feed.nr_memory, feed.nr_straggle, server.nr_sent,
+      server.nr_no_client, server.nr_write_error, server.nr_queue_full, run.gpu.nr_dropped_balances,
+      feed.nr_unknown_balance, feed.nr_unknown_gpu, server.nr_consumers, server.nr_replaced,
+      server.nr_refused);
+}
+
+}  // namespace slotscope

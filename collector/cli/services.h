@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// What a recording has to do with others while it goes on: consumers and producers of the remediation
+// protocol, Prometheus, and peers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/news.h"
+#include "base/status.h"
+#include "cli/options.h"
+#include "cli/pipeline.h"
+#include "cli/summary.h"
+#include "fleet/node.h"
+#include "fleet/observer.h"
+#include "fleet/threshold_reader.h"
+#include "metrics/exposer.h"
+#include "metrics/slot_meter.h"
+#include "raw/facts.h"
+#include "remediate/client.h"
+#include "remediate/feed.h"
+#include "remediate/server.h"
+#include "ring/item_queue.h"
+#include "sinks/writer.h"
+
+namespace slotscope {
+
+class Services {
+ public:
+  // `others` gets what a joined producer says. All arguments of all calls outlive the services.
+  Services(const RecordOptions& options, ItemQueue* others) : options_(options), others_(others) {}
+
+  // Before anything records: consumers may come, and Prometheus is asked.
+  Status Open();
+  // Where slots are to go first, so that they get to `last`.
+  SlotSink* Chain(const Facts& facts, SlotSink* last);
+  // What they need to have: GpuTracker::Keeps.
+  uint32_t keeps() const;
+  Status Start(const Pipeline& pipeline, const Writer& writer, const std::string& source);
+  // Nothing more is to come from others.
+  void StopJoining();
+  // After the last slot, while the pipeline is still there to be looked into.
+  void StopServing();
+
+  // Any thread.
+  std::vector<std::string> TakeNews() { return news_.Take(); }
+  // What was sent to whom. After StopServing().
+  void SaySent(const RunSummary& run) const;
+
+ private:
+  const RecordOptions& options_;
+  ItemQueue* others_;
+  News news_;
+  Server server_;
+  Client client_;
+  ThresholdReader thresholds_;
+  Exposer exposer_;
+  std::unique_ptr<Feed> feed_;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<NodeObserver> observer_;
+  std::unique_ptr<SlotMeter> meter_;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Makes an observation of the node out of each interval's slots. A step between two stages: slots pass
+// through.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "fleet/signals.h"
+#include "slots/slot.h"
+
+namespace slotscope {
+
+class NodeObserver final : public SlotSink {
+ public:
+  using ObserveFn = std::function<void(const Observation&)>;
+  using HeadroomFn = std::function<std::optional<double>()>;
+
+  // `headroom` is asked once an interval. Intervals are whole slots.
+  NodeObserver(uint64_t slot_ns, uint64_t interval_ns, HeadroomFn headroom, ObserveFn observe,
+               SlotSink* next)
+      : slot_ns_(slot_ns),
+        interval_ns_(interval_ns),
+        headroom_(std::move(headroom)),
+        observe_(std::move(observe)),
+        next_(next) {}
+
+  void OnSlot(Slot* slot) override;
+
+ private:
+  // A GPU of this machine; or, if it is not known which, a process's device.
+  struct Place {
+    ProcessKey process;
+    int32_t number;
+    auto operator<=>(const Place&) const = default;
+  };
+
+  void Add(const Slot& slot);
+  void AddActive(const Slot& slot);
+  void AddActive(const Place& place, const GpuRow& row);
+  std::optional<Signals> Take();
+
+  const uint64_t slot_ns_;
+  const uint64_t interval_ns_;
+  HeadroomFn headroom_;
+  ObserveFn observe_;
+  SlotSink* next_;
+  // Of this interval.
+  uint64_t begin_ns_ = 0;  // 0: none has begun
+  uint64_t covered_ns_ = 0;
+  uint64_t nr_launches_ = 0;
+  uint64_t cpu_ns_ = 0;
+  uint64_t idle_ns_ = 0;
+  bool is_unmeasured_ = false;
+  // In which something was active in this interval or in those before, since nothing was at all.
+  std::map<Place, uint64_t> active_ns_;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#include "fleet/threshold_reader.h"
+
+#include <curl/curl.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/escape.h"
+
+namespace slotscope {
+namespace {
+
+// curl's handles are all void to C++.
+template <auto kFree>
+struct Freed {
+  void operator()(void* handle) const { kFree(static_cast<CURL*>(handle)); }
+};
+struct FreedText {
+  void operator()(char* text) const { curl_free(text); }
+};
+struct FreedUrl {
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+};
+using EasyHandle = std::unique_ptr<CURL, Freed<curl_easy_cleanup>>;
+using MultiHandle = std::unique_ptr<CURLM, Freed<curl_multi_cleanup>>;
+using Url = std::unique_ptr<CURLU, FreedUrl>;
+
+std::string PartOf(CURLU* url, CURLUPart part) {
+  char* text = nullptr;
+  if (curl_url_get(url, part, &text, 0)) return "";
+  return std::unique_ptr<char, FreedText>(text).get();
+}
+
+// Nothing that is to be kept to ourselves.
+std::string HostOf(const std::string& text) {
+  const Url url(curl_url());
+  if (curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0)) return "";
+  const std::string port = PartOf(url.get(), CURLUPART_PORT);
+  return EscapeControls(PartOf(url.get(), CURLUPART_HOST) + (port.empty() ? "" : ":" + port));
+}
+
+// Its end comes when the answer is longer than one of these can be.
+size_t Append(char* bytes, size_t size, size_t nr, void* to) {
+  auto& body = *static_cast<std::string*>(to);
+  if (body.size() + size * nr > ThresholdReader::kMaxAnswer) return CURL_WRITEFUNC_ERROR;
+  body.append(bytes, size * nr);
+  return size * nr;
+}
+
+}  // namespace
+
+struct ThresholdReader::Impl {
+  std::string question;  // a URL
+  std::string host;
+  uint64_t interval_ns = 0;
+  News* news = nullptr;
+  EasyHandle easy;
+  MultiHandle multi;
+  std::string body;
+  std::atomic<bool> stop_requested{false};
+  mutable std::mutex mutex;
+  ThresholdView view;
+  ThresholdStats stats;
+  std::thread thread;
+
+  // When it has been answered, or cannot be, or nobody wants to know any more.
+  CURLcode Ask() {
+    body.clear();
+    if (curl_multi_add_handle(multi.get(), easy.get())) return CURLE_FAILED_INIT;
+    CURLcode code = CURLE_ABORTED_BY_CALLBACK;
+    int nr_running = 1;
+    while (!stop_requested && !curl_multi_perform(multi.get(), &nr_running) && nr_running > 0)
+      curl_multi_poll(multi.get(), nullptr, 0, kTimeoutMs, nullptr);
+    int nr_left;
+    while (const CURLMsg* message = curl_multi_info_read(multi.get(), &nr_left))
+      if (message->msg == CURLMSG_DONE) code = message->data.result;
+    curl_multi_remove_handle(multi.get(), easy.get());
+    return code;
+  }
+
+  void OnAnswer(CURLcode code, uint64_t asked_ns) {
+    std::string sentence;
+    std::lock_guard lock(mutex);
+    if (code == CURLE_OPERATION_TIMEDOUT) {
+      stats.nr_timeouts++;
+      sentence = fmt::format("has not answered for {} s", kTimeoutMs / 1000);
+    } else if (code == CURLE_WRITE_ERROR) {
+      stats.nr_malformed++;
+      sentence = fmt::format("answers with more than {} bytes", kMaxAnswer);
+    } else if (code != CURLE_OK) {
+      stats.nr_unreachable++;
+      sentence = fmt::format("cannot be asked: {}", curl_easy_strerror(code));
+    } else {
+      const ThresholdAnswer answer = ParseThreshold(body);
+      switch (answer.kind) {
+        case ThresholdAnswer::Kind::kValue:
+          stats.nr_values++;
+          view = {true, true, answer.value, asked_ns - std::min(asked_ns, NsOf(answer.age_s))};
+          return;
+        case ThresholdAnswer::Kind::kNoQuorum:
+          stats.nr_no_quorum++;
+          view.reachable = true;
+          view.has_quorum = false;
+          news->Tell("fleet: there are too few peers for a threshold, or Prometheus lacks our rules");
+          return;
+        case ThresholdAnswer::Kind::kMalformed:
+          stats.nr_malformed++;
+          long status = 0;
+          curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
+          sentence =
+              fmt::format("does not answer as Prometheus does: {} (HTTP {})", answer.text, status);
+      }
+    }
+    view.reachable = false;
+    news->Tell(fmt::format("fleet: {} {}", host, sentence));
+  }
+
+  // However old it claims to be.
+  static uint64_t NsOf(double seconds) { return static_cast<uint64_t>(std::min(seconds, 1e9) * 1e9); }
+
+  void Run() {
+    while (!stop_requested) {
+      const uint64_t asked_ns = MonotonicNs();
+      const CURLcode code = Ask();
+      if (stop_requested) return;
+      OnAnswer(code, asked_ns);
+      const uint64_t next_ns = asked_ns + interval_ns;
+      for (uint64_t now_ns; !stop_requested && (now_ns = MonotonicNs()) < next_ns;)
+        curl_multi_poll(multi.get(), nullptr, 0, static_cast<int>((next_ns - now_ns) / 1'000'000 + 1),
+                        nullptr);
+    }
+  }
+};
+
+ThresholdReader::ThresholdReader() = default;
+ThresholdReader::~ThresholdReader() { Stop(); }
+
+Status ThresholdReader::Start(const std::string& url, const std::string& cluster_id,
+                              uint64_t interval_ns, News* news) {
+  static const CURLcode kInit = curl_global_init(CURL_GLOBAL_DEFAULT);
+  auto impl = std::make_unique<Impl>();
+  impl->easy.reset(curl_easy_init());
+  impl->multi.reset(curl_multi_init());
+  if (kInit || !impl->easy || !impl->multi)
+    return {Exit::kKernel, "cannot set up libcurl: there is not enough memory"};
+  const std::string query = ThresholdQuery(cluster_id);
+  const std::unique_ptr<char, FreedText> escaped(
+      curl_easy_escape(impl->easy.get(), query.data(), static_cast<int>(query.size())));
+  impl->question =
+      fmt::format("{}{}api/v1/query?query={}", url, url.ends_with('/') ? "" : "/", escaped.get());
+  impl->host = HostOf(url);
+  impl->interval_ns = interval_ns;
+  impl->news = news;
+  CURL* const easy = impl->easy.get();
+  curl_easy_setopt(easy, CURLOPT_URL, impl->question.c_str());
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_PROXY, "");  // a peer's machine, not the Internet
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, kTimeoutMs);
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, Append);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &impl->body);
+  impl_ = std::move(impl);
+  impl_->thread = std::thread([this] { impl_->Run(); });
+  return {};
+}
+
+void ThresholdReader::Stop() {
+  if (!impl_) return;
+  impl_->stop_requested = true;
+  curl_multi_wakeup(impl_->multi.get());
+  impl_->thread.join();
+  impl_.reset();
+}
+
+ThresholdView ThresholdReader::view() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->view;
+}
+
+ThresholdStats ThresholdReader::stats() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->stats;
+}
+
+Status CheckFleetUrl(const std::string& text) {
+  const Url url(curl_url());
+  const bool is_url = !curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0);
+  const std::string scheme = PartOf(url.get(), CURLUPART_SCHEME);
+  if (is_url && (scheme == "http" || scheme == "https") && PartOf(url.get(), CURLUPART_QUERY).empty() &&
+      PartOf(url.get(), CURLUPART_FRAGMENT).empty())
+    return {};
+  return {Exit::kUsage, fmt::format("--fleet {}: give the URL of Prometheus, as in http://HOST:9090",
+                                    EscapeControls(text))};
+}
+
+}  // namespace slotscope

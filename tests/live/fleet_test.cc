@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// A recorder among peers, as its command line makes it one. How a fleet behaves is in tests/fleet.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "harness.h"
+#include "tests/fleet/fake_prometheus.h"
+#include "tests/fleet/get_metrics.h"
+
+namespace slotscope {
+namespace {
+
+TEST(Fleet, ANodeIsWatchedAndAsksForTheThreshold) {
+  const std::string body =
+      R"({"status":"success","data":{"resultType":"vector","result":[{"metric":{"slotscope_is":)"
+      R"("threshold"},"value":[100,"0.8125"]},{"metric":{"slotscope_is":"time"},"value":[100,"99"]}]}})";
+  FakePrometheus prometheus(
+      "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body,
+      FakePrometheus::Then::kClose);
+  const uint16_t port = FakePrometheus("", FakePrometheus::Then::kClose).port();  // free a moment ago
+  const std::string dir = TempDir();
+  std::string output;
+  int code = -1;
+  std::thread recorder([&] {
+    code =
+        Shell("cd " + dir + " && { LD_LIBRARY_PATH=" + StandinFolder() +
+                  " $T --workload cuda 4 >/dev/null & one=$!; $S record --source $SRC --metrics=" +
+                  std::to_string(port) + " --fleet " + prometheus.url() +
+                  " --cluster-id blue --node-id seven --health-interval 1 -o fleet.csv & two=$!; until "
+                  "[ -e seen ]; do sleep 0.05; done; kill -INT $two; wait $two; code=$?; kill $one; "
+                  "exit $code; }",
+              &output);
+  });
+  const std::string labels = "{cluster_id=\"blue\",node_id=\"seven\",";
+  std::string page;
+  const auto shows = [&](const std::string& text) { return page.find(text) != page.npos; };
+  const uint64_t deadline_ns = MonotonicNs() + 60'000'000'000;
+  bool seen = false;
+  while (!seen && MonotonicNs() < deadline_ns) {
+    page = GetMetrics(port);
+    seen = shows("slotscope_threshold_reads_total{outcome=\"value\"}") &&
+           !shows("slotscope_threshold_reads_total{outcome=\"value\"} 0\n") &&
+           shows("slotscope_health_baseline" + labels + "signal=\"throughput\"}") &&
+           !shows("slotscope_health_baseline" + labels + "signal=\"throughput\"} 0\n");
+    usleep(50'000);
+  }
+  std::ofstream(dir + "/seen") << "yes";
+  recorder.join();
+  EXPECT_EQ(code, 0) << output;
+  EXPECT_TRUE(seen) << page << output;
+  EXPECT_TRUE(shows("slotscope_node_phase" + labels + "phase=\"calibrating\"} 1\n")) << page;
+  EXPECT_TRUE(shows("slotscope_detection_mode" + labels + "mode=\"calibrating\"} 1\n")) << page;
+  EXPECT_FALSE(shows("slotscope_health_score")) << "not yet";
+  EXPECT_NE(prometheus.asked().find("cluster_id%3D%22blue%22"), std::string::npos) << prometheus.asked();
+  CheckIdentity(ReadCsv(dir + "/fleet.csv"));
+}
+
+TEST(Fleet, AClaimThatCannotBeMeantIsRefused) {
+  for (const char* options : {"--fleet http://127.0.0.1:9090", "--metrics --fleet 127.0.0.1:9090",
+                              "--metrics --fleet http://127.0.0.1:9090 --gpu off",
+                              "--metrics --fleet http://127.0.0.1:9090 --node-id 'a b'",
+                              "--cluster-id ''", "--health-interval 0"}) {
+    std::string output;
+    EXPECT_EQ(Shell(std::string("$S record ") + options + " -o " + TempDir() + "/no.csv", &output), 2)
+        << options << output;
+  }
+}
+
+}  // namespace
+}  // namespace slotscope
