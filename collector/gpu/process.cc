@@ -195,14 +195,16 @@ void GpuProcess::TellBalance(int32_t device, uint64_t at_ns, bool has_ended) {
     return;
   }
   auto held = memory_.bytes_by_device().find(device);
-  auto use = uses_.find(device);
+  const int32_t gpu = GpuOf(device);
+  Use* const use = UseOf(device);
+  if (use) use->was_told_nowhere = gpu == kUnknownGpu;
   balances_->push_back({at_ns,
                         key_,
                         {},
                         device,
-                        GpuOf(device),
+                        gpu,
                         held == memory_.bytes_by_device().end() ? 0 : held->second,
-                        use == uses_.end() ? 0 : use->second.last_alloc_bytes,
+                        use ? use->last_alloc_bytes : 0,
                         has_ended || memory_.complete(),
                         !has_ended && memory_.missed()});
 }
@@ -464,6 +466,10 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
       machine_->End(use.gpu, end_ns);
       machine_->Begin(gpu, end_ns);
       use.gpu = gpu;
+    }
+    if (use.was_told_nowhere && GpuOf(device) != kUnknownGpu) {
+      TellBalance(device, end_ns);
+      if (!use.was_told_nowhere) balances_->back().again = true;
     }
     auto held = memory_.bytes_by_device().find(device);
     const uint64_t bytes = held == memory_.bytes_by_device().end() ? 0 : held->second;

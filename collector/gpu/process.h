@@ -101,6 +101,7 @@ class GpuProcess {
     uint64_t nr_launches = 0;
     uint64_t told_bytes = 0;  // of memory, when the last slot was taken
     uint64_t last_alloc_bytes = 0;
+    bool was_told_nowhere = false;  // the latest balance: which GPU it is was not known
   };
 
   Thread* ThreadOf(const ss_cuda_call& call);

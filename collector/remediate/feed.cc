@@ -48,13 +48,16 @@ bool Feed::FindGpu(const GpuBalance& balance, int32_t* gpu, MemoryMessage* messa
 }
 
 void Feed::OnBalance(const Slot& slot, const GpuBalance& balance) {
+  // Where there is only one GPU it was that one.
+  if (balance.again && gpus_.size() == 1) return;
   const auto pid = static_cast<uint32_t>(balance.process.tgid);
   MemoryMessage message = {};
   int32_t gpu;
   if (!FindGpu(balance, &gpu, &message)) {
     stats_.nr_unknown_gpu++;
-    news_->Tell(
-        fmt::format("remediation: which GPU process {} uses is not known: its memory is not told", pid));
+    news_->Tell(fmt::format(
+        "remediation: which GPU process {} uses is not known: until it is, its memory is not told",
+        pid));
     return;
   }
   // Some of its devices may be one GPU, if it is not known which device a call was on.

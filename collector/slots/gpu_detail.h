@@ -71,6 +71,7 @@ struct GpuBalance {
   uint64_t last_alloc_bytes;  // of the latest allocation there that succeeded; 0: none was seen
   bool complete;              // all of its allocations were seen
   bool missed;                // a call was: bytes says nothing
+  bool again = false;         // nothing has changed, but which GPU it is is known now
 };
 
 struct GpuDetail {

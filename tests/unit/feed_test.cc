@@ -89,6 +89,13 @@ TEST(Feed, AGpuThatIsNotKnown) {
   one.Balance(BalanceOn(kUnknownGpu, kUnknownDevice));
   ASSERT_EQ(one.lines.size(), 1u);
   EXPECT_EQ(one.lines[0].at("gpu_id"), 3) << "there is no other";
+  GpuBalance again = BalanceOn(0, 0);
+  again.again = true;
+  one.Balance(again);
+  EXPECT_EQ(one.lines.size(), 1u) << "and it has been told";
+  two.Balance(again);
+  ASSERT_EQ(two.lines.size(), 1u);
+  EXPECT_EQ(two.lines[0].at("gpu_id"), 0) << "now it is known";
 
   Told none({});
   none.Balance(BalanceOn(kUnknownGpu, 2));

@@ -556,6 +556,30 @@ TEST(GpuBalances, AreByDevice) {
   EXPECT_EQ(BalancesOf(gpu), "4096/4096@100 100/100@200 on 1 0/4096@300");
 }
 
+TEST(GpuBalances, AreToldAgainOnceTheirGpuIsKnown) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 4096);
+  gpu.Alloc(200, 0x2000, 4);
+  gpu.Slot();
+  ASSERT_EQ(gpu.detail.balances.size(), 2u);
+  EXPECT_EQ(gpu.detail.balances[1].gpu, kUnknownGpu);
+  gpu.Slot();
+  EXPECT_TRUE(gpu.detail.balances.empty());
+  gpu.View(2500, {1, 0});
+  gpu.Slot();
+  ASSERT_EQ(gpu.detail.balances.size(), 1u);
+  const GpuBalance& again = gpu.detail.balances[0];
+  EXPECT_TRUE(again.again);
+  EXPECT_EQ(again.gpu, 1);
+  EXPECT_EQ(again.bytes, 4100u);
+  EXPECT_EQ(again.last_alloc_bytes, 4u);
+  EXPECT_EQ(again.ts_ns, 3 * kSlotNs);
+  gpu.Alloc(3100, 0x3000, 1);
+  gpu.Slot();
+  ASSERT_EQ(gpu.detail.balances.size(), 1u) << "once";
+  EXPECT_FALSE(gpu.detail.balances[0].again);
+}
+
 TEST(GpuBalances, WhatFreesAllAtOnceIsToldOnce) {
   Gpu gpu;
   gpu.Alloc(100, 0x1000, 4096);
