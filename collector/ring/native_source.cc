@@ -28,6 +28,10 @@ namespace {
 constexpr size_t kMaxCpus = sizeof(native::native__bss::ss_watch) / sizeof(uint32_t);
 constexpr uint32_t kMaxThreads = 262144;       // some 20 MB of preallocated elements
 constexpr uint32_t kTimerFlags[] = {3, 1, 0};  // best first, see native.bpf.c
+// The kernel allocates a timer without waiting for anybody (6.18: not even for the allocator's own
+// locks), so with another CPU busy allocating it may say ENOMEM where there is memory.
+constexpr int kMaxTimerRetries = 100;
+constexpr useconds_t kTimerRetryUs = 1'000;
 
 struct SkeletonDeleter {
   void operator()(native* skeleton) const { native__destroy(skeleton); }
@@ -323,7 +327,7 @@ class NativeSource final : public Source {
 
   Status StartTimer(int cpu) {
     uint32_t result = EINVAL;
-    int err = 0;
+    int err = 0, nr_retries = 0;
     while (timer_flags_ < std::size(kTimerFlags)) {
       skeleton_->bss->ss_timer_flags = kTimerFlags[timer_flags_];
       LIBBPF_OPTS(bpf_test_run_opts, run);
@@ -333,6 +337,10 @@ class NativeSource final : public Source {
         return {Exit::kKernel,
                 fmt::format("cannot run on CPU {} to start its tick: {}", cpu, ErrnoText(errno))};
       result = run.retval;
+      if (!err && result == ENOMEM && nr_retries++ < kMaxTimerRetries) {
+        usleep(kTimerRetryUs);
+        continue;
+      }
       if (err || result != EINVAL) break;
       timer_flags_++;  // this kernel does not know these flags
     }
