@@ -215,7 +215,7 @@ test-rdt: deps-test ## the module on emulated RDT hardware, against the emulator
 SAN_TESTS := $(MAKE) CXXFLAGS="-O1 -g -fno-omit-frame-pointer
 test-san: deps-test ## the unit tests with ASan and UBSan, and with TSan
 	$(Q)$(SAN_TESTS) -fsanitize=address,undefined -fno-sanitize-recover=undefined" B=$(B)/asan $(B)/asan/unit_tests
-	$(Q)$(SAN_TESTS) -fsanitize=thread" B=$(B)/tsan $(B)/tsan/unit_tests
+	$(Q)$(SAN_TESTS) -fsanitize=thread" B=$(B)/tsan $(B)/tsan/unit_tests $(B)/tsan/fleet_tests
 	$(Q)tests/run.sh san
 
 # FUZZ_SECONDS=... for each target; findings are left in build/fuzz.

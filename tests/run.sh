@@ -157,6 +157,7 @@ for group in "$@"; do
 	san)
 		step "unit tests, ASan and UBSan" build/asan/unit_tests --gtest_brief=1
 		step "unit tests, TSan" env SLOTSCOPE_ORACLE_CASES=300 build/tsan/unit_tests --gtest_brief=1
+		step "fleet, TSan" env SLOTSCOPE_PROMETHEUS="$(scripts/prometheus.sh)" build/tsan/fleet_tests
 		;;
 	live) live ;;
 	vm) vm ;;

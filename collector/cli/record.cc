@@ -239,7 +239,7 @@ class Recording {
     SayAll(TakeNews());
     pipeline.Stop();
     const uint64_t end_ns = MonotonicNs();
-    services_.StopServing();
+    SayAll(TakeNews());
     sampler_.Stop();
     cuda_.Stop();  // takes a while, too
     SayAll(pipeline.TakeWarnings());
@@ -377,6 +377,7 @@ class Recording {
     run.elapsed_s = elapsed_s;
     run.notes = source_->info().notes;
     Status status = output_.Finish(&run);
+    services_.StopServing();  // takes a while
     services_.SaySent(run);
     if (status.ok()) status = pipeline.status();
     if (status.ok() && stopped_by_guard_ && options_.output.strict)

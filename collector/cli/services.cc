@@ -66,12 +66,13 @@ SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
     first = feed_.get();
   }
   if (options_.metrics.empty()) return first;
-  if (!facts.gpu.empty()) {
+  has_gpu_ = !facts.gpu.empty();
+  if (has_gpu_) {
     Node::ViewFn view;
     if (!options_.fleet.empty()) view = [this] { return thresholds_.view(); };
     node_ = std::make_unique<Node>(
         NodeName{options_.node_id.empty() ? HostName() : options_.node_id, options_.cluster_id},
-        options_.health_interval_ns, std::move(view),
+        options_.health_interval_ns, ThresholdAges::For(options_.health_interval_ns), std::move(view),
         [this](std::string line) {
           if (feed_) server_.Send(std::move(line));
         },
@@ -101,6 +102,7 @@ Status Services::Start(const Pipeline& pipeline, const Writer& writer, const std
     now.merge = progress.merge;
     now.losses = progress.losses;
     now.nr_rows = writer.nr_rows();
+    now.has_gpu = has_gpu_;
     if (feed_) now.server = server_.stats();
     if (node_) now.node = node_->health();
     if (!options_.fleet.empty()) now.thresholds = thresholds_.stats();
@@ -120,16 +122,18 @@ void Services::SaySent(const RunSummary& run) const {
   if (!feed_) return;
   const FeedStats& feed = feed_->stats();
   const ServerStats server = server_.stats();
+  const uint64_t nr_fleet = node_ ? node_->health().nr_messages : 0;
   Say(stdout,
-      "remediation: messages {} (memory {}, straggle {}), sent {}; dropped: no_client {}, write_error "
+      "remediation: messages {} (memory {}, straggle {}, fleet {}), sent {}; dropped: no_client {}, "
+      "write_error "
       "{}, "
       "queue_full {}, too many in a slot {}; not told: balance unknown {}, GPU unknown {}; consumers "
       "{}, replaced {}, "
       "refused {}\n",
-      feed.nr_memory + feed.nr_straggle, feed.nr_memory, feed.nr_straggle, server.nr_sent,
-      server.nr_no_client, server.nr_write_error, server.nr_queue_full, run.gpu.nr_dropped_balances,
-      feed.nr_unknown_balance, feed.nr_unknown_gpu, server.nr_consumers, server.nr_replaced,
-      server.nr_refused);
+      feed.nr_memory + feed.nr_straggle + nr_fleet, feed.nr_memory, feed.nr_straggle, nr_fleet,
+      server.nr_sent, server.nr_no_client, server.nr_write_error, server.nr_queue_full,
+      run.gpu.nr_dropped_balances, feed.nr_unknown_balance, feed.nr_unknown_gpu, server.nr_consumers,
+      server.nr_replaced, server.nr_refused);
 }
 
 }  // namespace slotscope

@@ -41,7 +41,7 @@ class Services {
   Status Start(const Pipeline& pipeline, const Writer& writer, const std::string& source);
   // Nothing more is to come from others.
   void StopJoining();
-  // After the last slot, while the pipeline is still there to be looked into.
+  // After the last slot, while the pipeline is still there to be looked into. Takes up to some seconds.
   void StopServing();
 
   // Any thread.
@@ -57,6 +57,7 @@ class Services {
   Client client_;
   ThresholdReader thresholds_;
   Exposer exposer_;
+  bool has_gpu_ = false;  // CUDA is observed
   std::unique_ptr<Feed> feed_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<NodeObserver> observer_;

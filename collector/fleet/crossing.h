@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 namespace slotscope {
 
@@ -13,12 +14,14 @@ class Crossing {
 
   enum class Edge : uint8_t { kNone, kDown, kUp };
   Edge OnScore(double score, double threshold) {
-    if (is_below_ ? score + kEpsilon < threshold + kHysteresis : score + kEpsilon >= threshold)
-      return Edge::kNone;
-    is_below_ = !is_below_;
+    const bool was_below =
+        std::exchange(is_below_, IsBelow(score, is_below_ ? threshold + kHysteresis : threshold));
+    if (is_below_ == was_below) return Edge::kNone;
     return is_below_ ? Edge::kDown : Edge::kUp;
   }
   bool is_below() const { return is_below_; }
+  static bool IsBelow(double score, double threshold) { return score + kEpsilon < threshold; }
+  void Reset() { is_below_ = false; }
 
  private:
   bool is_below_ = false;

@@ -6,12 +6,11 @@
 namespace slotscope {
 
 std::optional<Judgement> Judge(const ThresholdView& view, std::optional<double> usual_score,
-                               uint64_t interval_ns, uint64_t now_ns) {
+                               const ThresholdAges& ages, uint64_t now_ns) {
   if (view.value) {
     const uint64_t age_ns = now_ns - std::min(view.computed_ns, now_ns);
-    if (view.has_quorum && age_ns <= kFreshIntervals * interval_ns)
-      return Judgement{DetectionMode::kFleet, *view.value};
-    if (age_ns <= kCachedIntervals * interval_ns)
+    if (view.has_quorum && age_ns <= ages.fresh_ns) return Judgement{DetectionMode::kFleet, *view.value};
+    if (age_ns <= ages.cached_ns)
       return Judgement{view.reachable ? DetectionMode::kFleetCached : DetectionMode::kLocalCached,
                        *view.value};
   }

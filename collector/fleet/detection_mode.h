@@ -2,6 +2,7 @@
 // Which threshold a node is judged by.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -29,12 +30,19 @@ struct Judgement {
 // A share of what the node's score usually is.
 inline constexpr double kLocalBaseline = 0.85;
 
-// In intervals: 20 s and 5 minutes of 10 s.
-inline constexpr uint64_t kFreshIntervals = 2;
-inline constexpr uint64_t kCachedIntervals = 30;
+// How old a threshold may be that is still the fleet's, or that still counts. Of nodes that look less
+// often than every 10 s, two looks at least.
+struct ThresholdAges {
+  uint64_t fresh_ns = 20'000'000'000;
+  uint64_t cached_ns = 300'000'000'000;
+  static ThresholdAges For(uint64_t interval_ns) {
+    const ThresholdAges usual;
+    return {std::max(usual.fresh_ns, 2 * interval_ns), std::max(usual.cached_ns, 2 * interval_ns)};
+  }
+};
 
 // Of an active node. `usual_score`: nothing before its first score.
 std::optional<Judgement> Judge(const ThresholdView& view, std::optional<double> usual_score,
-                               uint64_t interval_ns, uint64_t now_ns);
+                               const ThresholdAges& ages, uint64_t now_ns);
 
 }  // namespace slotscope

@@ -12,6 +12,10 @@
 namespace slotscope {
 namespace {
 
+int64_t UnixNs(const Observation& observation) {
+  return static_cast<int64_t>(observation.end_ns) + observation.unix_offset_ns;
+}
+
 // What fell most, against what it usually is.
 const char* DominantSignal(const Signals& raw, const Signals& baseline) {
   const char* name = "unknown";
@@ -28,9 +32,11 @@ const char* DominantSignal(const Signals& raw, const Signals& baseline) {
 
 }  // namespace
 
-Node::Node(NodeName name, uint64_t interval_ns, ViewFn view, SendFn send, News* news)
+Node::Node(NodeName name, uint64_t interval_ns, const ThresholdAges& ages, ViewFn view, SendFn send,
+           News* news)
     : name_(std::move(name)),
       interval_ns_(interval_ns),
+      ages_(ages),
       view_(std::move(view)),
       send_(std::move(send)),
       news_(news) {
@@ -49,6 +55,7 @@ void Node::OnInterval(const Observation& observation, uint64_t now_ns) {
     baseline_.Reset();
     usual_score_.Reset();
     has_usual_score_ = false;
+    below_since_ns_.reset();
   }
   NodeHealth health;
   health.name = name_;
@@ -58,8 +65,18 @@ void Node::OnInterval(const Observation& observation, uint64_t now_ns) {
     OnScore(observation, now_ns, &health);
   else if (health.phase == Phase::kCalibrating && view_)
     health.judgement = Judgement{DetectionMode::kCalibrating, 0};
+  else if (IsHanging(observation))
+    OnHang(observation, now_ns, &health);
+  if (crossing_.is_below() && !observation.has_work) {
+    crossing_.Reset();
+    TellResolved(UnixNs(observation), "its work is over");
+  }
   // It was held against what was before; now it may become part of that.
-  if (phase_.is_sample() && (health.phase == Phase::kCalibrating || !crossing_.is_below())) {
+  const bool is_low = crossing_.is_below() || below_since_ns_;
+  nr_rests_ = is_low ? nr_rests_ + 1 : 0;
+  const bool is_alone = health.judgement && health.judgement->mode == DetectionMode::kLocalBaseline;
+  const bool rests = is_low && health.phase == Phase::kActive && !(is_alone && nr_rests_ > kMaxRests);
+  if (phase_.is_sample() && !rests) {
     if (health.score) {
       usual_score_.Add(*health.score);
       has_usual_score_ = true;
@@ -67,10 +84,12 @@ void Node::OnInterval(const Observation& observation, uint64_t now_ns) {
     baseline_.Add(*observation.raw);
   }
   if (health.phase != Phase::kActive) health.score.reset();  // peers are not to compare with it
-  health.baseline = baseline_.fast();
-  health.is_degraded = baseline_.IsDegraded();
+  if (baseline_.nr_samples() > 0) health.baseline = baseline_.fast();
+  if (baseline_.nr_samples() >= Baseline::kWarmup) health.is_degraded = baseline_.IsDegraded();
+  health.has_been_judged = has_been_judged_;
   health.is_straggler = crossing_.is_below();
   health.nr_crossings = nr_crossings_;
+  health.nr_messages = nr_messages_;
   std::lock_guard lock(mutex_);
   health_ = std::move(health);
 }
@@ -83,37 +102,71 @@ void Node::Rate(const Signals& raw, NodeHealth* health) const {
   health->score = HealthScore(health->signals);
 }
 
+bool Node::IsToWait(const ThresholdView& view, const Judgement& judgement, double score,
+                    uint64_t now_ns) {
+  if (crossing_.is_below() || !Crossing::IsBelow(score, judgement.threshold)) {
+    below_since_ns_.reset();
+    return false;
+  }
+  if (!below_since_ns_) below_since_ns_ = now_ns;
+  // A threshold that is not the fleet's of now will not get any newer.
+  return judgement.mode == DetectionMode::kFleet &&
+         view.computed_ns < *below_since_ns_ + kSettleIntervals * interval_ns_;
+}
+
+// It fell, and now it launches nothing at all.
+bool Node::IsHanging(const Observation& observation) const {
+  return phase_.phase() == Phase::kIdle && below_since_ns_ && observation.raw && observation.has_work;
+}
+
+// Where its peers go on it straggles; where they have stopped as well, they all wait for something.
+void Node::OnHang(const Observation& observation, uint64_t now_ns, NodeHealth* health) {
+  if (!view_().has_quorum) {
+    below_since_ns_.reset();
+    return;
+  }
+  Rate(*observation.raw, health);
+  OnScore(observation, now_ns, health);
+}
+
 void Node::OnScore(const Observation& observation, uint64_t now_ns, NodeHealth* health) {
   if (!view_) return;
+  const ThresholdView view = view_();
   health->judgement =
-      Judge(view_(), has_usual_score_ ? std::optional(usual_score_.value()) : std::nullopt, interval_ns_,
-            now_ns);
+      Judge(view, has_usual_score_ ? std::optional(usual_score_.value()) : std::nullopt, ages_, now_ns);
   if (!health->judgement) return;
+  has_been_judged_ = true;
   const auto [mode, threshold] = *health->judgement;
   const double score = *health->score;
+  if (IsToWait(view, *health->judgement, score, now_ns)) return;
+  if (health->phase == Phase::kIdle && mode != DetectionMode::kFleet) return;
   const char* mode_name = kDetectionModeNames[static_cast<size_t>(mode)];
-  const int64_t unix_ns = static_cast<int64_t>(observation.end_ns) + observation.unix_offset_ns;
   switch (crossing_.OnScore(score, threshold)) {
     case Crossing::Edge::kNone:
       break;
     case Crossing::Edge::kDown: {
       nr_crossings_++;
+      nr_messages_++;
+      below_since_ns_.reset();
       const char* dominant = DominantSignal(*observation.raw, baseline_.fast());
       send_(ToLine(StragglerStateMessage{name_.node_id, name_.cluster_id, score, threshold, mode_name,
-                                         dominant, unix_ns}));
-      news_->Tell(
-          fmt::format("fleet: this node straggles: its health {:.3f} is below {:.3f} ({}); what "
-                      "fell most: {}",
+                                         dominant, UnixNs(observation)}));
+      news_->TellEvent(
+          fmt::format("fleet: this node straggles: its health {:.3f} is below {:.3f} ({}); "
+                      "what fell most: {}",
                       score, threshold, mode_name, dominant));
       break;
     }
     case Crossing::Edge::kUp:
-      send_(ToLine(StragglerResolvedMessage{name_.node_id, name_.cluster_id, unix_ns}));
-      news_->Tell(
-          fmt::format("fleet: this node straggles no more: its health is {:.3f}, the threshold "
-                      "{:.3f} ({})",
-                      score, threshold, mode_name));
+      TellResolved(UnixNs(observation), fmt::format("its health is {:.3f}, the threshold {:.3f} ({})",
+                                                    score, threshold, mode_name));
   }
+}
+
+void Node::TellResolved(int64_t unix_ns, const std::string& why) {
+  nr_messages_++;
+  send_(ToLine(StragglerResolvedMessage{name_.node_id, name_.cluster_id, unix_ns}));
+  news_->TellEvent(fmt::format("fleet: this node straggles no more: {}", why));
 }
 
 }  // namespace slotscope

@@ -7,6 +7,7 @@ namespace slotscope {
 namespace {
 
 constexpr size_t kMaxPlaces = 4096;
+constexpr size_t kMaxProcesses = 65536;
 
 }  // namespace
 
@@ -15,7 +16,7 @@ void NodeObserver::OnSlot(Slot* slot) {
   Add(*slot);
   const uint64_t end_ns = slot->start_ns + slot_ns_;
   if (end_ns - begin_ns_ >= interval_ns_) {
-    observe_({end_ns, slot->unix_offset_ns, Take()});
+    observe_({end_ns, slot->unix_offset_ns, Take(), !processes_.empty()});
     begin_ns_ = end_ns;
   }
   next_->OnSlot(slot);
@@ -27,37 +28,29 @@ void NodeObserver::Add(const Slot& slot) {
     if (row.kind == RowKind::kOffline || row.kind == RowKind::kLost) continue;
     cpu_ns_ += row.sums[kCpuNs];
     if (row.kind == RowKind::kIdle) idle_ns_ += row.sums[kCpuNs];
-    if (row.gpu == 0) continue;
-    const GpuRow& gpu = slot.gpu[row.gpu - 1];
-    if (gpu.unmeasured >> kGpuLaunches & 1)
-      is_unmeasured_ = true;
-    else
-      nr_launches_ += gpu.values[kGpuLaunches];
   }
-  AddActive(slot);
+  AddGpus(slot.gpu_detail);
 }
 
-// A GPU's own time says more than the sum of its processes', but needs to know whose each device is.
-void NodeObserver::AddActive(const Slot& slot) {
-  const auto is_measured = [](const GpuTotal& total) {
-    return !(total.row.unmeasured >> kGpuActiveNs & 1);
-  };
-  const auto& totals = slot.gpu_detail.totals;
-  for (const GpuTotal& total : totals)
-    if (is_measured(total)) AddActive({{}, total.gpu}, total.row);
-  for (const GpuPart& part : slot.gpu_detail.parts)
-    if (std::none_of(totals.begin(), totals.end(),
-                     [&](const GpuTotal& total) { return total.gpu == part.gpu && is_measured(total); }))
-      AddActive({part.process, part.device}, part.row);
-}
-
-void NodeObserver::AddActive(const Place& place, const GpuRow& row) {
-  if (row.unmeasured >> kGpuActiveNs & 1) {
-    is_unmeasured_ = true;
-  } else if (row.values[kGpuActiveNs] > 0) {
-    if (active_ns_.size() < kMaxPlaces || active_ns_.contains(place))
-      active_ns_[place] += row.values[kGpuActiveNs];
+// Of what is observed here: rows may also have what another producer says.
+void NodeObserver::AddGpus(const GpuDetail& detail) {
+  active_in_slot_ns_.clear();
+  for (const GpuPart& part : detail.parts) {
+    if (processes_.size() < kMaxProcesses) processes_.insert(part.process);
+    if (part.row.unmeasured & (1u << kGpuLaunches | 1u << kGpuActiveNs)) is_unmeasured_ = true;
+    nr_launches_ += part.row.values[kGpuLaunches];
+    const Place place = part.gpu == kUnknownGpu ? Place{part.process, part.device} : Place{{}, part.gpu};
+    uint64_t& active_ns = active_in_slot_ns_[place];
+    active_ns = std::max(active_ns, part.row.values[kGpuActiveNs]);
   }
+  // Of several processes: while any is active. Known only if it is known which device is whose.
+  for (const GpuTotal& total : detail.totals)
+    if (!(total.row.unmeasured >> kGpuActiveNs & 1))
+      if (auto at = active_in_slot_ns_.find({{}, total.gpu}); at != active_in_slot_ns_.end())
+        at->second = total.row.values[kGpuActiveNs];
+  for (const auto& [place, ns] : active_in_slot_ns_)
+    if (active_ns_.size() < kMaxPlaces || active_ns_.contains(place)) active_ns_[place] += ns;
+  for (const ProcessKey& process : detail.ended) processes_.erase(process);
 }
 
 std::optional<Signals> NodeObserver::Take() {
@@ -67,14 +60,15 @@ std::optional<Signals> NodeObserver::Take() {
   if (!is_unmeasured_ && headroom && cpu_ns_ > 0 && covered_ns_ * 2 > interval_ns_) {
     const auto covered_ns = static_cast<double>(covered_ns_);
     double active_ns = 0;
-    for (const auto& [place, ns] : active_ns_) active_ns += static_cast<double>(ns);
+    for (const auto& [place, ns] : active_ns_)
+      active_ns += std::min(static_cast<double>(ns), covered_ns);
     const auto nr_places = static_cast<double>(std::max<size_t>(active_ns_.size(), 1));
-    signals = {static_cast<double>(nr_launches_) / covered_ns * 1e9,
-               std::min(active_ns / nr_places / covered_ns, 1.0), *headroom,
-               static_cast<double>(idle_ns_) / static_cast<double>(cpu_ns_)};
+    signals = {static_cast<double>(nr_launches_) / covered_ns * 1e9, active_ns / nr_places / covered_ns,
+               *headroom, static_cast<double>(idle_ns_) / static_cast<double>(cpu_ns_)};
   }
-  if (std::all_of(active_ns_.begin(), active_ns_.end(), [](const auto& at) { return at.second == 0; }))
-    active_ns_.clear();
+  const bool any =
+      std::any_of(active_ns_.begin(), active_ns_.end(), [](const auto& at) { return at.second > 0; });
+  std::erase_if(active_ns_, [&](const auto& at) { return !any || at.first.process != ProcessKey{}; });
   for (auto& [place, ns] : active_ns_) ns = 0;
   covered_ns_ = nr_launches_ = cpu_ns_ = idle_ns_ = 0;
   is_unmeasured_ = false;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "fleet/signals.h"
@@ -31,7 +32,7 @@ class NodeObserver final : public SlotSink {
   void OnSlot(Slot* slot) override;
 
  private:
-  // A GPU of this machine; or, if it is not known which, a process's device.
+  // A GPU of this machine (of no process); or, if it is not known which one, a process's device.
   struct Place {
     ProcessKey process;
     int32_t number;
@@ -39,8 +40,7 @@ class NodeObserver final : public SlotSink {
   };
 
   void Add(const Slot& slot);
-  void AddActive(const Slot& slot);
-  void AddActive(const Place& place, const GpuRow& row);
+  void AddGpus(const GpuDetail& detail);
   std::optional<Signals> Take();
 
   const uint64_t slot_ns_;
@@ -55,8 +55,10 @@ class NodeObserver final : public SlotSink {
   uint64_t cpu_ns_ = 0;
   uint64_t idle_ns_ = 0;
   bool is_unmeasured_ = false;
-  // In which something was active in this interval or in those before, since nothing was at all.
+  // A GPU stays, as long as any is active; a device of a process only in the intervals in which it is.
   std::map<Place, uint64_t> active_ns_;
+  std::map<Place, uint64_t> active_in_slot_ns_;
+  std::set<ProcessKey> processes_;  // that have used a GPU, and live
 };
 
 }  // namespace slotscope

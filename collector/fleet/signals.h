@@ -26,6 +26,7 @@ struct Observation {
   int64_t unix_offset_ns = 0;  // CLOCK_REALTIME - CLOCK_MONOTONIC
   // Launches per second first. Nothing if one of them was not measured.
   std::optional<Signals> raw;
+  bool has_work = true;  // some process that uses a GPU lives
 };
 
 }  // namespace slotscope

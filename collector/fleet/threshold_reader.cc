@@ -59,7 +59,7 @@ size_t Append(char* bytes, size_t size, size_t nr, void* to) {
 struct ThresholdReader::Impl {
   std::string question;  // a URL
   std::string host;
-  uint64_t interval_ns = 0;
+  uint64_t period_ns = 0;
   News* news = nullptr;
   EasyHandle easy;
   MultiHandle multi;
@@ -85,18 +85,19 @@ struct ThresholdReader::Impl {
     return code;
   }
 
+  // The first of each kind is told: what is wrong may be worded differently each time.
+  void Tell(uint64_t nr, const std::string& sentence) const {
+    if (nr == 1) news->Tell(fmt::format("fleet: {} {}", host, sentence));
+  }
+
   void OnAnswer(CURLcode code, uint64_t asked_ns) {
-    std::string sentence;
     std::lock_guard lock(mutex);
     if (code == CURLE_OPERATION_TIMEDOUT) {
-      stats.nr_timeouts++;
-      sentence = fmt::format("has not answered for {} s", kTimeoutMs / 1000);
+      Tell(++stats.nr_timeouts, fmt::format("has not answered for {} s", kTimeoutMs / 1000));
     } else if (code == CURLE_WRITE_ERROR) {
-      stats.nr_malformed++;
-      sentence = fmt::format("answers with more than {} bytes", kMaxAnswer);
+      Tell(++stats.nr_malformed, fmt::format("answers with more than {} bytes", kMaxAnswer));
     } else if (code != CURLE_OK) {
-      stats.nr_unreachable++;
-      sentence = fmt::format("cannot be asked: {}", curl_easy_strerror(code));
+      Tell(++stats.nr_unreachable, fmt::format("cannot be asked: {}", curl_easy_strerror(code)));
     } else {
       const ThresholdAnswer answer = ParseThreshold(body);
       switch (answer.kind) {
@@ -105,21 +106,19 @@ struct ThresholdReader::Impl {
           view = {true, true, answer.value, asked_ns - std::min(asked_ns, NsOf(answer.age_s))};
           return;
         case ThresholdAnswer::Kind::kNoQuorum:
-          stats.nr_no_quorum++;
+          Tell(++stats.nr_no_quorum,
+               "has no threshold for us: there are too few peers, or it lacks our rules");
           view.reachable = true;
           view.has_quorum = false;
-          news->Tell("fleet: there are too few peers for a threshold, or Prometheus lacks our rules");
           return;
         case ThresholdAnswer::Kind::kMalformed:
-          stats.nr_malformed++;
           long status = 0;
           curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
-          sentence =
-              fmt::format("does not answer as Prometheus does: {} (HTTP {})", answer.text, status);
+          Tell(++stats.nr_malformed,
+               fmt::format("does not answer as Prometheus does: {} (HTTP {})", answer.text, status));
       }
     }
     view.reachable = false;
-    news->Tell(fmt::format("fleet: {} {}", host, sentence));
   }
 
   // However old it claims to be.
@@ -131,7 +130,7 @@ struct ThresholdReader::Impl {
       const CURLcode code = Ask();
       if (stop_requested) return;
       OnAnswer(code, asked_ns);
-      const uint64_t next_ns = asked_ns + interval_ns;
+      const uint64_t next_ns = asked_ns + period_ns;
       for (uint64_t now_ns; !stop_requested && (now_ns = MonotonicNs()) < next_ns;)
         curl_multi_poll(multi.get(), nullptr, 0, static_cast<int>((next_ns - now_ns) / 1'000'000 + 1),
                         nullptr);
@@ -142,8 +141,8 @@ struct ThresholdReader::Impl {
 ThresholdReader::ThresholdReader() = default;
 ThresholdReader::~ThresholdReader() { Stop(); }
 
-Status ThresholdReader::Start(const std::string& url, const std::string& cluster_id,
-                              uint64_t interval_ns, News* news) {
+Status ThresholdReader::Start(const std::string& url, const std::string& cluster_id, uint64_t period_ns,
+                              News* news) {
   static const CURLcode kInit = curl_global_init(CURL_GLOBAL_DEFAULT);
   auto impl = std::make_unique<Impl>();
   impl->easy.reset(curl_easy_init());
@@ -156,13 +155,14 @@ Status ThresholdReader::Start(const std::string& url, const std::string& cluster
   impl->question =
       fmt::format("{}{}api/v1/query?query={}", url, url.ends_with('/') ? "" : "/", escaped.get());
   impl->host = HostOf(url);
-  impl->interval_ns = interval_ns;
+  impl->period_ns = period_ns;
   impl->news = news;
   CURL* const easy = impl->easy.get();
   curl_easy_setopt(easy, CURLOPT_URL, impl->question.c_str());
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy, CURLOPT_PROXY, "");  // a peer's machine, not the Internet
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);  // does not wait for a resolver that does not answer
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, kTimeoutMs);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, Append);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &impl->body);

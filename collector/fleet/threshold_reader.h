@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Asks Prometheus for the fleet's threshold, every interval, from a thread of its own. What comes back
+// Asks Prometheus for the fleet's threshold, again and again, from a thread of its own. What comes back
 // is not trusted, nor that anything does.
 #pragma once
 
@@ -33,7 +33,7 @@ class ThresholdReader {
 
   // `url`: Prometheus' root, as in http://HOST:9090. Whether anybody is there is found out later, and
   // told to *news, which outlives the reader.
-  Status Start(const std::string& url, const std::string& cluster_id, uint64_t interval_ns, News* news);
+  Status Start(const std::string& url, const std::string& cluster_id, uint64_t period_ns, News* news);
   void Stop();
 
   // Any thread, from Start() to Stop().

@@ -23,14 +23,16 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-constexpr size_t kThreads = 2;
+// Of clients that are silent for as long as we wait for them, some may come at once.
+constexpr const char* kThreads = "4";
+constexpr const char* kRequestTimeoutMs = "2000";
 
 using Labels = std::vector<ClientMetric::Label>;
 
 class Families {
  public:
-  void Counter(const char* name, const char* help, uint64_t value) {
-    Add(name, help, MetricType::Counter, {})->counter.value = static_cast<double>(value);
+  void Counter(const char* name, const char* help, uint64_t value, const Labels& labels = {}) {
+    Add(name, help, MetricType::Counter, labels)->counter.value = static_cast<double>(value);
   }
   // One for each value of a label.
   void CounterOf(const char* name, const char* help, const char* label,
@@ -75,34 +77,44 @@ void AddSlots(const MetricsSnapshot& now, Families* to) {
     if (static_cast<RowKind>(i) != RowKind::kOther)
       cpu.emplace_back(kRowKindNames[i], static_cast<double>(slots.cpu_ns[i]) / 1e9);
   to->CounterOf("slotscope_cpu_seconds_total", "CPU time of all CPUs, by what it went to.", "kind", cpu);
-  to->Gauge("slotscope_processes", "Processes with a row in the latest slot.",
-            Count(slots.nr_processes));
-  to->Gauge("slotscope_gpu_processes", "Of these, those that have used a GPU.",
-            Count(slots.nr_gpu_processes));
-  to->Gauge("slotscope_straggling_processes", "Of these, those that straggle.",
-            Count(slots.nr_straggling));
-  to->Counter("slotscope_gpu_launches_total", "Kernels and graphs launched, as far as it is known.",
-              slots.nr_gpu_launches);
-  to->Counter("slotscope_straggle_reports_total",
-              "Seconds in which a process straggled, and ends of that.", slots.nr_straggle_reports);
+  if (slots.nr_slots > 0)
+    to->Gauge("slotscope_processes", "Processes with a row in the latest slot.",
+              Count(slots.nr_processes));
   to->Histogram("slotscope_run_queue_wait_seconds",
                 "Waiting for a CPU, per process and slot in which it ended.", slots.wait);
   to->Histogram("slotscope_slot_latency_seconds", "From the end of a slot until it was finished.",
                 slots.latency);
 }
 
+// If CUDA is observed.
+void AddGpu(const SlotCounts& slots, Families* to) {
+  if (slots.nr_slots > 0) {
+    to->Gauge("slotscope_gpu_processes", "Processes with a row in the latest slot that have used a GPU.",
+              Count(slots.nr_gpu_processes));
+    to->Gauge("slotscope_straggling_processes", "Of these, those that straggle.",
+              Count(slots.nr_straggling));
+  }
+  to->Counter("slotscope_gpu_launches_total", "Kernels and graphs launched, as far as it is known.",
+              slots.nr_gpu_launches);
+  to->Counter("slotscope_straggle_reports_total",
+              "Seconds in which a process straggled, and ends of that.", slots.nr_straggle_reports);
+}
+
 void AddLosses(const MetricsSnapshot& now, Families* to) {
   to->Counter("slotscope_messages_total", "Messages from the kernel.", now.merge.nr_messages);
-  to->CounterOf("slotscope_lost_total", "What did not get into slots, by what it was.", "what",
-                {{"records", Count(now.merge.nr_lost)},
-                 {"output_errors", Count(now.losses.nr_output_errors)},
-                 {"skipped_runs", Count(now.losses.nr_skipped_runs)},
-                 {"unknown", Count(now.merge.nr_unknown)},
-                 {"malformed", Count(now.merge.nr_malformed)},
-                 {"late", Count(now.merge.nr_late)},
-                 {"untracked_processes", Count(now.losses.nr_untracked)},
-                 {"cuda_calls", Count(now.losses.nr_lost_calls)},
-                 {"bypassed_cuda_calls", Count(now.losses.nr_bypassed_calls)}});
+  std::vector<std::pair<const char*, double>> lost = {
+      {"records", Count(now.merge.nr_lost)},
+      {"output_errors", Count(now.losses.nr_output_errors)},
+      {"skipped_runs", Count(now.losses.nr_skipped_runs)},
+      {"unknown", Count(now.merge.nr_unknown)},
+      {"malformed", Count(now.merge.nr_malformed)},
+      {"late", Count(now.merge.nr_late)},
+      {"untracked_processes", Count(now.losses.nr_untracked)}};
+  if (now.has_gpu) {
+    lost.emplace_back("cuda_calls", Count(now.losses.nr_lost_calls));
+    lost.emplace_back("bypassed_cuda_calls", Count(now.losses.nr_bypassed_calls));
+  }
+  to->CounterOf("slotscope_lost_total", "What did not get into slots, by what it was.", "what", lost);
 }
 
 void AddServer(const ServerStats& server, Families* to) {
@@ -125,11 +137,12 @@ void AddNode(const NodeHealth& node, Families* to) {
   for (size_t i = 0; i < kPhaseNames.size(); i++)
     to->Gauge("slotscope_node_phase", "1: the node is in this phase.",
               static_cast<size_t>(node.phase) == i, labels({{"phase", kPhaseNames[i]}}));
-  to->Gauge("slotscope_health_degraded", "1: a signal is half of what it was long ago.",
-            node.is_degraded, labels());
-  for (size_t i = 0; i < kNrSignals; i++)
+  if (node.is_degraded)
+    to->Gauge("slotscope_health_degraded", "1: a signal is half of what it was long ago.",
+              *node.is_degraded, labels());
+  for (size_t i = 0; node.baseline && i < kNrSignals; i++)
     to->Gauge("slotscope_health_baseline",
-              "What the node is used to: launches a second, and shares of 1.", node.baseline[i],
+              "What the node is used to: launches a second, and shares of 1.", (*node.baseline)[i],
               labels({{"signal", kSignalNames[i]}}));
   if (node.score) {
     for (size_t i = 0; i < kNrSignals; i++)
@@ -138,14 +151,16 @@ void AddNode(const NodeHealth& node, Families* to) {
     to->Gauge("slotscope_health_score", "How well the node does its work, from 0 to 1.", *node.score,
               labels());
   }
+  if (node.has_been_judged) {
+    to->Gauge("slotscope_straggler", "1: the node has fallen behind its peers, and is not back yet.",
+              node.is_straggler, labels());
+    to->Counter("slotscope_straggler_crossings_total", "How often it has.", node.nr_crossings, labels());
+  }
   if (!node.judgement) return;
   for (size_t i = 0; i < kDetectionModeNames.size(); i++)
     to->Gauge("slotscope_detection_mode", "1: which threshold the score is held against.",
               static_cast<size_t>(node.judgement->mode) == i,
               labels({{"mode", kDetectionModeNames[i]}}));
-  to->Gauge("slotscope_straggler", "1: the node has fallen behind its peers.", node.is_straggler,
-            labels());
-  to->Counter("slotscope_straggler_crossings_total", "How often it has.", node.nr_crossings);
   if (node.judgement->mode != DetectionMode::kCalibrating)
     to->Gauge("slotscope_health_threshold", "What the score is held against.", node.judgement->threshold,
               labels());
@@ -166,6 +181,7 @@ std::vector<MetricFamily> FamiliesOf(const MetricsSnapshot& now) {
   to.Gauge("slotscope_build_info", "Always 1; the version, and where messages come from.", 1,
            {{"version", kVersion}, {"source", now.source}});
   AddSlots(now, &to);
+  if (now.has_gpu) AddGpu(now.slots, &to);
   AddLosses(now, &to);
   if (now.server) AddServer(*now.server, &to);
   if (now.node) AddNode(*now.node, &to);
@@ -194,7 +210,8 @@ Status Exposer::Start(const std::string& address, SnapshotFn snapshot) {
   const std::string at =
       address.find(':') == address.npos ? fmt::format("127.0.0.1:{}", address) : address;
   try {
-    impl->exposer = std::make_unique<prometheus::Exposer>(at, kThreads);
+    impl->exposer = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
+        "listening_ports", at, "num_threads", kThreads, "request_timeout_ms", kRequestTimeoutMs});
   } catch (const std::exception& error) {
     return {Exit::kBusy,
             fmt::format("--metrics {}: cannot listen there: {} (is it an address of this machine, "

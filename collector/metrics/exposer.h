@@ -25,6 +25,7 @@ struct MetricsSnapshot {
   MergeStats merge;
   SourceLosses losses;
   uint64_t nr_rows = 0;
+  bool has_gpu = false;  // CUDA is observed
   // If there is one.
   std::optional<ServerStats> server;
   std::optional<NodeHealth> node;

@@ -61,6 +61,8 @@ class FakePrometheus {
       pollfd poll_fd = {fd_.get(), POLLIN, 0};
       if (poll(&poll_fd, 1, 10) != 1) continue;
       UniqueFd client(accept(fd_.get(), nullptr, nullptr));
+      const timeval timeout = {5, 0};
+      setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
       std::string request;
       char chunk[4096];
       while (request.find("\r\n\r\n") == request.npos) {
@@ -90,5 +92,18 @@ class FakePrometheus {
   std::string asked_;
   std::thread thread_;
 };
+
+// A port that is free just now, and that the kernel gives to nobody who does not ask for it.
+inline uint16_t FreePort() {
+  for (uint16_t port = 15'000; port < 32'000; port++) {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return port;
+  }
+  return 0;
+}
 
 }  // namespace slotscope

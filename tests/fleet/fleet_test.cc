@@ -32,9 +32,6 @@ namespace {
 constexpr int kNrNodes = 8;
 constexpr const char* kRules = "deploy/prometheus/slotscope.rules.yml";
 
-// Ports that were free a moment ago.
-uint16_t FreePort() { return FakePrometheus("", FakePrometheus::Then::kClose).port(); }
-
 class Prometheus {
  public:
   Prometheus(std::string folder, uint16_t port) : folder_(std::move(folder)), port_(port) {}
@@ -141,6 +138,12 @@ class Fleet : public testing::Test {
            << "not all nodes are in mode " << kDetectionModeNames[static_cast<size_t>(mode)];
   }
 
+  // So many intervals.
+  static bool Passes(uint64_t nr) {
+    const uint64_t from_ns = MonotonicNs();
+    return Until([&] { return MonotonicNs() - from_ns > nr * SimulatedNode::kIntervalNs; });
+  }
+
   void Say(const std::string& what) const {
     const NodeHealth last = nodes_.back()->health();
     std::printf("%5.1f s  %s; n7: score %s, threshold %s\n",
@@ -173,9 +176,19 @@ TEST_F(Fleet, OneNodeOfEightStragglesAndPrometheusHasABadDay) {
   EXPECT_EQ(nr_heard(), 0u) << "all are well";
   SimulatedNode& straggler = *nodes_[7];
 
+  // A checkpoint.
+  for (auto& node : nodes_) node->speed_percent = 40;
+  Say("all nodes run at 40 %");
+  ASSERT_TRUE(Passes(8));
+  for (auto& node : nodes_) node->speed_percent = 100;
+  Say("they are well again");
+  ASSERT_TRUE(Passes(8));
+  EXPECT_EQ(nr_heard(), 0u) << "none is behind its peers";
+
   straggler.speed_percent = 40;
+  Say("n7 runs at 40 %");
   ASSERT_TRUE(Until([&] { return straggler.heard().size() == 1; }));
-  Say("n7 runs at 40 %, and has said so");
+  Say("n7 has said that it straggles");
   const auto state = straggler.heard()[0];
   std::printf("         %s\n", state.dump().c_str());
   EXPECT_EQ(state.at("type"), "straggler_state");
@@ -185,8 +198,7 @@ TEST_F(Fleet, OneNodeOfEightStragglesAndPrometheusHasABadDay) {
   EXPECT_EQ(state.at("dominant_signal"), "throughput");
   EXPECT_LT(state.at("score").get<double>(), state.at("threshold").get<double>());
   // Longer than it takes to get used to anything.
-  const uint64_t crossed_ns = MonotonicNs();
-  ASSERT_TRUE(Until([&] { return MonotonicNs() - crossed_ns > 12 * SimulatedNode::kIntervalNs; }));
+  ASSERT_TRUE(Passes(12));
   EXPECT_TRUE(straggler.health().is_straggler);
   EXPECT_EQ(nr_heard(), 1u) << "once";
 

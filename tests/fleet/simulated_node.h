@@ -32,10 +32,12 @@ class SimulatedNode : public SlotSink {
  public:
   static constexpr uint64_t kSlotNs = 50'000'000;
   static constexpr uint64_t kIntervalNs = 500'000'000;
+  // Prometheus' rules run every 200 ms.
+  static constexpr ThresholdAges kAges = {2'500'000'000, 15'000'000'000};
 
   SimulatedNode(int number, const std::string& prometheus, const std::string& folder)
       : number_(number), path_(folder + "/node" + std::to_string(number)) {
-    EXPECT_TRUE(thresholds_.Start(prometheus, "simulated", kIntervalNs, &news_).ok());
+    EXPECT_TRUE(thresholds_.Start(prometheus, "simulated", kIntervalNs / 2, &news_).ok());
     EXPECT_TRUE(server_.Start(path_, {}, &news_).ok());
     consumer_ = std::thread([this] { Consume(); });
     Expose();
@@ -125,6 +127,7 @@ class SimulatedNode : public SlotSink {
   ThresholdReader thresholds_;
   Node node_{{"n" + std::to_string(number_), "simulated"},
              kIntervalNs,
+             kAges,
              [this] { return thresholds_.view(); },
              [this](std::string line) { server_.Send(std::move(line)); },
              &news_};

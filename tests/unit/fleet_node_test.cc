@@ -23,15 +23,15 @@ constexpr Signals kBad = {400, 0.9, 0.8, 0.8};
 struct Judged {
   explicit Judged(bool is_judged = true)
       : node(
-            {"node-7", "blue"}, 10 * kS,
+            {"node-7", "blue"}, 10 * kS, ThresholdAges(),
             is_judged ? Node::ViewFn([this] { return view; }) : Node::ViewFn(),
             [this](const std::string& line) { lines.push_back(Json::parse(line)); }, &news) {}
 
-  NodeHealth Interval(std::optional<Signals> raw, int nr = 1) {
+  NodeHealth Interval(std::optional<Signals> raw, int nr = 1, bool has_work = true) {
     for (int i = 0; i < nr; i++) {
       now_ns += 10 * kS;
       if (view.value && view.reachable && view.has_quorum) view.computed_ns = now_ns - kS;
-      node.OnInterval({now_ns, 1'700'000'000'000'000'000, raw}, now_ns);
+      node.OnInterval({now_ns, 1'700'000'000'000'000'000, raw, has_work}, now_ns);
     }
     return node.health();
   }
@@ -54,7 +54,9 @@ TEST(Node, HasAScoreOnceItIsCalibrated) {
   EXPECT_EQ(health.phase, Phase::kActive);
   ASSERT_TRUE(health.score);
   EXPECT_NEAR(*health.score, kGoodScore, 1e-9);
-  EXPECT_NEAR(health.baseline[kSignalThroughput], 1000, 1e-6);
+  ASSERT_TRUE(health.baseline);
+  EXPECT_NEAR((*health.baseline)[kSignalThroughput], 1000, 1e-6);
+  EXPECT_EQ(health.is_degraded, false);
   ASSERT_TRUE(health.judgement);
   EXPECT_EQ(health.judgement->mode, DetectionMode::kFleet);
   EXPECT_TRUE(judged.lines.empty());
@@ -76,7 +78,7 @@ TEST(Node, TellsThatItStragglesOnceAndThatItIsOverOnce) {
   EXPECT_DOUBLE_EQ(state.at("threshold").get<double>(), 0.8);
   EXPECT_EQ(state.at("detection_mode"), "fleet");
   EXPECT_EQ(state.at("dominant_signal"), "throughput");
-  EXPECT_EQ(state.at("timestamp"), "2023-11-14T22:36:50.000000000Z");
+  EXPECT_EQ(state.at("timestamp"), "2023-11-14T22:37:20.000000000Z") << "when others had seen it, too";
   health = judged.Interval(kGood, 3);
   EXPECT_FALSE(health.is_straggler);
   EXPECT_EQ(health.nr_crossings, 1u);
@@ -104,14 +106,14 @@ TEST(Node, NamesTheSignalThatFellMost) {
     Judged judged;
     judged.view.value = 0.84;
     judged.Interval(kGood, 40);
-    judged.Interval(c.raw);
+    judged.Interval(c.raw, 4);
     ASSERT_EQ(judged.lines.size(), 1u) << c.dominant;
     EXPECT_EQ(judged.lines[0].at("dominant_signal"), c.dominant);
   }
   Judged judged;  // nothing fell: the others are better
   judged.Interval(kGood, 40);
   judged.view.value = 0.95;
-  judged.Interval(kGood);
+  judged.Interval(kGood, 4);
   ASSERT_EQ(judged.lines.size(), 1u);
   EXPECT_EQ(judged.lines[0].at("dominant_signal"), "unknown");
 }
@@ -150,7 +152,7 @@ TEST(Node, KeepsAThresholdForAWhile) {
 TEST(Node, WhatIsNotMeasuredIsNotJudged) {
   Judged judged;
   judged.Interval(kGood, 40);
-  judged.Interval(kBad);
+  judged.Interval(kBad, 4);
   EXPECT_EQ(judged.lines.size(), 1u);
   NodeHealth health = judged.Interval({});
   EXPECT_EQ(health.phase, Phase::kActive);
@@ -169,14 +171,66 @@ TEST(Node, WhatIsNotMeasuredIsNotJudged) {
   EXPECT_EQ(judged.lines[1].at("type"), "straggler_resolved");
 }
 
-TEST(Node, AHangIsStraggling) {
+TEST(Node, AHangIsStragglingUntilTheWorkIsOver) {
   Judged judged;
+  judged.view = {};  // it is said at once
   judged.Interval(kGood, 40);
   const Signals kHangs = {0, 0, 0.8, 0.8};
   EXPECT_TRUE(judged.Interval(kHangs).is_straggler);
-  EXPECT_EQ(judged.Interval(kHangs, 2).phase, Phase::kIdle);
-  EXPECT_FALSE(judged.node.health().score);
+  NodeHealth health = judged.Interval(kHangs, 100);
+  EXPECT_EQ(health.phase, Phase::kIdle);
+  EXPECT_FALSE(health.score);
+  EXPECT_TRUE(health.is_straggler);
+  EXPECT_TRUE(health.has_been_judged);
   EXPECT_EQ(judged.lines.size(), 1u);
+  health = judged.Interval(kHangs, 2, false);  // somebody killed it
+  EXPECT_FALSE(health.is_straggler);
+  ASSERT_EQ(judged.lines.size(), 2u);
+  EXPECT_EQ(judged.lines[1].at("type"), "straggler_resolved");
+  EXPECT_EQ(health.nr_messages, 2u);
+}
+
+TEST(Node, AHangAmongPeersThatWorkIsStraggling) {
+  const Signals kHangs = {0, 0, 0.8, 0.8};
+  Judged judged;
+  judged.Interval(kGood, 40);
+  EXPECT_EQ(judged.Interval(kHangs, 3).phase, Phase::kIdle);
+  EXPECT_TRUE(judged.lines.empty()) << "the others may hang, too";
+  EXPECT_TRUE(judged.Interval(kHangs, 3).is_straggler);
+  ASSERT_EQ(judged.lines.size(), 1u);
+  EXPECT_EQ(judged.lines[0].at("detection_mode"), "fleet");
+  EXPECT_FALSE(judged.node.health().score);
+
+  Judged all;
+  all.Interval(kGood, 40);
+  all.Interval(kHangs, 2);
+  all.view.has_quorum = false;  // who is idle has no score
+  EXPECT_FALSE(all.Interval(kHangs, 30).is_straggler);
+  all.view.has_quorum = true;  // a new job, on other nodes
+  EXPECT_FALSE(all.Interval(kHangs, 30).is_straggler);
+  EXPECT_TRUE(all.lines.empty());
+}
+
+// They write a checkpoint. The threshold follows, later.
+TEST(Node, WhenAllNodesDropNoneStraggles) {
+  Judged judged;
+  judged.Interval(kGood, 40);
+  judged.Interval(kBad, 2);
+  judged.view.value = 0.6;
+  EXPECT_FALSE(judged.Interval(kBad, 20).is_straggler);
+  judged.view.value = 0.8;
+  judged.Interval(kGood, 3);
+  EXPECT_FALSE(judged.Interval(kBad, 2).is_straggler) << "it begins to wait anew";
+  EXPECT_TRUE(judged.lines.empty());
+}
+
+TEST(Node, WithoutAFleetGetsUsedToOtherWork) {
+  Judged judged;
+  judged.view = {};
+  judged.Interval(kGood, 40);
+  EXPECT_TRUE(judged.Interval(kBad, 30).is_straggler);
+  EXPECT_FALSE(judged.Interval(kBad, 30).is_straggler);
+  EXPECT_EQ(judged.lines.size(), 2u);
 }
 
 TEST(Node, NobodyAskedForAJudgement) {
@@ -248,7 +302,9 @@ TEST(NodeObserver, ComputeIsOfTheGpusThatWereUsed) {
     idle.gpu = 1;
     idle.row.values[kGpuActiveNs] = ms < 20 ? kMs : 0;  // later it waits for the other one
     slot.gpu_detail.totals = {busy, idle};
-    slot.gpu_detail.parts.clear();
+    slot.gpu_detail.parts[0].gpu = 0;
+    slot.gpu_detail.parts[0].row = busy.row;
+    slot.gpu_detail.parts.push_back({{42, 1}, {}, 1, 1, idle.row});
     observed.Add(slot);
   }
   ASSERT_EQ(observed.seen.size(), 2u);
@@ -257,7 +313,7 @@ TEST(NodeObserver, ComputeIsOfTheGpusThatWereUsed) {
 }
 
 // Whose devices are whose is not always known; the processes know how long they had work.
-TEST(NodeObserver, AnUnknownTotalIsTheSumOfItsParts) {
+TEST(NodeObserver, AnUnknownTotalIsWhatItsPartsSay) {
   Observed observed;
   for (uint64_t ms = 0; ms < 100; ms++) {
     Slot slot = Observed::Make(ms + 1);
@@ -278,7 +334,7 @@ TEST(NodeObserver, OneUnmeasuredSlotIsAnUnmeasuredInterval) {
     const char* what;
     void (*change)(Slot*);
   } kCases[] = {
-      {"launches", [](Slot* slot) { slot->gpu[0].unmeasured = 1u << kGpuLaunches; }},
+      {"launches", [](Slot* slot) { slot->gpu_detail.parts[0].row.unmeasured = 1u << kGpuLaunches; }},
       {"activity", [](Slot* slot) { slot->gpu_detail.parts[0].row.unmeasured = 1u << kGpuActiveNs; }},
   };
   for (const auto& c : kCases) {
@@ -297,6 +353,47 @@ TEST(NodeObserver, OneUnmeasuredSlotIsAnUnmeasuredInterval) {
   observed.Run(1, 101);
   ASSERT_EQ(observed.seen.size(), 1u);
   EXPECT_FALSE(observed.seen[0].raw);
+}
+
+// Only then is it known that both are one.
+TEST(NodeObserver, AGpuThatBecomesKnownIsNotTwo) {
+  Observed observed;
+  for (uint64_t ms = 0; ms < 200; ms++) {
+    Slot slot = Observed::Make(ms + 1);
+    slot.gpu_detail.parts[0].gpu = ms < 30 ? kUnknownGpu : 0;
+    observed.Add(slot);
+  }
+  ASSERT_EQ(observed.seen.size(), 2u);
+  EXPECT_NEAR((*observed.seen[1].raw)[kSignalCompute], 0.5, 1e-9);
+}
+
+TEST(NodeObserver, ProcessesThatComeAndGoAreNotMany) {
+  Observed observed;
+  for (uint64_t ms = 0; ms < 300; ms++) {
+    Slot slot = Observed::Make(ms + 1);
+    slot.gpu_detail.parts[0].process = {static_cast<int32_t>(100 + ms / 100), 1};
+    if (ms % 100 == 99) slot.gpu_detail.ended = {slot.gpu_detail.parts[0].process};
+    observed.Add(slot);
+  }
+  ASSERT_EQ(observed.seen.size(), 3u);
+  for (const Observation& one : observed.seen) {
+    EXPECT_NEAR((*one.raw)[kSignalCompute], 0.5, 1e-9);
+    EXPECT_FALSE(one.has_work);
+  }
+}
+
+// Rows also have what another producer says.
+TEST(NodeObserver, WhatIsJoinedIsNotObserved) {
+  Observed observed;
+  for (uint64_t ms = 0; ms < 100; ms++) {
+    Slot slot = Observed::Make(ms + 1);
+    slot.gpu_detail.parts.clear();
+    slot.gpu[0].unmeasured = ~0u;
+    observed.Add(slot);
+  }
+  ASSERT_EQ(observed.seen.size(), 1u);
+  ASSERT_TRUE(observed.seen[0].raw);
+  EXPECT_EQ((*observed.seen[0].raw)[kSignalThroughput], 0);
 }
 
 TEST(NodeObserver, AGapIsNoInterval) {

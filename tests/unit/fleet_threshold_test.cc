@@ -101,6 +101,15 @@ TEST(Threshold, AClustersNameCannotChangeTheQuestion) {
       << query;
 }
 
+TEST(ThresholdAges, AreTwoLooksAtLeast) {
+  constexpr uint64_t kS = 1'000'000'000;
+  EXPECT_EQ(ThresholdAges::For(kS).fresh_ns, 20 * kS);
+  EXPECT_EQ(ThresholdAges::For(10 * kS).fresh_ns, 20 * kS);
+  EXPECT_EQ(ThresholdAges::For(10 * kS).cached_ns, 300 * kS);
+  EXPECT_EQ(ThresholdAges::For(300 * kS).fresh_ns, 600 * kS);
+  EXPECT_EQ(ThresholdAges::For(300 * kS).cached_ns, 600 * kS);
+}
+
 TEST(DetectionMode, IsTheBestThatThereIs) {
   constexpr uint64_t kS = 1'000'000'000;
   constexpr uint64_t kNow = 10'000 * kS;
@@ -131,7 +140,7 @@ TEST(DetectionMode, IsTheBestThatThereIs) {
       {"never anything", {}, {}, {}, 0},
   };
   for (const auto& c : kCases) {
-    const auto judgement = Judge(c.view, c.usual, 10 * kS, kNow);
+    const auto judgement = Judge(c.view, c.usual, ThresholdAges(), kNow);
     ASSERT_EQ(judgement.has_value(), c.mode.has_value()) << c.what;
     if (!judgement) continue;
     EXPECT_EQ(judgement->mode, *c.mode) << c.what;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "metrics/exposer.h"
@@ -90,6 +91,9 @@ TEST(Exposer, ServesWhatIsSoNow) {
   now.node->signals = {0.5, 1, 1, 0.25};
   now.node->baseline = {1000, 0.9, 0.8, 0.7};
   now.node->judgement = Judgement{DetectionMode::kFleetCached, 0.8};
+  now.node->has_been_judged = true;
+  now.node->nr_crossings = 3;
+  now.has_gpu = true;
   now.node->is_straggler = true;
   now.thresholds = ThresholdStats{1, 2, 3, 4, 5};
   Exposer exposer;
@@ -111,6 +115,7 @@ TEST(Exposer, ServesWhatIsSoNow) {
            "slotscope_detection_mode{cluster_id=\"blue\",node_id=\"n\\\"1\",mode=\"fleet-cached\"} 1\n",
            "slotscope_straggler{cluster_id=\"blue\",node_id=\"n\\\"1\"} 1\n",
            "slotscope_health_threshold{cluster_id=\"blue\",node_id=\"n\\\"1\"} 0.8\n",
+           "slotscope_straggler_crossings_total{cluster_id=\"blue\",node_id=\"n\\\"1\"} 3\n",
            "slotscope_threshold_reads_total{outcome=\"timeout\"} 5\n",
            "slotscope_remediate_dropped_total{reason=\"no_client\"} 2\n",
            "slotscope_remediate_dropped_total{reason=\"write_error\"} 3\n",
@@ -128,16 +133,26 @@ TEST(Exposer, ServesWhatIsSoNow) {
   // What is not known is not there.
   now.node->score.reset();
   now.node->judgement.reset();
+  now.node->baseline.reset();
+  now.node->has_been_judged = false;
+  now.has_gpu = false;
   now.thresholds.reset();
   const std::string later = GetMetrics(port);
   for (const char* name :
        {"slotscope_health_score", "slotscope_health_signal", "slotscope_health_threshold",
-        "slotscope_detection_mode", "slotscope_straggler", "slotscope_threshold_reads"})
+        "slotscope_detection_mode", "slotscope_straggler", "slotscope_threshold_reads",
+        "slotscope_health_baseline", "slotscope_health_degraded", "slotscope_processes", "slotscope_gpu",
+        "cuda_calls"})
     EXPECT_EQ(later.find(name), std::string::npos) << name;
   Exposer other;
   EXPECT_EQ(other.Start(std::to_string(port), [&] { return now; }).code(), Exit::kBusy);
   EXPECT_EQ(other.Start("203.0.113.1:9", [&] { return now; }).code(), Exit::kBusy)
       << "not of this machine";
+  // Some that connect and say nothing.
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 6; i++) silent.push_back(ConnectTo(port));
+  EXPECT_NE(GetMetrics(port).find("slotscope_build_info"), std::string::npos);
+  silent.clear();
   exposer.Stop();
   EXPECT_EQ(GetMetrics(port), "");
 }
