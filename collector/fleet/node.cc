@@ -60,6 +60,8 @@ void Node::OnInterval(const Observation& observation, uint64_t now_ns) {
   NodeHealth health;
   health.name = name_;
   health.phase = phase_.phase();
+  if (health.phase == Phase::kStale)
+    news_->Tell("health: what this node launches was not measured for a while: it has no score");
   if (phase_.is_sample() && baseline_.nr_samples() > 0) Rate(*observation.raw, &health);
   if (health.phase == Phase::kActive && health.score)
     OnScore(observation, now_ns, &health);

@@ -160,6 +160,7 @@ TEST(Node, WhatIsNotMeasuredIsNotJudged) {
   EXPECT_FALSE(health.judgement);
   EXPECT_TRUE(health.is_straggler);
   EXPECT_EQ(judged.Interval({}, 2).phase, Phase::kStale);
+  EXPECT_NE(judged.news.Take().back().find("was not measured"), std::string::npos);
   // Nobody knows whether it is over: it is once it works as its peers do.
   EXPECT_EQ(judged.Interval(kGood, 29).phase, Phase::kCalibrating);
   EXPECT_EQ(judged.lines.size(), 1u);
