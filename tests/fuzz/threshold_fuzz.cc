@@ -27,6 +27,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (answer.kind != ThresholdAnswer::Kind::kValue) return 0;
   Require(std::isfinite(answer.value) && answer.value >= -3 && answer.value <= 1);
   Require(std::isfinite(answer.age_s) && answer.age_s >= 0);
-  Require(Judge({true, true, answer.value, 5}, {}, 10, 7).has_value());
+  Require(Judge({true, true, answer.value, 5}, {}, ThresholdAges(), 7).has_value());
   return 0;
 }
