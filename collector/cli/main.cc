@@ -4,6 +4,7 @@
 
 #include "base/say.h"
 #include "base/version.h"
+#include "cli/detect.h"
 #include "cli/gpu.h"
 #include "cli/options.h"
 #include "cli/record.h"
@@ -49,6 +50,8 @@ int main(int argc, char** argv) {
       return PrintRmids();
     case Options::Verb::kGpu:
       return PrintGpus(options.gpu);
+    case Options::Verb::kDetect:
+      return Detect(options.detect);
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
+#include <ctime>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -25,6 +26,7 @@ constexpr const char* kUsage =
     "       slotscope gen [options] FILE\n"
     "       slotscope rmids\n"
     "       slotscope gpu [FILE]\n"
+    "       slotscope detect --fr-dir FOLDER [options]\n"
     "       slotscope --help | --version\n"
     "\n"
     "record   writes a row per process and millisecond to slots.csv, until Ctrl-C, for\n"
@@ -34,6 +36,8 @@ constexpr const char* kUsage =
     "rmids    prints the RMID table of the kernel module\n"
     "gpu      prints the GPUs, the processes that use CUDA, and what can be seen of them; of a raw\n"
     "         FILE: their memory, activity and leaks\n"
+    "detect   finds collectives that hang in the flight recorder's dumps of a job's ranks, and who\n"
+    "         holds them up\n"
     "\n";
 
 constexpr uint64_t kMaxDurationS = 10 * 365 * 86400ull;
@@ -53,6 +57,8 @@ struct RawOptions {
   std::string rmids = "512";
   std::string max_overhead = "3";
   std::string health_interval = "10";
+  // of detect
+  std::string as_of, nccl_hang_threshold = "300";
   // of gen, by name
   std::map<std::string, std::string> numbers;
 };
@@ -392,6 +398,52 @@ Status ParseWords(const std::vector<std::string>& words, const po::options_descr
 }
 
 // replay and gen: one file.
+po::options_description DescribeDetect(RawOptions* raw, DetectOptions* detect) {
+  po::options_description options("Options of detect");
+  options.add_options()("fr-dir", Text(&detect->fr_dir, "FOLDER"),
+                        "PyTorch's dumps, a file per rank (such as nccl_trace_rank_0), pickles or JSON")(
+      "as-of", Text(&raw->as_of, "TIME"),
+      "when the dumps were written: Unix seconds, or 2026-11-22T08:30:00Z (default: when the shortest "
+      "timeout of what is in flight had passed)")("nccl-hang-threshold",
+                                                  Text(&raw->nccl_hang_threshold, "S"),
+                                                  "seconds after which a collective hangs, at least 1 "
+                                                  "(default 300), or its own timeout if that is less")(
+      "json", po::bool_switch(&detect->json), "a JSON object per verdict and line, also in a terminal");
+  return options;
+}
+
+// Unix seconds, or the date and time in UTC.
+bool ParseTime(const std::string& text, int64_t* unix_ns) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error == std::errc() && end == text.data() + text.size()) {
+    if (!(seconds > 0 && seconds < 9e9)) return false;
+    *unix_ns = static_cast<int64_t>(seconds * 1e9);
+    return true;
+  }
+  std::tm parts = {};
+  const char* rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  if (!rest || *rest) return false;
+  *unix_ns = static_cast<int64_t>(timegm(&parts)) * 1'000'000'000;
+  return *unix_ns > 0;
+}
+
+Status ParseDetect(const RawOptions& raw, DetectOptions* detect) {
+  if (detect->fr_dir.empty()) return Usage("detect: say where the dumps are: --fr-dir FOLDER");
+  uint64_t seconds;
+  if (!ParseNumber(raw.nccl_hang_threshold, 1, 1'000'000, &seconds))
+    return Usage(fmt::format("--nccl-hang-threshold {}: give a number of seconds, at least 1",
+                             raw.nccl_hang_threshold));
+  detect->nccl_hang_threshold_ns = seconds * 1'000'000'000;
+  if (raw.as_of.empty()) return {};
+  int64_t unix_ns;
+  if (!ParseTime(raw.as_of, &unix_ns))
+    return Usage(fmt::format("--as-of {}: give Unix seconds, or a time as in 2026-11-22T08:30:00Z",
+                             EscapeControls(raw.as_of)));
+  detect->as_of_ns = unix_ns;
+  return {};
+}
+
 Status TakeFile(const char* verb, const std::vector<std::string>& rest, std::string* path) {
   if (rest.size() != 1 || rest[0].empty())
     return Usage(fmt::format("{} wants one file, and got {}", verb, rest.size()));
@@ -419,9 +471,11 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   po::options_description of_replay = DescribeOutput(&raw, &options->replay.output);
   po::options_description of_gen = DescribeGenerate(&raw, &options->generate.generator);
   std::ostringstream help;
-  help << kUsage << of_record << "\n" << of_gen;
+  po::options_description of_detect = DescribeDetect(&raw, &options->detect);
+  help << kUsage << of_record << "\n" << of_detect << "\n" << of_gen;
   options->help = help.str();
   of_gen.add_options()("help,h", "this text");
+  of_detect.add_options()("help,h", "this text");
 
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty()) return Usage("say what to do: slotscope record, or slotscope --help");
@@ -474,6 +528,13 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     options->verb = Options::Verb::kGenerate;
     if (Status status = TakeFile("gen", rest, &options->generate.path); !status.ok()) return status;
     return ParseGenerate(raw, &options->generate.generator);
+  }
+  if (verb == "detect") {
+    if (Status status = ParseWords(words, of_detect, &rest, &wants_help); !status.ok()) return status;
+    if (wants_help) return {};
+    if (!rest.empty()) return Usage(fmt::format("detect takes no '{}'; see slotscope --help", rest[0]));
+    options->verb = Options::Verb::kDetect;
+    return ParseDetect(raw, &options->detect);
   }
   return Usage(fmt::format("there is no '{}'; see slotscope --help", verb));
 }

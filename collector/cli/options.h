@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,13 @@ struct GpuOptions {
   std::string path;  // a raw file; empty: this machine, now
 };
 
+struct DetectOptions {
+  std::string fr_dir;
+  std::optional<int64_t> as_of_ns;  // Unix time
+  uint64_t nccl_hang_threshold_ns = 300'000'000'000;
+  bool json = false;
+};
+
 struct Options {
   enum class Verb {
     kShowHelp,
@@ -80,13 +88,15 @@ struct Options {
     kReplay,
     kGenerate,
     kRmids,
-    kGpu
+    kGpu,
+    kDetect
   } verb = Verb::kShowHelp;
   std::string help;  // for kShowHelp
   RecordOptions record;
   ReplayOptions replay;
   GenerateOptions generate;
   GpuOptions gpu;
+  DetectOptions detect;
 };
 
 // Exit::kUsage with a sentence for whatever cannot be meant.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "remediate/messages.h"
 
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <sys/random.h>
 
@@ -10,22 +9,12 @@
 #include <ctime>
 
 #include "base/json_line.h"
+#include "base/rfc3339.h"
 
 namespace slotscope {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// 2026-11-22T06:40:00.123456789Z
-std::string Rfc3339(int64_t unix_ns) {
-  constexpr int64_t kSecond = 1'000'000'000;
-  int64_t seconds = unix_ns / kSecond, rest = unix_ns % kSecond;
-  if (rest < 0) {
-    rest += kSecond;
-    seconds--;
-  }
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:09}Z", fmt::gmtime(static_cast<time_t>(seconds)), rest);
-}
 
 }  // namespace
 

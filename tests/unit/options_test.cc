@@ -101,6 +101,20 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"gpu", "--duration", "1"}, {"gpu", "--duration"}},
       {{"gpu", "a", "b"}, {"gpu", "2"}},
       {{"gpu", ""}, {"gpu", "empty"}},
+      {{"detect"}, {"detect", "--fr-dir"}},
+      {{"detect", "--fr-dir", "d", "more"}, {"detect", "'more'"}},
+      {{"detect", "--fr-dir", "d", "--nccl-hang-threshold", "0"},
+       {"--nccl-hang-threshold", "at least 1"}},
+      {{"detect", "--fr-dir", "d", "--nccl-hang-threshold", "0.5"}, {"--nccl-hang-threshold"}},
+      {{"detect", "--fr-dir", "d", "--as-of", "now"}, {"--as-of", "now"}},
+      {{"detect", "--fr-dir", "d", "--as-of", "-1"}, {"--as-of"}},
+      {{"detect", "--fr-dir", "d", "--as-of", "2026-11-22"}, {"--as-of"}},
+      {{"record", "--fleet", "http://h:9090"}, {"--fleet", "--metrics"}},
+      {{"record", "--metrics", "--fleet", "h:9090"}, {"--fleet", "http://"}},
+      {{"record", "--metrics", "--fleet", "http://h", "--gpu", "off"}, {"--fleet", "--gpu"}},
+      {{"record", "--node-id", "a b"}, {"--node-id"}},
+      {{"record", "--cluster-id", ""}, {"--cluster-id"}},
+      {{"record", "--health-interval", "301"}, {"--health-interval", "300"}},
       {{"record", "--gpu-csv", "a", "--raw", "a"}, {"--gpu-csv", "--raw", "a"}},
       {{"record", "--gpu-csv", "a", "--spans", "a"}, {"--gpu-csv", "--spans", "a"}},
       {{"replay", "x.raw", "--gpu-csv", "slots.csv"}, {"--gpu-csv", "--output", "slots.csv"}},
@@ -307,6 +321,25 @@ TEST(Options, Verbs) {
     Options options;
     ASSERT_TRUE(Parse(c.words, &options).ok()) << Join(c.words);
     EXPECT_EQ(options.verb, c.verb) << Join(c.words);
+  }
+}
+
+TEST(Options, DetectsTimes) {
+  const struct {
+    const char* text;
+    int64_t unix_ns;
+  } kCases[] = {{"1700000000", 1'700'000'000'000'000'000},
+                {"1700000000.5", 1'700'000'000'500'000'000},
+                {"2023-11-14T22:13:20Z", 1'700'000'000'000'000'000}};
+  for (const auto& c : kCases) {
+    Options options;
+    const Words words = {"detect", "--fr-dir", "d", "--as-of", c.text, "--nccl-hang-threshold",
+                         "7",      "--json"};
+    ASSERT_TRUE(Parse(words, &options).ok()) << c.text;
+    EXPECT_EQ(options.verb, Options::Verb::kDetect);
+    EXPECT_EQ(options.detect.as_of_ns, c.unix_ns) << c.text;
+    EXPECT_EQ(options.detect.nccl_hang_threshold_ns, 7'000'000'000u);
+    EXPECT_TRUE(options.detect.json);
   }
 }
 

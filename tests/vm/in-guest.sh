@@ -356,7 +356,7 @@ if [ "$1" = kmod ]; then
 		live_tests --gtest_filter="$quick:Cuda.MemoryOf*"
 	else
 		# CUDA's probes are the same with both sources, and on 6.1 each recording waits for the last one's.
-		live_tests --gtest_filter='-Cuda.A*:Cuda.Many*:Cuda.R*:Cuda.O*:Cuda.D*:Cuda.L*:Cuda.G*'
+		live_tests --gtest_filter='-Cuda.A*:Cuda.Many*:Cuda.R*:Cuda.O*:Cuda.D*:Cuda.L*:Cuda.G*:Fleet.*'
 		pids_go_round
 	fi
 	# Nothing is left of the processes that the tests made.

@@ -17,9 +17,9 @@ describe() {
 	plain) parameters='' expected=0.2 ;;
 	fine) properties=,rdt-scale=256 ;;
 	wrap) properties=,rdt-scale=256,rdt-cntr-init=16770000 ;;
-	sockets) smp=4 topology='-smp 4,sockets=2' expected=0.4 ;; # four CPUs, and the host may have two
+	sockets) smp=4 topology='-smp 4,sockets=2' expected=0.3 ;; # four CPUs, and the host may have two
 	clusters)
-		smp=4 properties=,rdt-clusters=2,rdt-max-rmid=127
+		smp=4 properties=,rdt-clusters=2,rdt-max-rmid=127 expected=0.3
 		topology='-smp 4,sockets=1 -object memory-backend-ram,id=m0,size=512M -object memory-backend-ram,id=m1,size=512M'
 		topology+=' -numa node,cpus=0-1,memdev=m0 -numa node,cpus=2-3,memdev=m1'
 		;;

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include "detect/fr_dump.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "base/escape.h"
+#include "detect/json_tree.h"
+#include "detect/pickle.h"
+#include "detect/value_tree.h"
+
+namespace slotscope {
+namespace {
+
+using Index = ValueTree::Index;
+
+// Our own limits.
+constexpr size_t kMaxGroups = 65536;
+constexpr size_t kMaxMembers = 1u << 20;  // of all groups
+constexpr size_t kMaxOperations = 65536;
+constexpr int32_t kMaxRank = 10'000'000;
+constexpr size_t kMaxText = 4096;
+constexpr int64_t kMaxTimeoutMs = 1'000'000'000'000;  // 30 years: "never"
+
+// "[0, 1, 2]", as the recorder writes a list. Nothing if it is none.
+std::optional<std::vector<int32_t>> ParseRanks(std::string_view text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return {};
+  text = text.substr(1, text.size() - 2);
+  std::vector<int32_t> ranks;
+  while (!text.empty()) {
+    if (!ranks.empty()) {
+      if (text.front() != ',') return {};
+      text.remove_prefix(1);
+    }
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    int32_t rank;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+    if (error != std::errc() || rank < 0 || rank > kMaxRank || ranks.size() >= kMaxMembers) return {};
+    ranks.push_back(rank);
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+  }
+  return ranks;
+}
+
+class Projection {
+ public:
+  Projection(const ValueTree& tree, FrDump* dump) : tree_(tree), dump_(*dump) {}
+
+  Status Run(Index root) {
+    if (tree_.kind(root) != ValueTree::Kind::kDict) return Bad("it is no dict");
+    const auto version = TextOf(root, "version");
+    if (!version) return Bad("it has no version");
+    if (!version->starts_with("2."))
+      return Bad(fmt::format("version {} is not read, only 2.x", EscapeControls(*version)));
+    dump_.version = *version;
+    config_ = tree_.Find(root, "pg_config");
+    const auto entries = tree_.Find(root, "entries");
+    if (!entries) return {};  // JSON has none if there is nothing in it
+    if (tree_.kind(*entries) != ValueTree::Kind::kList) return Bad("its entries are no list");
+    const auto list = tree_.List(*entries);
+    dump_.entries.reserve(list.size());
+    for (Index entry : list) {
+      FrEntry taken;
+      if (TakeEntry(entry, &taken))
+        dump_.entries.push_back(taken);
+      else
+        dump_.nr_malformed++;
+    }
+    return {};
+  }
+
+ private:
+  static Status Bad(const std::string& text) {
+    return {Exit::kBadInput, fmt::format("not a dump of a flight recorder: {}", text)};
+  }
+
+  std::optional<std::string_view> TextOf(Index dict, std::string_view key) const {
+    const auto found = tree_.Find(dict, key);
+    const auto text = found ? tree_.Text(*found) : std::nullopt;
+    return text && text->size() <= kMaxText ? text : std::nullopt;
+  }
+  std::optional<int64_t> IntegerOf(Index dict, std::string_view key) const {
+    const auto found = tree_.Find(dict, key);
+    return found ? tree_.Integer(*found) : std::nullopt;
+  }
+  bool IsTrue(Index dict, std::string_view key) const {
+    const auto found = tree_.Find(dict, key);
+    return found && tree_.Bool(*found).value_or(false);
+  }
+  // JSON has 0 where a pickle has None.
+  std::optional<int64_t> TimeOf(Index dict, std::string_view key) const {
+    const auto time = IntegerOf(dict, key);
+    return time && *time > 0 ? time : std::nullopt;
+  }
+
+  bool TakeEntry(Index entry, FrEntry* to) {
+    if (tree_.kind(entry) != ValueTree::Kind::kDict) return false;
+    const auto state = TextOf(entry, "state");
+    const auto created_ns = TimeOf(entry, "time_created_ns");
+    const auto sequence = IntegerOf(entry, "collective_seq_id");
+    if (!state || !created_ns || !sequence || !TakeGroup(entry, &to->group) ||
+        !TakeOperation(entry, &to->operation))
+      return false;
+    if (*state == "completed")
+      to->state = FrState::kCompleted;
+    else if (*state == "started")
+      to->state = FrState::kStarted;
+    else if (*state != "scheduled")
+      return false;
+    to->sequence = *sequence;
+    to->p2p_sequence = IntegerOf(entry, "p2p_seq_id").value_or(0);
+    to->created_ns = *created_ns;
+    to->started_ns = TimeOf(entry, "time_discovered_started_ns");
+    to->completed_ns = TimeOf(entry, "time_discovered_completed_ns");
+    if (const auto timeout_ms = IntegerOf(entry, "timeout_ms");
+        timeout_ms && *timeout_ms > 0 && *timeout_ms <= kMaxTimeoutMs)
+      to->timeout_ms = timeout_ms;
+    to->is_p2p = IsTrue(entry, "is_p2p");
+    to->retired = IsTrue(entry, "retired");
+    return true;
+  }
+
+  bool TakeGroup(Index entry, uint32_t* group) {
+    std::string name, description;
+    const auto pair = tree_.Find(entry, "process_group");
+    if (const auto items = pair ? tree_.List(*pair) : std::span<const Index>(); items.size() == 2) {
+      const auto first = tree_.Text(items[0]), second = tree_.Text(items[1]);
+      if (!first || !second || first->size() > kMaxText || second->size() > kMaxText) return false;
+      name = *first;
+      description = *second;
+    } else if (const auto number = IntegerOf(entry, "pg_id")) {
+      name = std::to_string(*number);
+    } else {
+      return false;
+    }
+    if (groups_.size() >= kMaxGroups && !groups_.contains({name, description})) return false;
+    const auto [at, is_new] =
+        groups_.try_emplace({name, description}, static_cast<uint32_t>(dump_.groups.size()));
+    *group = at->second;
+    if (is_new) dump_.groups.push_back({name, description, MembersOf(name)});
+    return true;
+  }
+
+  std::vector<int32_t> MembersOf(const std::string& name) {
+    const auto one = config_ ? tree_.Find(*config_, name) : std::nullopt;
+    const auto ranks = one ? tree_.Find(*one, "ranks") : std::nullopt;
+    if (!ranks) return {};
+    std::vector<int32_t> members;
+    if (const auto text = tree_.Text(*ranks)) {
+      members = ParseRanks(*text).value_or(std::vector<int32_t>());
+    } else {
+      for (Index item : tree_.List(*ranks)) {
+        const auto rank = tree_.Integer(item);
+        if (!rank || *rank < 0 || *rank > kMaxRank || members.size() >= kMaxMembers) return {};
+        members.push_back(static_cast<int32_t>(*rank));
+      }
+    }
+    nr_members_ += members.size();
+    return nr_members_ <= kMaxMembers ? members : std::vector<int32_t>();
+  }
+
+  bool TakeOperation(Index entry, uint32_t* operation) {
+    const std::string name(TextOf(entry, "profiling_name").value_or(""));
+    if (operations_.size() >= kMaxOperations && !operations_.contains(name)) return false;
+    const auto [at, is_new] =
+        operations_.try_emplace(name, static_cast<uint32_t>(dump_.operations.size()));
+    *operation = at->second;
+    if (is_new) dump_.operations.push_back(name);
+    return true;
+  }
+
+  const ValueTree& tree_;
+  FrDump& dump_;
+  std::optional<Index> config_;
+  std::map<std::pair<std::string, std::string>, uint32_t> groups_;
+  std::map<std::string, uint32_t> operations_;
+  size_t nr_members_ = 0;
+};
+
+}  // namespace
+
+Status ParseFrDump(std::string_view bytes, FrDump* dump) {
+  ValueTree tree;
+  Index root = 0;
+  const bool is_json = bytes.find_first_not_of(" \t\r\n") != bytes.npos &&
+                       bytes[bytes.find_first_not_of(" \t\r\n")] == '{';
+  if (Status status = is_json ? ParseJson(bytes, &tree, &root) : ParsePickle(bytes, &tree, &root);
+      !status.ok())
+    return status;
+  *dump = {};
+  return Projection(tree, dump).Run(root);
+}
+
+std::optional<int32_t> FrRankOfName(std::string_view file_name) {
+  for (std::string_view extension : {".json", ".pkl", ".pickle"})
+    if (file_name.ends_with(extension)) file_name.remove_suffix(extension.size());
+  const size_t last = file_name.find_last_not_of("0123456789");
+  const std::string_view digits = last == file_name.npos ? file_name : file_name.substr(last + 1);
+  int32_t rank;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  if (digits.empty() || error != std::errc() || rank > kMaxRank) return {};
+  return rank;
+}
+
+}  // namespace slotscope
