@@ -219,7 +219,7 @@ test-san: deps-test ## the unit tests with ASan and UBSan, and with TSan
 	$(Q)tests/run.sh san
 
 # FUZZ_SECONDS=... for each target; findings are left in build/fuzz.
-fuzz: deps-test ## libFuzzer: rings' bytes, raw files, options
+fuzz: deps-test ## libFuzzer: all that is read from others, and options
 	$(Q)$(MAKE) $(FUZZERS)
 	$(Q)tests/fuzz/run.sh $(B)/fuzz $(or $(FUZZ_SECONDS),60)
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rfc3339.h"
@@ -22,8 +23,7 @@ namespace {
 constexpr size_t kMaxTold = 10;
 
 // The culprits first: they are what somebody has to go to.
-void TellHangs(const FrFolder& folder, const std::vector<NcclHang>& hangs) {
-  const NcclRecords& records = folder.records;
+void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs) {
   if (hangs.empty()) {
     Say(stdout, "No hang: no two ranks of {} wait in one operation for too long.\n",
         records.ranks().size());
@@ -31,16 +31,15 @@ void TellHangs(const FrFolder& folder, const std::vector<NcclHang>& hangs) {
   }
   std::map<int32_t, std::set<uint32_t>> groups_of;  // by suspect
   std::set<int32_t> unknown;
-  const NcclHang* first = &hangs[0];
+  int64_t earliest_ns = hangs[0].earliest_ns;
   for (const NcclHang& hang : hangs) {
     for (const NcclSuspect& suspect : hang.suspects)
       if (!hang.is_p2p) groups_of[suspect.rank].insert(hang.group);
     unknown.insert(hang.unknown_ranks.begin(), hang.unknown_ranks.end());
-    if (hang.earliest_ns < first->earliest_ns) first = &hang;
+    earliest_ns = std::min(earliest_ns, hang.earliest_ns);
   }
-  Say(stdout, "NCCL hang since {}: {} operation{}, of {} ranks with a dump.\n",
-      Rfc3339(first->earliest_ns), hangs.size(), hangs.size() == 1 ? " waits" : "s wait",
-      records.ranks().size());
+  Say(stdout, "NCCL hang since {}: {} operation{}, of {} ranks with a dump.\n", Rfc3339(earliest_ns),
+      hangs.size(), hangs.size() == 1 ? " waits" : "s wait", records.ranks().size());
   for (const auto& [rank, groups] : groups_of)
     Say(stdout, "  rank {} holds up {} process group{}\n", rank, groups.size(),
         groups.size() == 1 ? "" : "s");
@@ -48,11 +47,10 @@ void TellHangs(const FrFolder& folder, const std::vector<NcclHang>& hangs) {
     Say(stdout, "  no rank is behind: look at the network, and at the ranks without a dump\n");
   for (int32_t rank : unknown) Say(stdout, "  rank {} has left no dump\n", rank);
   // Those that somebody holds up first: the others wait for them, as a rule.
-  std::vector<NcclHang> told = hangs;
-  std::stable_partition(told.begin(), told.end(),
+  std::stable_partition(hangs.begin(), hangs.end(),
                         [](const NcclHang& hang) { return !hang.suspects.empty(); });
   size_t nr_told = 0;
-  for (const NcclHang& hang : told) {
+  for (const NcclHang& hang : hangs) {
     if (nr_told++ == kMaxTold) {
       Say(stdout, "  ... and {} more (--json has all)\n", hangs.size() - kMaxTold);
       break;
@@ -80,9 +78,9 @@ int Detect(const DetectOptions& options) {
     of_hang.clock = NcclClock::kAsOf;
     of_hang.as_of_ns = *options.as_of_ns;
   }
-  const std::vector<NcclHang> hangs = FindNcclHangs(folder.records, of_hang);
+  std::vector<NcclHang> hangs = FindNcclHangs(folder.records, of_hang);
   if (!options.json && isatty(STDOUT_FILENO)) {
-    TellHangs(folder, hangs);
+    TellHangs(folder.records, std::move(hangs));
   } else {
     for (const NcclHang& hang : hangs)
       Say(stdout, "{}", NcclHangLine(folder.records, hang, of_hang.clock));

@@ -397,7 +397,6 @@ Status ParseWords(const std::vector<std::string>& words, const po::options_descr
   return {};
 }
 
-// replay and gen: one file.
 po::options_description DescribeDetect(RawOptions* raw, DetectOptions* detect) {
   po::options_description options("Options of detect");
   options.add_options()("fr-dir", Text(&detect->fr_dir, "FOLDER"),
@@ -444,6 +443,7 @@ Status ParseDetect(const RawOptions& raw, DetectOptions* detect) {
   return {};
 }
 
+// replay and gen: one file.
 Status TakeFile(const char* verb, const std::vector<std::string>& rest, std::string* path) {
   if (rest.size() != 1 || rest[0].empty())
     return Usage(fmt::format("{} wants one file, and got {}", verb, rest.size()));

@@ -3,10 +3,8 @@
 
 #include <fmt/core.h>
 #include <grp.h>
-#include <unistd.h>
 
 #include <charconv>
-#include <climits>
 #include <optional>
 #include <utility>
 
@@ -38,11 +36,6 @@ Status FindGroup(const std::string& text, std::optional<gid_t>* group) {
   return {};
 }
 
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) ? "unknown" : EscapeName(name);
-}
-
 }  // namespace
 
 Status Services::Open() {
@@ -71,7 +64,7 @@ SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
     Node::ViewFn view;
     if (!options_.fleet.empty()) view = [this] { return thresholds_.view(); };
     node_ = std::make_unique<Node>(
-        NodeName{options_.node_id.empty() ? HostName() : options_.node_id, options_.cluster_id},
+        NodeName{options_.node_id.empty() ? facts.host : options_.node_id, options_.cluster_id},
         options_.health_interval_ns, ThresholdAges::For(options_.health_interval_ns), std::move(view),
         [this](std::string line) {
           if (feed_) server_.Send(std::move(line));

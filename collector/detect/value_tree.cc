@@ -18,7 +18,7 @@ void ValueTree::Append(Index container, std::span<const Index> items) {
 
 std::optional<bool> ValueTree::Bool(Index index) const {
   const Node& node = nodes_[index];
-  return node.kind == Kind::kBool ? std::optional(node.truth) : std::nullopt;
+  return node.kind == Kind::kBool ? std::optional(node.number.integer != 0) : std::nullopt;
 }
 
 std::optional<int64_t> ValueTree::Integer(Index index) const {

@@ -20,15 +20,15 @@ class ValueTree {
   using Index = uint32_t;
   enum class Kind : uint8_t { kNull, kBool, kInteger, kReal, kText, kList, kDict };
 
-  Index AddNull() { return Add({Kind::kNull, false, {.integer = 0}, {}, 0, 0}); }
-  Index AddBool(bool value) { return Add({Kind::kBool, value, {.integer = value}, {}, 0, 0}); }
-  Index AddInteger(int64_t value) { return Add({Kind::kInteger, false, {.integer = value}, {}, 0, 0}); }
-  Index AddReal(double value) { return Add({Kind::kReal, false, {.real = value}, {}, 0, 0}); }
+  Index AddNull() { return Add({.kind = Kind::kNull}); }
+  Index AddBool(bool value) { return Add({.kind = Kind::kBool, .number = {.integer = value}}); }
+  Index AddInteger(int64_t value) { return Add({.kind = Kind::kInteger, .number = {.integer = value}}); }
+  Index AddReal(double value) { return Add({.kind = Kind::kReal, .number = {.real = value}}); }
   // `text` outlives the tree; or is kept by it.
-  Index AddText(std::string_view text) { return Add({Kind::kText, false, {.integer = 0}, text, 0, 0}); }
+  Index AddText(std::string_view text) { return Add({.kind = Kind::kText, .text = text}); }
   Index AddOwnText(std::string text) { return AddText(own_.emplace_back(std::move(text))); }
-  Index AddList() { return Add({Kind::kList, false, {.integer = 0}, {}, 0, 0}); }
-  Index AddDict() { return Add({Kind::kDict, false, {.integer = 0}, {}, 0, 0}); }
+  Index AddList() { return Add({.kind = Kind::kList}); }
+  Index AddDict() { return Add({.kind = Kind::kDict}); }
   // Of a dict keys and values take turns.
   void Append(Index container, std::span<const Index> items);
 
@@ -49,15 +49,14 @@ class ValueTree {
  private:
   struct Node {
     Kind kind;
-    bool truth;
     union {
-      int64_t integer;
+      int64_t integer;  // of a bool, too
       double real;
-    } number;
-    std::string_view text;
+    } number = {.integer = 0};
+    std::string_view text = {};
     // Of links_.
-    uint32_t begin;
-    uint32_t nr;
+    uint32_t begin = 0;
+    uint32_t nr = 0;
   };
 
   Index Add(const Node& node) {

@@ -14,6 +14,7 @@ class Ema {
     sum_ = alpha_ * (std::isfinite(sample) ? sample : 0) + (1 - alpha_) * sum_;
     weight_ = alpha_ + (1 - alpha_) * weight_;
   }
+  bool empty() const { return weight_ == 0; }
   // 0 before the first sample.
   double value() const { return weight_ > 0 ? sum_ / weight_ : 0; }
   void Reset() { sum_ = weight_ = 0; }

@@ -54,7 +54,6 @@ void Node::OnInterval(const Observation& observation, uint64_t now_ns) {
   if (phase_.has_begun_anew()) {
     baseline_.Reset();
     usual_score_.Reset();
-    has_usual_score_ = false;
     below_since_ns_.reset();
   }
   NodeHealth health;
@@ -63,12 +62,14 @@ void Node::OnInterval(const Observation& observation, uint64_t now_ns) {
   if (health.phase == Phase::kStale)
     news_->Tell("health: what this node launches was not measured for a while: it has no score");
   if (phase_.is_sample() && baseline_.nr_samples() > 0) Rate(*observation.raw, &health);
-  if (health.phase == Phase::kActive && health.score)
-    OnScore(observation, now_ns, &health);
-  else if (health.phase == Phase::kCalibrating && view_)
-    health.judgement = Judgement{DetectionMode::kCalibrating, 0};
-  else if (IsHanging(observation))
-    OnHang(observation, now_ns, &health);
+  if (view_) {
+    if (health.phase == Phase::kActive && health.score)
+      OnScore(observation, view_(), now_ns, &health);
+    else if (health.phase == Phase::kCalibrating)
+      health.judgement = Judgement{DetectionMode::kCalibrating, 0};
+    else if (IsHanging(observation))
+      OnHang(observation, view_(), now_ns, &health);
+  }
   if (crossing_.is_below() && !observation.has_work) {
     crossing_.Reset();
     TellResolved(UnixNs(observation), "its work is over");
@@ -79,10 +80,7 @@ void Node::OnInterval(const Observation& observation, uint64_t now_ns) {
   const bool is_alone = health.judgement && health.judgement->mode == DetectionMode::kLocalBaseline;
   const bool rests = is_low && health.phase == Phase::kActive && !(is_alone && nr_rests_ > kMaxRests);
   if (phase_.is_sample() && !rests) {
-    if (health.score) {
-      usual_score_.Add(*health.score);
-      has_usual_score_ = true;
-    }
+    if (health.score) usual_score_.Add(*health.score);
     baseline_.Add(*observation.raw);
   }
   if (health.phase != Phase::kActive) health.score.reset();  // peers are not to compare with it
@@ -122,20 +120,20 @@ bool Node::IsHanging(const Observation& observation) const {
 }
 
 // Where its peers go on it straggles; where they have stopped as well, they all wait for something.
-void Node::OnHang(const Observation& observation, uint64_t now_ns, NodeHealth* health) {
-  if (!view_().has_quorum) {
+void Node::OnHang(const Observation& observation, const ThresholdView& view, uint64_t now_ns,
+                  NodeHealth* health) {
+  if (!view.has_quorum) {
     below_since_ns_.reset();
     return;
   }
   Rate(*observation.raw, health);
-  OnScore(observation, now_ns, health);
+  OnScore(observation, view, now_ns, health);
 }
 
-void Node::OnScore(const Observation& observation, uint64_t now_ns, NodeHealth* health) {
-  if (!view_) return;
-  const ThresholdView view = view_();
-  health->judgement =
-      Judge(view, has_usual_score_ ? std::optional(usual_score_.value()) : std::nullopt, ages_, now_ns);
+void Node::OnScore(const Observation& observation, const ThresholdView& view, uint64_t now_ns,
+                   NodeHealth* health) {
+  health->judgement = Judge(
+      view, usual_score_.empty() ? std::nullopt : std::optional(usual_score_.value()), ages_, now_ns);
   if (!health->judgement) return;
   has_been_judged_ = true;
   const auto [mode, threshold] = *health->judgement;

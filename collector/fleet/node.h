@@ -70,9 +70,11 @@ class Node {
 
  private:
   void Rate(const Signals& raw, NodeHealth* health) const;
-  void OnScore(const Observation& observation, uint64_t now_ns, NodeHealth* health);
+  void OnScore(const Observation& observation, const ThresholdView& view, uint64_t now_ns,
+               NodeHealth* health);
   bool IsHanging(const Observation& observation) const;
-  void OnHang(const Observation& observation, uint64_t now_ns, NodeHealth* health);
+  void OnHang(const Observation& observation, const ThresholdView& view, uint64_t now_ns,
+              NodeHealth* health);
   // The threshold may be of before the score fell.
   bool IsToWait(const ThresholdView& view, const Judgement& judgement, double score, uint64_t now_ns);
   void TellResolved(int64_t unix_ns, const std::string& why);
@@ -86,7 +88,6 @@ class Node {
   NodePhase phase_;
   Baseline baseline_;
   Ema usual_score_{Baseline::kFastAlpha};
-  bool has_usual_score_ = false;
   Crossing crossing_;
   std::optional<uint64_t> below_since_ns_;  // and not yet crossed
   uint32_t nr_rests_ = 0;                   // intervals in which it learned nothing

@@ -2,20 +2,10 @@
 // Any bytes as a dump of a flight recorder: a pickle or JSON.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "detect/fr_dump.h"
-
-namespace slotscope {
-namespace {
-
-void Require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
-}  // namespace slotscope
+#include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace slotscope;

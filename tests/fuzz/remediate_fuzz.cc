@@ -4,18 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "join/remote_state.h"
 #include "remediate/parser.h"
+#include "require.h"
 
 namespace slotscope {
 namespace {
-
-void Require(bool holds) {
-  if (!holds) std::abort();
-}
 
 struct Nowhere : SlotSink {
   void OnSlot(Slot*) override {}

@@ -6,13 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 
+#include "detect/fr_folder.h"
 #include "detect/nccl_hang_verdict.h"
 
 namespace slotscope {
@@ -269,18 +267,10 @@ TEST(NcclHangCorpus, TheInjectedCulpritsAreTheSuspects) {
     std::set<int32_t> culprits;
   } kCases[] = {{"real_gpu_error_1st", {12, 14}}, {"real_lock_gil_2nd", {10, 15}}};
   for (const auto& c : kCases) {
-    NcclRecords records;
-    for (const auto& file :
-         std::filesystem::directory_iterator(std::string(corpus) + "/fr/" + c.folder)) {
-      const auto rank = FrRankOfName(file.path().filename().string());
-      if (!rank) continue;
-      std::ifstream stream(file.path(), std::ios::binary);
-      std::ostringstream bytes;
-      bytes << stream.rdbuf();
-      FrDump dump;
-      ASSERT_TRUE(ParseFrDump(bytes.str(), &dump).ok());
-      records.Add(*rank, dump);
-    }
+    FrFolder read;
+    ASSERT_TRUE(ReadFrFolder(std::string(corpus) + "/fr/" + c.folder, &read).ok());
+    EXPECT_THAT(read.problems, IsEmpty());
+    const NcclRecords& records = read.records;
     EXPECT_EQ(records.ranks().size(), 16u);
     std::set<int32_t> suspects;
     size_t nr_collectives = 0;

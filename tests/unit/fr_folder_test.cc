@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "detect/fr_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace slotscope {
+namespace {
+
+constexpr const char* kDump =
+    R"({"version":"2.10","entries":[{"process_group":["0","default_pg"],"collective_seq_id":7,)"
+    R"("state":"started","time_created_ns":5},{}]})";
+
+class FrFolderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/slotscope-fr.XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    path_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(path_); }
+  void Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path_ + "/" + name) << bytes;
+  }
+  std::string path_;
+};
+
+TEST_F(FrFolderTest, HasAFilePerRank) {
+  Write("nccl_trace_rank_0", kDump);
+  Write("nccl_trace_rank_11", kDump);
+  Write("fault_injection.log", "no dump, and no rank");
+  std::filesystem::create_directory(path_ + "/nccl_trace_rank_3");
+  ASSERT_EQ(mkfifo((path_ + "/nccl_trace_rank_4").c_str(), 0600), 0);  // to open it would wait
+  FrFolder folder;
+  ASSERT_TRUE(ReadFrFolder(path_, &folder).ok());
+  EXPECT_EQ(folder.records.ranks(), (std::set<int32_t>{0, 11}));
+  EXPECT_EQ(folder.nr_malformed, 2u);
+  EXPECT_TRUE(folder.problems.empty());
+}
+
+TEST_F(FrFolderTest, WhatCannotBeReadIsNamedAndTheRestIsRead) {
+  Write("rank_0", kDump);
+  Write("rank_1", std::string(kDump).substr(0, 50));
+  Write("rank_2",
+        "\x80\x02"
+        "cos\nsystem\n.");
+  Write("other_0", kDump);
+  FrFolder folder;
+  ASSERT_TRUE(ReadFrFolder(path_, &folder).ok());
+  EXPECT_EQ(folder.records.ranks(), (std::set<int32_t>{0}));
+  ASSERT_EQ(folder.problems.size(), 3u);
+  std::string all;
+  for (const std::string& problem : folder.problems) all += problem + "\n";
+  for (const char* says : {"rank_1: not a JSON text", "rank_2: not a pickle of plain data",
+                           "opcode GLOBAL is refused", "rank 0 has another file"})
+    EXPECT_NE(all.find(says), std::string::npos) << says << " is not in\n" << all;
+}
+
+TEST_F(FrFolderTest, WithoutAnyDumpIsAnError) {
+  FrFolder folder;
+  EXPECT_EQ(ReadFrFolder(path_, &folder).code(), Exit::kBadInput);
+  EXPECT_EQ(ReadFrFolder(path_ + "/nowhere", &folder).code(), Exit::kBadInput);
+  Write("rank_1", "");
+  const Status status = ReadFrFolder(path_, &folder);
+  EXPECT_EQ(status.code(), Exit::kBadInput);
+  EXPECT_NE(status.message().find("the file is empty"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace slotscope
