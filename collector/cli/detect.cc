@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kMaxTold = 10;
 
 // The culprits first: they are what somebody has to go to.
-void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs) {
+void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs, NcclClock clock) {
   if (hangs.empty()) {
     Say(stdout, "No hang: no two ranks of {} wait in one operation for too long.\n",
         records.ranks().size());
@@ -49,6 +49,11 @@ void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs) {
   // Those that somebody holds up first: the others wait for them, as a rule.
   std::stable_partition(hangs.begin(), hangs.end(),
                         [](const NcclHang& hang) { return !hang.suspects.empty(); });
+  if (clock == NcclClock::kDumps)
+    Say(stdout,
+        "  dumps do not say when they were written: the shortest timeout is taken to have passed, or "
+        "give "
+        "--as-of TIME\n");
   size_t nr_told = 0;
   for (const NcclHang& hang : hangs) {
     if (nr_told++ == kMaxTold) {
@@ -80,7 +85,7 @@ int Detect(const DetectOptions& options) {
   }
   std::vector<NcclHang> hangs = FindNcclHangs(folder.records, of_hang);
   if (!options.json && isatty(STDOUT_FILENO)) {
-    TellHangs(folder.records, std::move(hangs));
+    TellHangs(folder.records, std::move(hangs), of_hang.clock);
   } else {
     for (const NcclHang& hang : hangs)
       Say(stdout, "{}", NcclHangLine(folder.records, hang, of_hang.clock));

@@ -39,9 +39,10 @@ Status FindGroup(const std::string& text, std::optional<gid_t>* group) {
 }  // namespace
 
 Status Services::Open() {
+  // Twice as often as the node is judged: else a threshold is old only because it was read long ago.
   if (!options_.fleet.empty())
-    if (Status status =
-            thresholds_.Start(options_.fleet, options_.cluster_id, options_.health_interval_ns, &news_);
+    if (Status status = thresholds_.Start(options_.fleet, options_.cluster_id,
+                                          options_.health_interval_ns / 2, &news_);
         !status.ok())
       return status;
   if (options_.remediate.empty()) return {};
