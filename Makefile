@@ -83,7 +83,7 @@ $(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h
 
 $(B)/obj/tests/%.o: CXXFLAGS_ALL += -O1 # compiles sooner; how fast they are matters to nobody
 
-$(B)/obj/tests/unit/%.o $(B)/obj/tests/live/%.o $(B)/obj/tests/fleet/%.o: CXXFLAGS_ALL += -I.
+$(B)/obj/bench/%.o $(B)/obj/tests/unit/%.o $(B)/obj/tests/live/%.o $(B)/obj/tests/fleet/%.o: CXXFLAGS_ALL += -I.
 
 $(B)/obj/%.o: %.cc | $(SKELETONS)
 	$(call msg,CXX,$@)
@@ -227,6 +227,10 @@ bench: deps-test ## the engine on one core: events/s, rows/s, bytes/s, peak memo
 	$(Q)$(MAKE) $(B)/bench_pipeline_bench $(B)/slotscope
 	$(Q)bench/engine.py $(B)
 
+bench-detect: deps-test ## the detectors on a job of 1024 ranks, on logs and events; one core
+	$(Q)$(MAKE) $(B)/bench_detect_bench
+	$(Q)$(B)/bench_detect_bench
+
 bench-live: deps-test deps-peers ## what it costs this machine to be watched, beside perf and bpftrace; root
 	$(Q)$(MAKE) all $(B)/pingpong $(B)/cudacalls $(STANDIN)
 	$(Q)bench/live.py $(B)
@@ -247,6 +251,7 @@ fmt: ## formats the C++ sources
 install: all ## the collector, to PREFIX (default /usr/local)
 	$(Q)install -D -m 755 $(B)/slotscope $(DESTDIR)$(PREFIX)/bin/slotscope
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/slotscope/prometheus deploy/prometheus/slotscope.rules.yml deploy/prometheus/prometheus.yml
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/slotscope/schemas deploy/schemas/*.schema.json
 
 uninstall: ## what install has put there
 	$(Q)rm -rf $(DESTDIR)$(PREFIX)/bin/slotscope $(DESTDIR)$(PREFIX)/share/slotscope
@@ -262,4 +267,4 @@ deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-d
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-live bench-vm check fmt install uninstall dkms-install deb clean
+.PHONY: help all bpf collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-detect bench-live bench-vm check fmt install uninstall dkms-install deb clean

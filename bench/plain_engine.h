@@ -101,7 +101,7 @@ class PlainEngine {
       const auto& measure = *reinterpret_cast<const ss_measure*>(bytes.data());
       if (hdr.size != sizeof(measure) || !IsValidMeasure(measure)) return;
       OnMeasure(measure);
-    } else if (DecodeMessage(bytes.first(hdr.size), &message) != Verdict::kValid) {
+    } else if (DecodeMessage(bytes.first(hdr.size), &message) != Decoded::kValid) {
       return;
     } else if (hdr.type == SS_TASK_META) {
       std::copy_n(message.task_meta.comm, SS_COMM_LEN,

@@ -46,7 +46,7 @@ def resolve(files, path, quote, name):
     candidates = [f"include/{name}"]
     if quote == '"':
         candidates = [beside, f"collector/{name}", f"include/{name}"]
-        if path.startswith(("tests/unit/", "tests/fleet/")) or (path.startswith("tests/live/") and name.startswith(("tests/cuda/", "tests/fleet/"))):
+        if path.startswith(("tests/unit/", "tests/fleet/", "bench/")) or (path.startswith("tests/live/") and name.startswith(("tests/cuda/", "tests/fleet/"))):
             candidates.append(name)
     return next((c for c in candidates if c in files), None)
 
@@ -89,7 +89,8 @@ def check_collector_side(path, quote, name, target, files):
     if re.match(r"kmod/|bpf/", target):
         return "what the kernel side and user space share goes to include/slotscope/"
     if not path.startswith("collector/"):
-        return None if target.split("/")[0] in ("collector", path.split("/")[0]) else f"do not include {target}"
+        own = {"bench": ("bench", "tests")}.get(path.split("/")[0], (path.split("/")[0],))  # bench measures inputs of tests
+        return None if target.split("/")[0] in ("collector", *own) else f"do not include {target}"
     if not target.startswith("collector/"):
         return "the collector does not depend on tests or benchmarks"
     mine, its = path.split("/")[1], target.split("/")[1]

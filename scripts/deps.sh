@@ -31,6 +31,7 @@ declare -A why=(
 	[cppcheck]="make check"
 	[sparse]="make check"
 	[python3]="make check"
+	[python3-jsonschema]="validates verdicts"
 	[qemu-system-x86]="boots the test guests"
 	[busybox-static]="user space of the test guests"
 	[cpio]="makes the guests' initramfs"
@@ -63,7 +64,7 @@ declare -A why=(
 )
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
 	libxxhash-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
-testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 qemu-system-x86
+testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 python3-jsonschema qemu-system-x86
 	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils zstd)
 peers=(linux-perf bpftrace)
 qemu_rdt=(dpkg-dev libglib2.0-dev libpixman-1-dev libcap-ng-dev libattr1-dev libfdt-dev zlib1g-dev meson ninja-build

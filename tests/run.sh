@@ -171,6 +171,7 @@ for group in "$@"; do
 	unit)
 		step "unit and property tests" in_shards build/unit_tests --gtest_brief=1
 		step "golden files" tests/golden/run.sh
+		step "schemas of verdicts" tests/schemas/run.sh
 		;;
 	fleet) if [ -n "${begun[fleet]:-}" ]; then finish fleet; else fleet; fi ;;
 	fuzz) step "fuzzers, ${FUZZ_SECONDS:-10} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-10}" ;;

@@ -7,7 +7,7 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
-#include <ctime>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <string_view>
@@ -26,7 +26,7 @@ constexpr const char* kUsage =
     "       slotscope gen [options] FILE\n"
     "       slotscope rmids\n"
     "       slotscope gpu [FILE]\n"
-    "       slotscope detect --fr-dir FOLDER [options]\n"
+    "       slotscope detect [--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] [options]\n"
     "       slotscope --help | --version\n"
     "\n"
     "record   writes a row per process and millisecond to slots.csv, until Ctrl-C, for\n"
@@ -37,7 +37,7 @@ constexpr const char* kUsage =
     "gpu      prints the GPUs, the processes that use CUDA, and what can be seen of them; of a raw\n"
     "         FILE: their memory, activity and leaks\n"
     "detect   finds collectives that hang in the flight recorder's dumps of a job's ranks, and who\n"
-    "         holds them up\n"
+    "         holds them up; GPU errors that cost a pod its node; and why pods were evicted\n"
     "\n";
 
 constexpr uint64_t kMaxDurationS = 10 * 365 * 86400ull;
@@ -57,8 +57,11 @@ struct RawOptions {
   std::string rmids = "512";
   std::string max_overhead = "3";
   std::string health_interval = "10";
+  std::string detect;  // of record
   // of detect
-  std::string as_of, nccl_hang_threshold = "300";
+  std::string as_of, nccl_hang_threshold, xid_correlation_window, config;
+  std::string boot_time, year, zone = "local", format, ranks;
+  bool json = false;
   // of gen, by name
   std::map<std::string, std::string> numbers;
 };
@@ -156,8 +159,9 @@ Status ParseOutput(const RawOptions& raw, OutputOptions* output) {
 }
 
 // No two files have one name.
-Status CheckNames(const OutputOptions& output, const std::string& raw) {
+Status CheckNames(const OutputOptions& output, const std::string& raw, const std::string& verdicts) {
   const std::pair<const char*, const std::string*> names[] = {{"--raw", &raw},
+                                                              {"--verdicts", &verdicts},
                                                               {"--spans", &output.spans},
                                                               {"--gpu-csv", &output.gpu_csv},
                                                               {"--straggle", &output.straggle},
@@ -207,7 +211,123 @@ Status ParseFleet(const RawOptions& raw, RecordOptions* record) {
   return CheckFleetUrl(record->fleet);
 }
 
-Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
+// 300, 300s, 5m, 1h. Whole seconds, at least one.
+Status ParseThreshold(const char* name, const std::string& text, int64_t* ns) {
+  std::string_view digits = text;
+  uint64_t unit = 1, number;
+  if (!digits.empty() && (digits.back() == 's' || digits.back() == 'm' || digits.back() == 'h')) {
+    unit = digits.back() == 's' ? 1 : digits.back() == 'm' ? 60 : 3600;
+    digits.remove_suffix(1);
+  }
+  constexpr uint64_t kMaxSeconds = 1'000'000;
+  if (!ParseNumber(digits, 1, kMaxSeconds / unit, &number))
+    return Usage(fmt::format("{} {}: give a number of seconds, at least 1, such as 300 or 5m", name,
+                             EscapeControls(text)));
+  *ns = static_cast<int64_t>(number * unit) * 1'000'000'000;
+  return {};
+}
+
+// What the command line does not say.
+Status ReadConfig(RawOptions* raw) {
+  if (raw->config.empty()) return {};
+  po::options_description keys;
+  std::string threshold, window;
+  keys.add_options()("nccl_hang_threshold", po::value(&threshold))("xid_correlation_window",
+                                                                   po::value(&window));
+  std::ifstream file(raw->config);
+  if (!file) return Usage(fmt::format("--config {}: cannot open it", EscapeControls(raw->config)));
+  try {
+    po::variables_map variables;
+    po::store(po::parse_config_file(file, keys), variables);
+    po::notify(variables);
+  } catch (const po::error& error) {
+    return Usage(
+        fmt::format("--config {}: {}; it has nccl_hang_threshold = S and "
+                    "xid_correlation_window = S",
+                    EscapeControls(raw->config), EscapeControls(error.what())));
+  }
+  const std::pair<const char*, const std::string*> values[] = {{"nccl_hang_threshold", &threshold},
+                                                               {"xid_correlation_window", &window}};
+  for (const auto& [key, value] : values) {
+    int64_t ns;
+    if (value->empty()) continue;
+    const std::string name = fmt::format("--config {}: {}", EscapeControls(raw->config), key);
+    if (Status status = ParseThreshold(name.c_str(), *value, &ns); !status.ok()) return status;
+  }
+  if (raw->nccl_hang_threshold.empty()) raw->nccl_hang_threshold = threshold;
+  if (raw->xid_correlation_window.empty()) raw->xid_correlation_window = window;
+  return {};
+}
+
+Status ParseJudge(RawOptions* raw, JudgeOptions* judge) {
+  if (Status status = ReadConfig(raw); !status.ok()) return status;
+  if (!raw->nccl_hang_threshold.empty())
+    if (Status status = ParseThreshold("--nccl-hang-threshold", raw->nccl_hang_threshold,
+                                       &judge->nccl_hang.threshold_ns);
+        !status.ok())
+      return status;
+  if (!raw->xid_correlation_window.empty())
+    if (Status status = ParseThreshold("--xid-correlation-window", raw->xid_correlation_window,
+                                       &judge->xid_window_ns);
+        !status.ok())
+      return status;
+  return {};
+}
+
+Status ParseDetectors(const std::string& text, DetectorSet* set) {
+  if (text.empty() || text == "all") return {};
+  *set = {false, false, false};
+  for (const std::string& item : Split(text)) {
+    if (item == "nccl_hang")
+      set->nccl_hang = true;
+    else if (item == "xid_correlation")
+      set->xid_correlation = true;
+    else if (item == "pod_evicted")
+      set->pod_evicted = true;
+    else
+      return Usage(
+          fmt::format("--detect {}: there is no '{}', but nccl_hang, xid_correlation and "
+                      "pod_evicted",
+                      EscapeControls(text), EscapeControls(item)));
+  }
+  if (!set->nccl_hang && !set->xid_correlation && !set->pod_evicted)
+    return Usage(fmt::format("--detect {}: there is no detector in it", EscapeControls(text)));
+  return {};
+}
+
+// Each detector that is asked for by name has its inputs.
+Status ParseRecordDetect(RawOptions* raw, RecordOptions* record) {
+  record->detect = !raw->detect.empty();
+  const bool has_input = !record->fr_dir.empty() || !record->kmsg.empty() || !record->k8s_events.empty();
+  if (!record->detect) {
+    if (has_input || !record->verdicts.empty() || !raw->config.empty() ||
+        !raw->nccl_hang_threshold.empty() || !raw->xid_correlation_window.empty())
+      return Usage(
+          "--fr-dir, --kmsg, --k8s-events, --verdicts, --config and thresholds are of no use "
+          "without --detect");
+    return {};
+  }
+  if (!has_input)
+    return Usage(
+        "--detect: say what detectors are to follow: --fr-dir, --kmsg with --k8s-events, or "
+        "--k8s-events");
+  if (!record->verdicts.empty() &&
+      (record->verdicts == record->kmsg || record->verdicts == record->k8s_events))
+    return Usage("--verdicts is an input, too: give two names");
+  DetectorSet& set = record->judge.detectors;
+  if (Status status = ParseDetectors(raw->detect, &set); !status.ok()) return status;
+  if (raw->detect != "all") {
+    if (set.nccl_hang && record->fr_dir.empty()) return Usage("--detect nccl_hang needs --fr-dir");
+    if (set.xid_correlation && (record->kmsg.empty() || record->k8s_events.empty()))
+      return Usage("--detect xid_correlation needs --kmsg and --k8s-events");
+    if (set.pod_evicted && record->k8s_events.empty())
+      return Usage("--detect pod_evicted needs --k8s-events");
+  }
+  return ParseJudge(raw, &record->judge);
+}
+
+Status ParseRecord(RawOptions* from, RecordOptions* record) {
+  const RawOptions& raw = *from;
   if (raw.source == "auto")
     record->source = SourceChoice::kAuto;
   else if (raw.source == "kmod")
@@ -229,6 +349,7 @@ Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
   if (!record->metrics.empty())
     if (Status status = CheckMetrics(record->metrics); !status.ok()) return status;
   if (Status status = ParseFleet(raw, record); !status.ok()) return status;
+  if (Status status = ParseRecordDetect(from, record); !status.ok()) return status;
   if (!record->join_remediate.empty() && record->join_remediate == record->remediate)
     return Usage("--join-remediate and --remediate are one path: it would listen to itself");
   if (!record->remediate_group.empty() && record->remediate.empty())
@@ -245,7 +366,8 @@ Status ParseRecord(const RawOptions& raw, RecordOptions* record) {
   if (err != std::errc() || end != text.data() + text.size() || !(percent >= 0.1 && percent <= 100))
     return Usage(fmt::format("--max-overhead {}: give a percentage of all CPUs, 0.1 to 100", text));
   if (Status status = ParseOutput(raw, &record->output); !status.ok()) return status;
-  if (Status status = CheckNames(record->output, record->raw); !status.ok()) return status;
+  if (Status status = CheckNames(record->output, record->raw, record->verdicts); !status.ok())
+    return status;
   return ParseCounterSpecs(raw.events, &record->counters);
 }
 
@@ -272,6 +394,18 @@ po::options_description DescribeOutput(RawOptions* raw, OutputOptions* output) {
       "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")("help,h",
                                                                                        "this text");
   return options;
+}
+
+// Of detect, and of record --detect.
+void DescribeThresholds(RawOptions* raw, po::options_description* options) {
+  options->add_options()(
+      "nccl-hang-threshold", Text(&raw->nccl_hang_threshold, "S"),
+      "seconds (or 5m) after which a collective hangs, at least 1 (default 300), or its "
+      "own timeout if that is less")(
+      "xid-correlation-window", Text(&raw->xid_correlation_window, "S"),
+      "seconds within which an eviction follows an Xid, at least 1 (default 60)")(
+      "config", Text(&raw->config, "FILE"),
+      "lines of nccl_hang_threshold = S and xid_correlation_window = S; options go before");
 }
 
 po::options_description DescribeRecord(RawOptions* raw, RecordOptions* record) {
@@ -301,7 +435,19 @@ po::options_description DescribeRecord(RawOptions* raw, RecordOptions* record) {
       "cluster-id", Text(&record->cluster_id, "NAME"), "whose nodes are peers (default: default)")(
       "health-interval", Text(&raw->health_interval, "S"),
       "seconds between two looks at the node's health (default 10)")(
+      "detect", Text(&raw->detect, "LIST")->implicit_value("all"),
+      "run detectors beside the recording: nccl_hang, xid_correlation, pod_evicted (--detect=LIST; "
+      "default "
+      "all) on what the next three follow")("fr-dir", Text(&record->fr_dir, "FOLDER"),
+                                            "where PyTorch's dumps will be, a file per rank")(
+      "kmsg", Text(&record->kmsg, "FILE")->implicit_value("/dev/kmsg"),
+      "a kernel log (--kmsg=FILE; default /dev/kmsg)")(
+      "k8s-events", Text(&record->k8s_events, "FILE"),
+      "to which Kubernetes' objects are added, such as by kubectl get events -A -w -o json")(
+      "verdicts", Text(&record->verdicts, "FILE"),
+      "verdicts are added to it, a JSON object per line; they are said and noted in any case")(
       "rmids", Text(&raw->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)");
+  DescribeThresholds(raw, &options);
   return options;
 }
 
@@ -399,19 +545,38 @@ Status ParseWords(const std::vector<std::string>& words, const po::options_descr
 
 po::options_description DescribeDetect(RawOptions* raw, DetectOptions* detect) {
   po::options_description options("Options of detect");
-  options.add_options()("fr-dir", Text(&detect->fr_dir, "FOLDER"),
+  options.add_options()("fr-dir", Text(&detect->paths.fr_dir, "FOLDER"),
                         "PyTorch's dumps, a file per rank (such as nccl_trace_rank_0), pickles or JSON")(
+      "kmsg", Text(&detect->paths.kmsg, "FILE"),
+      "a kernel log: as /dev/kmsg, dmesg or journalctl (also -o json) give it; - is the standard input")(
+      "k8s-events", Text(&detect->paths.k8s_events, "FILE"),
+      "Events, Nodes and Pods, as kubectl get -o json or a watch give them")(
+      "otlp-logs", Text(&detect->paths.otlp_logs, "FILE"),
+      "log records of OpenTelemetry, as its collector's file exporter writes them")(
+      "slots", Text(&detect->slots, "FILE"),
+      "slots.csv of a recording of this host, for what it saw of the ranks that hang")(
+      "raw", Text(&detect->raw, "FILE"), "the same from a raw file (record --raw)")(
+      "ranks", Text(&raw->ranks, "LIST"),
+      "which processes the ranks are in that recording, if it does not say so: 0=4711,1=4712")(
       "as-of", Text(&raw->as_of, "TIME"),
       "when the dumps were written: Unix seconds, or 2026-11-22T08:30:00Z (default: when the shortest "
-      "timeout of what is in flight had passed)")("nccl-hang-threshold",
-                                                  Text(&raw->nccl_hang_threshold, "S"),
-                                                  "seconds after which a collective hangs, at least 1 "
-                                                  "(default 300), or its own timeout if that is less")(
-      "json", po::bool_switch(&detect->json), "a JSON object per verdict and line, also in a terminal");
+      "timeout of what is in flight had passed)")(
+      "boot-time", Text(&raw->boot_time, "TIME"),
+      "when the machine of the kernel log was booted, for lines that count from there")(
+      "year", Text(&raw->year, "YEAR"),
+      "of the kernel log's first line, if lines do not say it (default: by the file's last change)")(
+      "tz", Text(&raw->zone, "ZONE"), "of times that do not say it: +02:00, UTC, or local (default)")(
+      "node-id", Text(&detect->node_id, "NAME"),
+      "of kernel log lines that do not say of which node they are (default: the host's name)")(
+      "format", Text(&raw->format, "FORMAT"),
+      "text (for people), json (a verdict per line) or otlp (a log record per line); default: text in a "
+      "terminal, else json")("json", po::bool_switch(&raw->json), "the same as --format json")(
+      "demo", po::bool_switch(&detect->demo), "show one of each, of made-up inputs");
+  DescribeThresholds(raw, &options);
   return options;
 }
 
-// Unix seconds, or the date and time in UTC.
+// Unix seconds, or the date and time with its zone.
 bool ParseTime(const std::string& text, int64_t* unix_ns) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
@@ -420,25 +585,90 @@ bool ParseTime(const std::string& text, int64_t* unix_ns) {
     *unix_ns = static_cast<int64_t>(seconds * 1e9);
     return true;
   }
-  std::tm parts = {};
-  const char* rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  if (!rest || *rest) return false;
-  *unix_ns = static_cast<int64_t>(timegm(&parts)) * 1'000'000'000;
+  const auto moment = ParseTimestamp(text);
+  if (!moment) return false;
+  *unix_ns = moment->begin_ns;
   return *unix_ns > 0;
 }
 
-Status ParseDetect(const RawOptions& raw, DetectOptions* detect) {
-  if (detect->fr_dir.empty()) return Usage("detect: say where the dumps are: --fr-dir FOLDER");
-  uint64_t seconds;
-  if (!ParseNumber(raw.nccl_hang_threshold, 1, 1'000'000, &seconds))
-    return Usage(fmt::format("--nccl-hang-threshold {}: give a number of seconds, at least 1",
-                             raw.nccl_hang_threshold));
-  detect->nccl_hang_threshold_ns = seconds * 1'000'000'000;
-  if (raw.as_of.empty()) return {};
+Status ParseLogTimes(const RawOptions& raw, LogTimeOptions* times) {
+  constexpr const char* kForms = "give Unix seconds, or a time as in 2026-11-22T08:30:00Z";
   int64_t unix_ns;
-  if (!ParseTime(raw.as_of, &unix_ns))
+  if (!raw.boot_time.empty()) {
+    if (!ParseTime(raw.boot_time, &unix_ns))
+      return Usage(fmt::format("--boot-time {}: {}", EscapeControls(raw.boot_time), kForms));
+    times->boot_ns = unix_ns;
+  }
+  uint64_t year;
+  if (!raw.year.empty()) {
+    if (!ParseNumber(raw.year, 1990, 2200, &year))
+      return Usage(fmt::format("--year {}: give a year, such as 2026", EscapeControls(raw.year)));
+    times->year = static_cast<int>(year);
+  }
+  const auto zone = TimeZone::Parse(raw.zone);
+  if (!zone) return Usage(fmt::format("--tz {}: give +02:00, UTC or local", EscapeControls(raw.zone)));
+  times->zone = *zone;
+  return {};
+}
+
+Status ParseRanks(const std::string& text, std::vector<RankNote>* ranks) {
+  for (const std::string& item : Split(text)) {
+    const size_t equals = item.find('=');
+    uint64_t rank, tgid;
+    if (equals == item.npos || !ParseNumber(item.substr(0, equals), 0, 10'000'000, &rank) ||
+        !ParseNumber(item.substr(equals + 1), 1, 4194304, &tgid))
+      return Usage(fmt::format("--ranks {}: give ranks and process ids, such as 0=4711,1=4712",
+                               EscapeControls(text)));
+    ranks->push_back({static_cast<int32_t>(rank), static_cast<int32_t>(tgid), ""});
+  }
+  return {};
+}
+
+Status ParseHost(const RawOptions& raw, DetectOptions* detect) {
+  const bool has_host = !detect->slots.empty() || !detect->raw.empty();
+  if (!detect->slots.empty() && !detect->raw.empty())
+    return Usage("--slots and --raw are two recordings; give one");
+  if (has_host && detect->paths.fr_dir.empty() && detect->paths.otlp_logs.empty())
+    return Usage("--slots and --raw are about ranks; give --fr-dir, too");
+  if (!raw.ranks.empty() && !has_host) return Usage("--ranks is of no use without --slots or --raw");
+  return ParseRanks(raw.ranks, &detect->ranks);
+}
+
+Status ParseDetect(RawOptions* raw, DetectOptions* detect) {
+  const DetectPaths& paths = detect->paths;
+  const std::string* const inputs[] = {&paths.fr_dir, &paths.kmsg, &paths.k8s_events, &paths.otlp_logs};
+  size_t nr_given = 0, nr_stdin = 0;
+  for (const std::string* input : inputs) {
+    nr_given += !input->empty();
+    nr_stdin += *input == "-";
+  }
+  if (detect->demo && nr_given) return Usage("--demo has its own inputs; leave the others out");
+  if (!detect->demo && !nr_given)
+    return Usage(
+        "detect: say what to look at: --fr-dir, --kmsg, --k8s-events or --otlp-logs; or see "
+        "detect --demo");
+  if (nr_stdin > 1) return Usage("detect: only one input can be - (the standard input)");
+  if (!detect->node_id.empty())
+    if (Status status = CheckId("--node-id", detect->node_id); !status.ok()) return status;
+  if (raw->format == "otlp")
+    detect->format = VerdictFormat::kOtlp;
+  else if (raw->format == "text")
+    detect->format = VerdictFormat::kStory;
+  else if (raw->format == "json")
+    detect->format = VerdictFormat::kJson;
+  else if (!raw->format.empty())
+    return Usage(fmt::format("--format {}: give text, json or otlp", EscapeControls(raw->format)));
+  if (raw->json && detect->format != VerdictFormat::kAuto && detect->format != VerdictFormat::kJson)
+    return Usage("--json and --format are two formats; give one");
+  if (raw->json) detect->format = VerdictFormat::kJson;
+  if (Status status = ParseJudge(raw, &detect->judge); !status.ok()) return status;
+  if (Status status = ParseLogTimes(*raw, &detect->times); !status.ok()) return status;
+  if (Status status = ParseHost(*raw, detect); !status.ok()) return status;
+  if (raw->as_of.empty()) return {};
+  int64_t unix_ns;
+  if (!ParseTime(raw->as_of, &unix_ns))
     return Usage(fmt::format("--as-of {}: give Unix seconds, or a time as in 2026-11-22T08:30:00Z",
-                             EscapeControls(raw.as_of)));
+                             EscapeControls(raw->as_of)));
   detect->as_of_ns = unix_ns;
   return {};
 }
@@ -512,7 +742,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
       return Usage(fmt::format("'{}' is no option; to record a command write: slotscope record -- {}",
                                rest[0], rest[0]));
     options->verb = Options::Verb::kRecord;
-    return ParseRecord(raw, &options->record);
+    return ParseRecord(&raw, &options->record);
   }
   if (verb == "replay") {
     if (Status status = ParseWords(words, of_replay, &rest, &wants_help); !status.ok()) return status;
@@ -520,7 +750,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     options->verb = Options::Verb::kReplay;
     if (Status status = TakeFile("replay", rest, &options->replay.path); !status.ok()) return status;
     if (Status status = ParseOutput(raw, &options->replay.output); !status.ok()) return status;
-    return CheckNames(options->replay.output, "");
+    return CheckNames(options->replay.output, "", "");
   }
   if (verb == "gen") {
     if (Status status = ParseWords(words, of_gen, &rest, &wants_help); !status.ok()) return status;
@@ -534,7 +764,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     if (wants_help) return {};
     if (!rest.empty()) return Usage(fmt::format("detect takes no '{}'; see slotscope --help", rest[0]));
     options->verb = Options::Verb::kDetect;
-    return ParseDetect(raw, &options->detect);
+    return ParseDetect(&raw, &options->detect);
   }
   return Usage(fmt::format("there is no '{}'; see slotscope --help", verb));
 }

@@ -8,6 +8,10 @@
 #include <vector>
 
 #include "base/status.h"
+#include "detect/inputs.h"
+#include "detect/judge.h"
+#include "detect/rank_note.h"
+#include "detect/timestamp.h"
 #include "gen/generator.h"
 #include "ring/counters.h"
 #include "slots/fold.h"
@@ -49,7 +53,12 @@ struct RecordOptions {
   std::string node_id;          // empty: the host's name
   std::string cluster_id = "default";
   uint64_t health_interval_ns = 10'000'000'000;
-  std::string raw;  // empty: no raw file
+  // Detectors beside the recording; those of which there are inputs.
+  bool detect = false;
+  JudgeOptions judge;
+  std::string fr_dir, kmsg, k8s_events;  // empty: not followed
+  std::string verdicts;                  // a file; empty: they are only said
+  std::string raw;                       // empty: no raw file
   SourceChoice source = SourceChoice::kAuto;
   GpuChoice gpu = GpuChoice::kAuto;
   uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits
@@ -73,11 +82,25 @@ struct GpuOptions {
   std::string path;  // a raw file; empty: this machine, now
 };
 
+enum class VerdictFormat : uint8_t {
+  kAuto,  // kStory in a terminal, kJson elsewhere
+  kStory,
+  kJson,
+  kOtlp,
+};
+
 struct DetectOptions {
-  std::string fr_dir;
+  DetectPaths paths;
+  LogTimeOptions times;
+  std::string node_id;              // empty: the host's name
   std::optional<int64_t> as_of_ns;  // Unix time
-  uint64_t nccl_hang_threshold_ns = 300'000'000'000;
-  bool json = false;
+  JudgeOptions judge;
+  // Of this host, around the time of a hang: slots.csv, or a raw file; empty: none.
+  std::string slots;
+  std::string raw;
+  std::vector<RankNote> ranks;  // beside those that the recording says
+  VerdictFormat format = VerdictFormat::kAuto;
+  bool demo = false;
 };
 
 struct Options {

@@ -17,6 +17,10 @@
 namespace slotscope {
 namespace {
 
+// What is kept of ranks, until a hang is noticed: that takes as long as its timeout.
+constexpr int64_t kHistoryBucketNs = 100'000'000;
+constexpr int64_t kHistoryNs = 1'500'000'000'000;
+
 // A name or a number; nothing for "".
 Status FindGroup(const std::string& text, std::optional<gid_t>* group) {
   if (text.empty()) return {};
@@ -53,6 +57,11 @@ Status Services::Open() {
 
 SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
   SlotSink* first = last;
+  node_name_ = options_.node_id.empty() ? facts.host : options_.node_id;
+  if (options_.detect && options_.judge.detectors.nccl_hang && !options_.fr_dir.empty()) {
+    host_ = std::make_unique<HostRecorder>(options_.output.slot_ns, kHistoryBucketNs, kHistoryNs, first);
+    first = host_.get();
+  }
   if (!options_.remediate.empty()) {
     feed_ = std::make_unique<Feed>(
         facts.gpus, [this](std::string line) { server_.Send(std::move(line)); },
@@ -65,8 +74,8 @@ SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
     Node::ViewFn view;
     if (!options_.fleet.empty()) view = [this] { return thresholds_.view(); };
     node_ = std::make_unique<Node>(
-        NodeName{options_.node_id.empty() ? facts.host : options_.node_id, options_.cluster_id},
-        options_.health_interval_ns, ThresholdAges::For(options_.health_interval_ns), std::move(view),
+        NodeName{node_name_, options_.cluster_id}, options_.health_interval_ns,
+        ThresholdAges::For(options_.health_interval_ns), std::move(view),
         [this](std::string line) {
           if (feed_) server_.Send(std::move(line));
         },
@@ -87,6 +96,12 @@ Status Services::Start(const Pipeline& pipeline, const Writer& writer, const std
   if (!options_.join_remediate.empty())
     if (Status status = client_.Start(options_.join_remediate, others_, &news_); !status.ok())
       return status;
+  if (options_.detect) {
+    const LiveInputs inputs = {options_.fr_dir, options_.kmsg, options_.k8s_events, node_name_};
+    if (Status status = detectors_.Start(inputs, options_.judge, options_.verdicts, host_.get(), &news_);
+        !status.ok())
+      return status;
+  }
   if (!meter_) return {};
   return exposer_.Start(options_.metrics, [this, &pipeline, &writer, source] {
     const PipelineProgress progress = pipeline.progress();
@@ -104,15 +119,28 @@ Status Services::Start(const Pipeline& pipeline, const Writer& writer, const std
   });
 }
 
-void Services::StopJoining() { client_.Stop(); }
+void Services::StopJoining() {
+  client_.Stop();
+  detectors_.Stop();
+}
 
 void Services::StopServing() {
+  detectors_.Stop();
   exposer_.Stop();  // takes up to 2 s, which do not belong to the recording
   thresholds_.Stop();
   server_.Stop();
 }
 
 void Services::SaySent(const RunSummary& run) const {
+  if (options_.detect) {
+    const LiveCounts counts = detectors_.counts();
+    Say(stdout,
+        "detectors: verdicts {}, Xids {}, evictions {} (of the last hour); unreadable {}, "
+        "overwritten "
+        "before they were read {}, forgotten {}\n",
+        counts.nr_verdicts, counts.nr_xids, counts.nr_evictions, counts.nr_malformed, counts.nr_lost,
+        counts.nr_forgotten);
+  }
   if (!feed_) return;
   const FeedStats& feed = feed_->stats();
   const ServerStats server = server_.stats();

@@ -13,6 +13,8 @@
 #include "cli/options.h"
 #include "cli/pipeline.h"
 #include "cli/summary.h"
+#include "detect/host_recorder.h"
+#include "detect/live_detectors.h"
 #include "fleet/node.h"
 #include "fleet/observer.h"
 #include "fleet/threshold_reader.h"
@@ -39,7 +41,7 @@ class Services {
   // What they need to have: GpuTracker::Keeps.
   uint32_t keeps() const;
   Status Start(const Pipeline& pipeline, const Writer& writer, const std::string& source);
-  // Nothing more is to come from others.
+  // Nothing more is to come from others, nor from detectors.
   void StopJoining();
   // After the last slot, while the pipeline is still there to be looked into. Takes up to some seconds.
   void StopServing();
@@ -57,11 +59,14 @@ class Services {
   Client client_;
   ThresholdReader thresholds_;
   Exposer exposer_;
-  bool has_gpu_ = false;  // CUDA is observed
+  bool has_gpu_ = false;   // CUDA is observed
+  std::string node_name_;  // among peers, and in Kubernetes
   std::unique_ptr<Feed> feed_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<NodeObserver> observer_;
   std::unique_ptr<SlotMeter> meter_;
+  std::unique_ptr<HostRecorder> host_;
+  LiveDetectors detectors_;
 };
 
 }  // namespace slotscope

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/escape.h"
@@ -19,11 +21,15 @@ namespace {
 using Index = ValueTree::Index;
 
 // Our own limits.
-constexpr size_t kMaxGroups = 65536;
-constexpr size_t kMaxMembers = 1u << 20;  // of all groups
+constexpr size_t kMaxGroups = 4096;
+constexpr size_t kMaxEntries = 200'000;
+constexpr size_t kMaxKeys = 128;  // of an entry
+constexpr size_t kMaxMembersText = 64u << 20;
+constexpr size_t kMaxMembers = 1u << 18;  // of all groups
 constexpr size_t kMaxOperations = 65536;
 constexpr int32_t kMaxRank = 10'000'000;
 constexpr size_t kMaxText = 4096;
+constexpr int64_t kMaxTimeNs = 9'000'000'000'000'000'000;
 constexpr int64_t kMaxTimeoutMs = 1'000'000'000'000;  // 30 years: "never"
 
 // "[0, 1, 2]", as the recorder writes a list. Nothing if it is none.
@@ -62,13 +68,18 @@ class Projection {
     if (!entries) return {};  // JSON has none if there is nothing in it
     if (tree_.kind(*entries) != ValueTree::Kind::kList) return Bad("its entries are no list");
     const auto list = tree_.List(*entries);
+    if (list.size() > kMaxEntries)
+      return Bad(fmt::format("it has {} entries, more than {}", list.size(), kMaxEntries));
     dump_.entries.reserve(list.size());
     for (Index entry : list) {
       FrEntry taken;
-      if (TakeEntry(entry, &taken))
-        dump_.entries.push_back(taken);
-      else
+      if (!TakeEntry(entry, &taken)) {
         dump_.nr_malformed++;
+        continue;
+      }
+      dump_.newest_ns = std::max({dump_.newest_ns, taken.created_ns, taken.started_ns.value_or(0),
+                                  taken.completed_ns.value_or(0)});
+      dump_.entries.push_back(taken);
     }
     return {};
   }
@@ -94,11 +105,12 @@ class Projection {
   // JSON has 0 where a pickle has None.
   std::optional<int64_t> TimeOf(Index dict, std::string_view key) const {
     const auto time = IntegerOf(dict, key);
-    return time && *time > 0 ? time : std::nullopt;
+    return time && *time > 0 && *time <= kMaxTimeNs ? time : std::nullopt;
   }
 
   bool TakeEntry(Index entry, FrEntry* to) {
-    if (tree_.kind(entry) != ValueTree::Kind::kDict) return false;
+    if (tree_.kind(entry) != ValueTree::Kind::kDict || tree_.Dict(entry).size() > 2 * kMaxKeys)
+      return false;
     const auto state = TextOf(entry, "state");
     const auto created_ns = TimeOf(entry, "time_created_ns");
     const auto sequence = IntegerOf(entry, "collective_seq_id");
@@ -120,7 +132,6 @@ class Projection {
         timeout_ms && *timeout_ms > 0 && *timeout_ms <= kMaxTimeoutMs)
       to->timeout_ms = timeout_ms;
     to->is_p2p = IsTrue(entry, "is_p2p");
-    to->retired = IsTrue(entry, "retired");
     return true;
   }
 
@@ -151,6 +162,8 @@ class Projection {
     if (!ranks) return {};
     std::vector<int32_t> members;
     if (const auto text = tree_.Text(*ranks)) {
+      members_text_ += text->size();  // groups may share one
+      if (members_text_ > kMaxMembersText) return {};
       members = ParseRanks(*text).value_or(std::vector<int32_t>());
     } else {
       for (Index item : tree_.List(*ranks)) {
@@ -179,20 +192,59 @@ class Projection {
   std::map<std::pair<std::string, std::string>, uint32_t> groups_;
   std::map<std::string, uint32_t> operations_;
   size_t nr_members_ = 0;
+  size_t members_text_ = 0;
 };
 
 }  // namespace
 
 Status ParseFrDump(std::string_view bytes, FrDump* dump) {
   ValueTree tree;
+  return ParseFrDump(bytes, &tree, dump);
+}
+
+Status ParseFrDump(std::string_view bytes, ValueTree* tree, FrDump* dump) {
+  tree->Clear();
   Index root = 0;
   const bool is_json = bytes.find_first_not_of(" \t\r\n") != bytes.npos &&
                        bytes[bytes.find_first_not_of(" \t\r\n")] == '{';
-  if (Status status = is_json ? ParseJson(bytes, &tree, &root) : ParsePickle(bytes, &tree, &root);
+  if (Status status = is_json ? ParseJson(bytes, tree, &root) : ParsePickle(bytes, tree, &root);
       !status.ok())
     return status;
   *dump = {};
-  return Projection(tree, dump).Run(root);
+  return Projection(*tree, dump).Run(root);
+}
+
+void CondenseFrDump(FrDump* dump) {
+  // Operations between two ranks are told apart by their names.
+  using Kind = std::tuple<uint32_t, bool, uint32_t>;
+  const auto kind_of = [](const FrEntry& entry) {
+    return Kind(entry.group, entry.is_p2p, entry.is_p2p ? entry.operation : 0);
+  };
+  const auto sequence_of = [](const FrEntry& entry) {
+    return entry.is_p2p ? entry.p2p_sequence : entry.sequence;
+  };
+  std::map<Kind, int64_t> newest_completed;
+  std::set<std::pair<Kind, int64_t>> in_flight;  // at some time
+  for (const FrEntry& entry : dump->entries) {
+    if (entry.state != FrState::kCompleted) {
+      in_flight.insert({kind_of(entry), sequence_of(entry)});
+      continue;
+    }
+    const auto [at, is_new] = newest_completed.try_emplace(kind_of(entry), sequence_of(entry));
+    if (!is_new) at->second = std::max(at->second, sequence_of(entry));
+  }
+  // Of what was in flight the last word counts.
+  std::set<std::pair<Kind, int64_t>> said;
+  std::vector<FrEntry> kept;
+  for (auto entry = dump->entries.rbegin(); entry != dump->entries.rend(); ++entry) {
+    const std::pair operation(kind_of(*entry), sequence_of(*entry));
+    const bool is_completed = entry->state == FrState::kCompleted;
+    const bool is_newest = is_completed && newest_completed.at(operation.first) == operation.second;
+    if (is_completed && !is_newest && (in_flight.empty() || !in_flight.contains(operation))) continue;
+    if (said.insert(operation).second && (!is_completed || is_newest)) kept.push_back(*entry);
+  }
+  std::reverse(kept.begin(), kept.end());
+  dump->entries = std::move(kept);
 }
 
 std::optional<int32_t> FrRankOfName(std::string_view file_name) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "detect/value_tree.h"
 
 namespace slotscope {
 
@@ -33,7 +34,6 @@ struct FrEntry {
   std::optional<int64_t> timeout_ms;
   FrState state = FrState::kScheduled;
   bool is_p2p = false;
-  bool retired = false;
 };
 
 struct FrDump {
@@ -42,10 +42,16 @@ struct FrDump {
   std::vector<std::string> operations;  // such as nccl:all_reduce
   std::vector<FrEntry> entries;         // as they were recorded
   uint64_t nr_malformed = 0;            // entries that lack what all have
+  int64_t newest_ns = 0;                // Unix time: the newest in any entry; 0: there is none
 };
 
-// A pickle or a JSON text, of versions 2.x. Exit::kBadInput.
+// A pickle or a JSON text, of versions 2.x. Exit::kBadInput. *tree is used, and can be again.
+Status ParseFrDump(std::string_view bytes, ValueTree* tree, FrDump* dump);
 Status ParseFrDump(std::string_view bytes, FrDump* dump);
+
+// Leaves out what no judgement needs: all that is completed but the one with the highest number, and
+// what the recorder has said again later. A dump of thousands of entries has a few then.
+void CondenseFrDump(FrDump* dump);
 
 // The digits at the end of a file's name, before .json or .pkl; of which the dump itself does not know.
 std::optional<int32_t> FrRankOfName(std::string_view file_name);

@@ -4,26 +4,28 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <system_error>
 #include <utility>
 
+#include "base/errno_text.h"
 #include "base/escape.h"
 
 namespace slotscope {
 namespace {
 
-constexpr uintmax_t kMaxFile = 1u << 30;
+constexpr uintmax_t kMaxFile = 64u << 20;
 
-// Regular files only: to open a pipe would wait for who writes it.
 Status ReadFile(const std::filesystem::path& path, std::string* bytes) {
   std::error_code error;
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (error) return {Exit::kBadInput, error.message()};
-  if (size > kMaxFile) return {Exit::kBadInput, "it is larger than 1 GiB"};
+  if (size > kMaxFile) return {Exit::kBadInput, "it is larger than 64 MiB"};
   std::ifstream file(path, std::ios::binary);
+  if (!file) return {Exit::kBadInput, fmt::format("cannot open it: {}", ErrnoText(errno))};
   bytes->resize(size);
   if (!file.read(bytes->data(), static_cast<std::streamsize>(size)))
     return {Exit::kBadInput, "it cannot be read"};
@@ -32,28 +34,50 @@ Status ReadFile(const std::filesystem::path& path, std::string* bytes) {
 
 }  // namespace
 
+Status FrFileReader::Read(const std::string& path, FrDump* dump) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {Exit::kBadInput, "it is no regular file"};
+  if (Status status = ReadFile(path, &bytes_); !status.ok()) return status;
+  Status status = ParseFrDump(bytes_, &tree_, dump);
+  tree_.Clear();  // it refers to the bytes
+  if (status.ok()) CondenseFrDump(dump);
+  return status;
+}
+
 Status ReadFrFolder(const std::string& path, FrFolder* folder) {
   std::error_code error;
   std::filesystem::directory_iterator files(path, error);
-  std::map<int32_t, std::filesystem::path> by_rank;
+  // A job's files have one name, but for the rank: the one that most of them have.
+  std::map<std::string, std::map<int32_t, std::filesystem::path>> by_name;
   for (; !error && files != std::filesystem::directory_iterator(); files.increment(error)) {
     if (!files->is_regular_file(error)) continue;
+    const std::string stem = files->path().stem().string();
     const auto rank = FrRankOfName(files->path().filename().string());
     if (!rank) continue;
-    const auto [at, is_new] = by_rank.try_emplace(*rank, files->path());
-    if (!is_new)
-      folder->problems.push_back(fmt::format("{}: rank {} has another file, {}; give each job a folder",
-                                             EscapeControls(files->path().string()), *rank,
-                                             EscapeControls(at->second.filename().string())));
+    const std::string name = stem.substr(0, stem.find_last_not_of("0123456789") + 1);
+    auto& one = by_name[name][*rank];
+    if (one.empty() || files->path() < one) one = files->path();  // JSON beside a pickle is the same
   }
+  std::map<int32_t, std::filesystem::path> by_rank;
+  for (const auto& [name, ranks] : by_name)
+    if (ranks.size() > by_rank.size()) by_rank = ranks;
+  for (const auto& [name, ranks] : by_name)
+    for (const auto& [rank, file] : ranks) {
+      const auto [at, is_new] = by_rank.try_emplace(rank, file);
+      if (!is_new && at->second != file)
+        folder->problems.push_back(fmt::format(
+            "{}: rank {} has another file, {}; give each job a folder", EscapeControls(file.string()),
+            rank, EscapeControls(at->second.filename().string())));
+    }
   if (error)
-    return {Exit::kBadInput, fmt::format("--fr-dir {}: cannot read the folder: {}", EscapeControls(path),
-                                         error.message())};
+    return {
+        Exit::kBadInput,
+        fmt::format("--fr-dir {}: cannot read the folder: {}{}", EscapeControls(path), error.message(),
+                    error == std::errc::not_a_directory ? "; give the folder that the dump is in" : "")};
+  FrFileReader reader;
   for (const auto& [rank, file] : by_rank) {
-    std::string bytes;
     FrDump dump;
-    Status status = ReadFile(file, &bytes);
-    if (status.ok()) status = ParseFrDump(bytes, &dump);
+    const Status status = reader.Read(file.string(), &dump);
     if (!status.ok()) {
       folder->problems.push_back(fmt::format("{}: {}", EscapeControls(file.string()), status.message()));
       continue;

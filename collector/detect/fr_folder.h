@@ -7,9 +7,22 @@
 #include <vector>
 
 #include "base/status.h"
+#include "detect/fr_dump.h"
 #include "detect/nccl_records.h"
+#include "detect/value_tree.h"
 
 namespace slotscope {
+
+// Reads one file after the other into the same memory: there may be thousands.
+class FrFileReader {
+ public:
+  // A regular file: to open a pipe would wait for who writes it. The dump is condensed. Exit::kBadInput.
+  Status Read(const std::string& path, FrDump* dump);
+
+ private:
+  std::string bytes_;
+  ValueTree tree_;
+};
 
 struct FrFolder {
   NcclRecords records;

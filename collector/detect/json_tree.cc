@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 using Index = ValueTree::Index;
 
 constexpr size_t kMaxDepth = 64;
-constexpr size_t kMaxValues = 64u << 20;
+constexpr size_t kMaxValues = 16u << 20;
 
 class Handler final : public nlohmann::json_sax<Json> {
  public:

@@ -2,7 +2,6 @@
 #include "detect/nccl_hang.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <optional>
@@ -12,10 +11,14 @@
 #include <tuple>
 #include <utility>
 
+#include "detect/scan.h"
+
 namespace slotscope {
 namespace {
 
-// Where a rank is in its group's operations of one kind.
+using Ends = std::optional<std::pair<int32_t, int32_t>>;
+
+// Where a rank is in operations that are counted together.
 struct Position {
   std::optional<int64_t> oldest_in_flight;
   int64_t newest = 0;  // of any state
@@ -23,15 +26,8 @@ struct Position {
   int64_t next() const { return oldest_in_flight.value_or(newest + 1); }
 };
 
-bool TakeNumber(std::string_view* text, size_t* number) {
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
-  if (error != std::errc()) return false;
-  text->remove_prefix(static_cast<size_t>(end - text->data()));
-  return true;
-}
-
 // "nccl:send 0->3" and "nccl:recv 3<-0" count members of the group. Nothing if it is no such operation.
-std::optional<std::pair<int32_t, int32_t>> EndsOf(std::string_view operation, const FrGroup& group) {
+Ends EndsOf(std::string_view operation, const FrGroup& group) {
   const size_t colon = operation.find(':');
   if (colon != operation.npos) operation.remove_prefix(colon + 1);
   if (!operation.starts_with("send ") && !operation.starts_with("recv ")) return {};
@@ -42,7 +38,7 @@ std::optional<std::pair<int32_t, int32_t>> EndsOf(std::string_view operation, co
   operation.remove_prefix(2);
   if (!TakeNumber(&operation, &other) || one >= group.members.size() || other >= group.members.size())
     return {};
-  return std::pair(group.members[one], group.members[other]);
+  return std::minmax(group.members[one], group.members[other]);
 }
 
 class Finder {
@@ -54,7 +50,7 @@ class Finder {
     // The latest record of each rank's operation, together with those of the other ranks.
     const auto& all = records_.records();
     const auto key = [&](uint32_t i) {
-      return std::tuple(all[i].group, all[i].is_p2p, all[i].sequence, all[i].rank);
+      return std::tuple(all[i].group, all[i].is_p2p, EndsOf(all[i]), all[i].sequence, all[i].rank);
     };
     std::vector<uint32_t> order(all.size());
     for (uint32_t i = 0; i < order.size(); i++) order[i] = i;
@@ -69,7 +65,7 @@ class Finder {
             std::min(passed_timeout_ns_.value_or(INT64_MAX), *record.timeout_ms * 1'000'000);
     for (auto begin = latest.begin(); begin != latest.end();) {
       const auto end = std::find_if(begin, latest.end(), [&](const NcclRecord& one) {
-        return one.group != begin->group || one.is_p2p != begin->is_p2p;
+        return one.group != begin->group || one.is_p2p != begin->is_p2p || EndsOf(one) != EndsOf(*begin);
       });
       OnGroup({begin, end});
       begin = end;
@@ -81,7 +77,17 @@ class Finder {
   }
 
  private:
-  // All operations of one kind, by sequence.
+  // Looked up once: there are few names, and many records.
+  Ends EndsOf(const NcclRecord& record) {
+    if (!record.is_p2p) return {};
+    const auto [at, is_new] = ends_.try_emplace({record.group, record.operation});
+    if (is_new)
+      at->second =
+          slotscope::EndsOf(records_.operations()[record.operation], records_.groups()[record.group]);
+    return at->second;
+  }
+
+  // All operations that are counted together, by sequence.
   void OnGroup(std::span<const NcclRecord> records) {
     std::map<int32_t, Position> positions;
     for (const NcclRecord& record : records) {
@@ -99,7 +105,9 @@ class Finder {
   }
 
   int64_t AgeOf(const NcclRecord& record) const {
-    if (options_.clock != NcclClock::kDumps) return options_.as_of_ns - record.created_ns;
+    if (options_.clock == NcclClock::kAsOf) return options_.as_of_ns - record.created_ns;
+    if (options_.clock == NcclClock::kReceipt)
+      return records_.receipt_ns(record.rank) - record.created_ns;
     return std::max(records_.newest_ns() - record.created_ns,
                     record.timeout_ms ? passed_timeout_ns_.value_or(0) : 0);
   }
@@ -118,36 +126,37 @@ class Finder {
       hang.since_ns.push_back(record.created_ns);
       if (!earliest || record.created_ns < earliest->created_ns) earliest = &record;
     }
-    if (hang.hanging_ranks.size() < kMinHangingRanks) return;
+    if (hang.hanging_ranks.size() < options_.min_ranks || !earliest) return;
     hang.group = earliest->group;
     hang.operation = earliest->operation;
     hang.is_p2p = earliest->is_p2p;
+    hang.ends = EndsOf(*earliest);
     hang.sequence = earliest->sequence;
     hang.earliest_ns = earliest->created_ns;
     hang.age_ns = AgeOf(*earliest);
     hang.limit_ns = LimitOf(*earliest);
-    FindSuspects(records, positions, &hang);
+    FindSuspects(positions, ParticipantsOf(records, positions), &hang);
     hangs_.push_back(std::move(hang));
   }
 
   // Who has to be there for it to go on.
-  std::set<int32_t> ParticipantsOf(std::span<const NcclRecord> records) const {
-    const FrGroup& group = records_.groups()[records[0].group];
+  std::set<int32_t> ParticipantsOf(std::span<const NcclRecord> records,
+                                   const std::map<int32_t, Position>& positions) {
     std::set<int32_t> participants;
     for (const NcclRecord& record : records) participants.insert(record.rank);
-    if (!records[0].is_p2p) participants.insert(group.members.begin(), group.members.end());
-    for (const NcclRecord& record : records)
-      if (record.is_p2p)
-        if (const auto ends = EndsOf(records_.operations()[record.operation], group))
-          participants.insert({ends->first, ends->second});
+    if (const Ends ends = EndsOf(records[0])) participants.insert({ends->first, ends->second});
+    const FrGroup& group = records_.groups()[records[0].group];
+    if (records[0].is_p2p) return participants;
+    participants.insert(group.members.begin(), group.members.end());
+    if (group.members.empty())  // nobody says who they are: all that have been in the group
+      for (const auto& [rank, position] : positions) participants.insert(rank);
     return participants;
   }
 
   // A rank may be missing here because it has been here and has gone on; so what counts is how far each
   // one has got.
-  void FindSuspects(std::span<const NcclRecord> records, const std::map<int32_t, Position>& positions,
+  void FindSuspects(const std::map<int32_t, Position>& positions, const std::set<int32_t>& participants,
                     NcclHang* hang) const {
-    const std::set<int32_t> participants = ParticipantsOf(records);
     int64_t front = std::numeric_limits<int64_t>::min();
     for (int32_t rank : participants)
       if (auto at = positions.find(rank); at != positions.end())
@@ -168,10 +177,18 @@ class Finder {
   const NcclHangOptions& options_;
   // The shortest one of what is in flight: when it has passed, dumps are written.
   std::optional<int64_t> passed_timeout_ns_;
+  std::map<std::pair<uint32_t, uint32_t>, Ends> ends_;  // by group and operation
   std::vector<NcclHang> hangs_;
 };
 
 }  // namespace
+
+std::set<int32_t> SuspectsOf(const std::vector<NcclHang>& hangs) {
+  std::set<int32_t> ranks;
+  for (const NcclHang& hang : hangs)
+    for (const NcclSuspect& suspect : hang.suspects) ranks.insert(suspect.rank);
+  return ranks;
+}
 
 std::vector<NcclHang> FindNcclHangs(const NcclRecords& records, const NcclHangOptions& options) {
   return Finder(records, options).Run();

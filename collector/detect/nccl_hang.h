@@ -2,17 +2,23 @@
 // Finds collectives in which ranks wait for others that do not come (pattern 15).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "detect/nccl_records.h"
 
 namespace slotscope {
 
+inline constexpr size_t kMinHangingRanks = 2;
+
 // What says how old an operation is.
 enum class NcclClock : uint8_t {
   kAsOf,     // a time that was given
-  kReceipt,  // when the dump came
+  kReceipt,  // when each rank's dump came
   // The newest time in any dump. Since dumps are written when an operation's timeout has passed, what is
   // in flight counts as at least as old as the shortest timeout.
   kDumps,
@@ -21,7 +27,8 @@ enum class NcclClock : uint8_t {
 struct NcclHangOptions {
   int64_t threshold_ns = 300'000'000'000;  // or the operation's own timeout, if that is less
   NcclClock clock = NcclClock::kDumps;
-  int64_t as_of_ns = 0;  // Unix time; not for kDumps
+  int64_t as_of_ns = 0;  // Unix time; for kAsOf
+  size_t min_ranks = kMinHangingRanks;
 };
 
 // A member that holds the others up.
@@ -39,6 +46,10 @@ struct NcclHang {
   uint32_t group;      // index into the records' groups
   uint32_t operation;  // index into the records' operations
   bool is_p2p;
+  // Of a point to point operation: the ranks that it is between, the lower one first, if its name says
+  // so. Each rank counts these operations for itself, whoever they are with: only between two ranks do
+  // numbers mean the same, and not always.
+  std::optional<std::pair<int32_t, int32_t>> ends;
   int64_t sequence;
   std::vector<int32_t> hanging_ranks;  // at least two
   std::vector<int64_t> since_ns;       // of these: when each called it, Unix time
@@ -49,7 +60,8 @@ struct NcclHang {
   int64_t limit_ns;                    // which that is past
 };
 
-inline constexpr size_t kMinHangingRanks = 2;
+// All that hold up any of them.
+std::set<int32_t> SuspectsOf(const std::vector<NcclHang>& hangs);
 
 // One per group and operation, by sequence and then by time.
 std::vector<NcclHang> FindNcclHangs(const NcclRecords& records, const NcclHangOptions& options);

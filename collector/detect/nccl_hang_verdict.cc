@@ -7,8 +7,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "base/json_line.h"
-#include "base/rfc3339.h"
+#include "base/escape.h"
 
 namespace slotscope {
 namespace {
@@ -34,31 +33,49 @@ std::vector<int32_t> RanksOf(const std::vector<NcclSuspect>& suspects) {
 
 double Seconds(int64_t ns) { return std::round(static_cast<double>(ns) / 1e6) / 1e3; }
 
-std::string RemediationOf(const NcclHang& hang) {
+}  // namespace
+
+std::string NcclHangRemediation(const NcclHang& hang, const std::set<int32_t>& suspects) {
   if (!hang.suspects.empty())
     return fmt::format(
         "look at {} first: the process, its GPU and its node; then restart the job without it",
         RanksText(RanksOf(hang.suspects)));
+  if (!suspects.empty())
+    return fmt::format("look at {} first: this operation most likely waits for what they hold up",
+                       RanksText({suspects.begin(), suspects.end()}));
   if (!hang.unknown_ranks.empty())
     return fmt::format("get the dumps of {}: they are missing", RanksText(hang.unknown_ranks));
+  if (hang.is_p2p)
+    return "both ends have called it: look at what hangs before it in either of them, then at the "
+           "network between them";
   return "all members are at the same operation: look at the network between them, and at NCCL's own "
          "log";
 }
 
-}  // namespace
-
 std::string NcclHangHeadline(const NcclRecords& records, const NcclHang& hang) {
   const FrGroup& group = records.groups()[hang.group];
-  std::string text = fmt::format("{} wait in {} {} of group {}", RanksText(hang.hanging_ranks),
-                                 records.operations()[hang.operation], hang.sequence, group.name);
-  if (!group.description.empty()) text += fmt::format(" ({})", group.description);
+  std::string text = fmt::format("{} wait{} in {} {} of group {}", RanksText(hang.hanging_ranks),
+                                 hang.hanging_ranks.size() == 1 ? "s" : "",
+                                 EscapeControls(records.operations()[hang.operation]), hang.sequence,
+                                 EscapeControls(group.name));
+  if (!group.description.empty()) text += fmt::format(" ({})", EscapeControls(group.description));
   if (!hang.suspects.empty()) text += fmt::format("; held up by {}", RanksText(RanksOf(hang.suspects)));
   return text;
 }
 
-std::string NcclHangLine(const NcclRecords& records, const NcclHang& hang, NcclClock clock) {
+std::string NcclHangKey(const NcclRecords& records, const NcclHang& hang) {
   const FrGroup& group = records.groups()[hang.group];
-  Json suspects = Json::array(), evidence = Json::array();
+  std::string key =
+      fmt::format("15 {} {} {} {} of", group.name, group.description, hang.is_p2p, hang.sequence);
+  for (int32_t member : group.members) key += fmt::format(" {}", member);
+  if (hang.ends) key += fmt::format(" between {} and {}", hang.ends->first, hang.ends->second);
+  return key;
+}
+
+Verdict NcclHangVerdict(const NcclRecords& records, const NcclHang& hang, NcclClock clock,
+                        const std::set<int32_t>& suspects_of_job) {
+  const FrGroup& group = records.groups()[hang.group];
+  Json suspects = Json::array(), trail = Json::array();
   for (const NcclSuspect& suspect : hang.suspects) {
     Json one = {{"rank", suspect.rank}};
     one["why"] = suspect.why == NcclSuspect::Why::kLacks ? "lacks" : "behind";
@@ -66,26 +83,28 @@ std::string NcclHangLine(const NcclRecords& records, const NcclHang& hang, NcclC
     suspects.push_back(std::move(one));
   }
   for (size_t i = 0; i < hang.hanging_ranks.size(); i++)
-    evidence.push_back({{"kind", "fr_record"},
-                        {"uid", fmt::format("rank-{}", hang.hanging_ranks[i])},
-                        {"timestamp", Rfc3339(hang.since_ns[i])},
-                        {"description", "called it, and has not completed it"}});
-  return JsonLine({{"pattern.id", "15"},
-                   {"headline", NcclHangHeadline(records, hang)},
-                   {"remediation", RemediationOf(hang)},
-                   {"pg_id", group.name},
-                   {"pg_description", group.description},
-                   {"collective_seq_id", hang.sequence},
-                   {"is_p2p", hang.is_p2p},
-                   {"operation", records.operations()[hang.operation]},
-                   {"hanging_ranks", hang.hanging_ranks},
-                   {"suspects", std::move(suspects)},
-                   {"unknown_ranks", hang.unknown_ranks},
-                   {"earliest_created_ns", hang.earliest_ns},
-                   {"age_s", Seconds(hang.age_ns)},
-                   {"threshold_s", Seconds(hang.limit_ns)},
-                   {"clock", kClockNames[static_cast<size_t>(clock)]},
-                   {"evidence_trail", std::move(evidence)}});
+    trail.push_back(Evidence("fr_record", fmt::format("rank-{}", hang.hanging_ranks[i]),
+                             {hang.since_ns[i], 1}, "called it, and has not completed it"));
+  Verdict verdict;
+  verdict.time_ns = hang.earliest_ns;
+  verdict.key = NcclHangKey(records, hang);
+  verdict.json = {{"pattern.id", "15"},
+                  {"headline", NcclHangHeadline(records, hang)},
+                  {"remediation", NcclHangRemediation(hang, suspects_of_job)},
+                  {"pg_id", EscapeControls(group.name)},
+                  {"pg_description", EscapeControls(group.description)},
+                  {"collective_seq_id", hang.sequence},
+                  {"is_p2p", hang.is_p2p},
+                  {"operation", EscapeControls(records.operations()[hang.operation])},
+                  {"hanging_ranks", hang.hanging_ranks},
+                  {"suspects", std::move(suspects)},
+                  {"unknown_ranks", hang.unknown_ranks},
+                  {"earliest_created_at", MomentText({hang.earliest_ns, 1})},
+                  {"age_s", Seconds(hang.age_ns)},
+                  {"threshold_s", Seconds(hang.limit_ns)},
+                  {"clock", kClockNames[static_cast<size_t>(clock)]},
+                  {"evidence_trail", std::move(trail)}};
+  return verdict;
 }
 
 }  // namespace slotscope

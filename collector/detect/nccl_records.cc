@@ -5,8 +5,10 @@
 
 namespace slotscope {
 
-void NcclRecords::Add(int32_t rank, const FrDump& dump) {
+void NcclRecords::Add(int32_t rank, const FrDump& dump, int64_t receipt_ns) {
   ranks_.insert(rank);
+  receipt_of_[rank] = receipt_ns;
+  newest_ns_ = std::max(newest_ns_, dump.newest_ns);
   std::vector<uint32_t> groups, operations;
   for (const FrGroup& group : dump.groups) {
     const auto [at, is_new] = group_of_.try_emplace({group.name, group.description, group.members},

@@ -28,7 +28,8 @@ struct NcclRecord {
 // Ranks number their groups each in their own way: a group is its name, description and members.
 class NcclRecords {
  public:
-  void Add(int32_t rank, const FrDump& dump);
+  // `receipt_ns`: when the dump came (Unix time), if that is known.
+  void Add(int32_t rank, const FrDump& dump, int64_t receipt_ns = 0);
 
   const std::vector<FrGroup>& groups() const { return groups_; }
   const std::vector<std::string>& operations() const { return operations_; }
@@ -36,6 +37,11 @@ class NcclRecords {
   const std::vector<NcclRecord>& records() const { return records_; }
   // Those of which there is a dump, perhaps an empty one.
   const std::set<int32_t>& ranks() const { return ranks_; }
+  // When its dump came; 0: not known.
+  int64_t receipt_ns(int32_t rank) const {
+    const auto at = receipt_of_.find(rank);
+    return at == receipt_of_.end() ? 0 : at->second;
+  }
   // In any dump; 0: there is none.
   int64_t newest_ns() const { return newest_ns_; }
 
@@ -48,6 +54,7 @@ class NcclRecords {
   std::set<int32_t> ranks_;
   std::map<GroupKey, uint32_t> group_of_;
   std::map<std::string, uint32_t> operation_of_;
+  std::map<int32_t, int64_t> receipt_of_;
   int64_t newest_ns_ = 0;
 };
 

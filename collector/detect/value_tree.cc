@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: MIT
 #include "detect/value_tree.h"
 
+#include <algorithm>
+
 namespace slotscope {
 
-// What a container has is in one piece: if something else has been linked since, it moves behind that.
+void ValueTree::Clear() {
+  nodes_.clear();
+  links_.clear();
+  own_.clear();
+}
+
+// What a container has is in one piece. One that has got something before moves behind all others, with
+// room for as much again: so whoever fills it bit by bit costs no more than twice what there is.
 void ValueTree::Append(Index container, std::span<const Index> items) {
   Node& node = nodes_[container];
-  if (node.begin + node.nr != links_.size()) {
+  if (node.nr + items.size() > node.room) {
     const size_t begin = links_.size();
-    links_.reserve(begin + node.nr + items.size());
-    for (uint32_t i = 0; i < node.nr; i++) links_.push_back(links_[node.begin + i]);
+    const size_t room = node.nr + std::max<size_t>(node.nr, items.size());
+    links_.resize(begin + room);
+    std::copy_n(links_.begin() + node.begin, node.nr, links_.begin() + static_cast<ptrdiff_t>(begin));
     node.begin = static_cast<uint32_t>(begin);
+    node.room = static_cast<uint32_t>(room);
   }
-  links_.insert(links_.end(), items.begin(), items.end());
+  std::copy(items.begin(), items.end(), links_.begin() + node.begin + node.nr);
   node.nr += static_cast<uint32_t>(items.size());
 }
 

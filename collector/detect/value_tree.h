@@ -29,6 +29,9 @@ class ValueTree {
   Index AddOwnText(std::string text) { return AddText(own_.emplace_back(std::move(text))); }
   Index AddList() { return Add({.kind = Kind::kList}); }
   Index AddDict() { return Add({.kind = Kind::kDict}); }
+  // Forgets all, and keeps its memory for the next text.
+  void Clear();
+
   // Of a dict keys and values take turns.
   void Append(Index container, std::span<const Index> items);
 
@@ -57,6 +60,7 @@ class ValueTree {
     // Of links_.
     uint32_t begin = 0;
     uint32_t nr = 0;
+    uint32_t room = 0;
   };
 
   Index Add(const Node& node) {

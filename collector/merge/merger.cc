@@ -295,13 +295,13 @@ void Merger::OnRecords(const Drain& drain, std::span<const std::byte> records) {
 void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
   ss_any_message message;
   switch (DecodeMessage(bytes, &message)) {
-    case Verdict::kUnknownType:
+    case Decoded::kUnknownType:
       stats_.nr_unknown++;
       return;
-    case Verdict::kMalformed:
+    case Decoded::kMalformed:
       OnMalformed(drain, message.hdr.type);
       return;
-    case Verdict::kValid:
+    case Decoded::kValid:
       break;
   }
   if (!drain.possible.Contains(message.hdr.ts_ns)) {

@@ -48,32 +48,32 @@ size_t SizeOfType(uint16_t type) {
 
 }  // namespace
 
-Verdict DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message) {
+Decoded DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message) {
   std::memset(static_cast<void*>(message), 0, sizeof(*message));
-  if (bytes.size() < sizeof(ss_hdr)) return Verdict::kMalformed;
+  if (bytes.size() < sizeof(ss_hdr)) return Decoded::kMalformed;
   std::memcpy(&message->hdr, bytes.data(), sizeof(ss_hdr));
-  if (message->hdr.size != bytes.size()) return Verdict::kMalformed;
+  if (message->hdr.size != bytes.size()) return Decoded::kMalformed;
   size_t size = SizeOfType(message->hdr.type);
-  if (size == 0) return Verdict::kUnknownType;
-  if (bytes.size() < size) return Verdict::kMalformed;
+  if (size == 0) return Decoded::kUnknownType;
+  if (bytes.size() < size) return Decoded::kMalformed;
   std::memcpy(static_cast<void*>(message), bytes.data(), size);
   switch (message->hdr.type) {
     case SS_MEASURE:
-      return IsValidMeasure(message->measure) ? Verdict::kValid : Verdict::kMalformed;
+      return IsValidMeasure(message->measure) ? Decoded::kValid : Decoded::kMalformed;
     case SS_TASK_META:
-      return IsTerminated(message->task_meta.comm) && message->task_meta.tgid >= 0 ? Verdict::kValid
-                                                                                   : Verdict::kMalformed;
+      return IsTerminated(message->task_meta.comm) && message->task_meta.tgid >= 0 ? Decoded::kValid
+                                                                                   : Decoded::kMalformed;
     case SS_RMID_ALLOC:
     case SS_RMID_FREE:
     case SS_RMID_ALLOC_FAILED:
     case SS_RMID_EXISTING:
-      return message->rmid_event.tgid >= 0 ? Verdict::kValid : Verdict::kMalformed;
+      return message->rmid_event.tgid >= 0 ? Decoded::kValid : Decoded::kMalformed;
     case SS_CUDA_CALL:
-      return IsValidCall(message->cuda_call) ? Verdict::kValid : Verdict::kMalformed;
+      return IsValidCall(message->cuda_call) ? Decoded::kValid : Decoded::kMalformed;
     case SS_RDT_SAMPLE:
-      return IsValidSample(message->rdt_sample) ? Verdict::kValid : Verdict::kMalformed;
+      return IsValidSample(message->rdt_sample) ? Decoded::kValid : Decoded::kMalformed;
     default:
-      return Verdict::kValid;
+      return Decoded::kValid;
   }
 }
 

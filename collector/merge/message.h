@@ -10,7 +10,7 @@
 
 namespace slotscope {
 
-enum class Verdict {
+enum class Decoded {
   kValid,
   kUnknownType,
   kMalformed,  // shorter than its type needs, or with impossible values
@@ -28,6 +28,6 @@ inline bool IsValidMeasure(const ss_measure& measure) {
 
 // Copies `bytes` into *message (the rest of it is zeroed) and checks type, size and the values that
 // later stages rely on. A message longer than its type is valid: newer writers may append fields.
-Verdict DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message);
+Decoded DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message);
 
 }  // namespace slotscope

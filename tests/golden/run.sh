@@ -3,6 +3,8 @@
 # run.sh [--update]: for each NAME.args here, whose first line holds options of gen and whose second line
 # options of replay: gen makes NAME.raw again, byte for byte, and replay of NAME.raw gives NAME.csv, line for
 # line but for the version. NAME.raw is kept too, so that files of older versions are seen to be readable.
+# For each folder in detect/: detect with the options in its `args`, run there, gives its verdicts.ndjson; where something
+# in it cannot be read, `problems` has what is said of that. make_hang.py makes the dumps again, byte for byte.
 # --update writes them anew: look at the difference before it is committed.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -33,5 +35,28 @@ for args in *.args; do
 	diff "$name.csv" "$temp/rows" | head -n 10 || true
 	cmp -s "$name.csv" "$temp/rows" || fail "$name" "replay ${replay[*]} gives another CSV"
 done
+slotscope=$(realpath "$slotscope")
+for folder in detect/*/; do
+	name=$(basename "$folder")
+	nr_files=$((nr_files + 1))
+	read -ra args <"$folder/args"
+	code=0
+	(cd "$folder" && TZ=UTC "$slotscope" detect "${args[@]}" >"$temp/verdicts" 2>"$temp/problems") || code=$?
+	expected=0
+	[ ! -f "$folder/problems" ] || expected=9
+	[ $code = $expected ] || fail "$name" "detect ${args[*]} exits with $code: $(head -n 3 "$temp/problems")"
+	if [ "${1:-}" = --update ]; then
+		cp "$temp/verdicts" "$folder/verdicts.ndjson"
+		[ ! -f "$folder/problems" ] || cp "$temp/problems" "$folder/problems"
+	fi
+	diff "$folder/verdicts.ndjson" "$temp/verdicts" | cut -c 1-400 | head -n 4 || true
+	cmp -s "$folder/verdicts.ndjson" "$temp/verdicts" || fail "$name" "detect ${args[*]} gives other verdicts"
+	[ ! -f "$folder/problems" ] || diff "$folder/problems" "$temp/problems" || fail "$name" "other problems are told"
+done
+python3 detect/make_hang.py "$temp"
+for dump in detect/hang_of_4_ranks/nccl_trace_rank_*; do
+	cmp "$dump" "$temp/$(basename "$dump")" || fail hang_of_4_ranks "make_hang.py makes another dump"
+done
+cmp detect/hang_with_slots/host.csv "$temp/host.csv" || fail hang_with_slots "make_hang.py makes another host.csv"
 [ $failed = 0 ] && echo "golden: $nr_files files gave what was expected"
 exit $failed

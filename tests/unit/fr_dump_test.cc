@@ -96,7 +96,7 @@ TEST(FrDump, Json) {
       &dump);
   ASSERT_TRUE(status.ok()) << status.message();
   ASSERT_EQ(dump.entries.size(), 1u);
-  EXPECT_TRUE(dump.entries[0].is_p2p && dump.entries[0].retired);
+  EXPECT_TRUE(dump.entries[0].is_p2p);
   EXPECT_EQ(dump.entries[0].p2p_sequence, 9);
   EXPECT_FALSE(dump.entries[0].started_ns) << "0 is not a time";
   EXPECT_EQ(dump.entries[0].completed_ns, 1'700'000'000'000'000'009);
@@ -158,6 +158,55 @@ TEST(FrDump, TheRankIsInTheFilesName) {
                 {"dump.json", {}},
                 {"comm_lib_trace_rank_1023", 1023}};
   for (const auto& c : kCases) EXPECT_EQ(FrRankOfName(c.name), c.rank) << c.name;
+}
+
+TEST(FrDump, HostileShapesAreRefusedSoon) {
+  // One dict of many keys, said to be thousands of entries.
+  PickleWriter writer;
+  writer.Dict([&] {
+    writer.Text("version").Text("2.9").Text("entries").List([&] {
+      writer.Dict([&] {
+        for (int i = 0; i < 20'000; i++) writer.Text(std::to_string(i)).None();
+      });
+      writer.Op('r').Little(1'000'000 - 1'000'000 + 20'004, 4);
+      for (int i = 0; i < 100'000; i++) writer.Op('j').Little(20'004, 4);
+    });
+  });
+  FrDump dump;
+  const Status status = ParseFrDump(writer.Done(), &dump);
+  EXPECT_TRUE(!status.ok() || dump.entries.empty()) << status.message();
+}
+
+// ---- what is kept of it
+
+TEST(FrDump, CondensedItSaysTheSameOfWhatIsInFlight) {
+  FrDump dump;
+  const auto add = [&](int64_t sequence, FrState state, bool is_p2p = false, uint32_t operation = 0) {
+    FrEntry entry;
+    (is_p2p ? entry.p2p_sequence : entry.sequence) = sequence;
+    entry.state = state;
+    entry.is_p2p = is_p2p;
+    entry.operation = operation;
+    dump.entries.push_back(entry);
+  };
+  add(1, FrState::kCompleted);
+  add(3, FrState::kCompleted);
+  add(2, FrState::kCompleted);  // not in order
+  add(4, FrState::kStarted);
+  add(5, FrState::kStarted);
+  add(4, FrState::kCompleted);  // said again
+  add(7, FrState::kCompleted, true, 1);
+  add(6, FrState::kCompleted, true, 2);  // with another rank
+  add(8, FrState::kScheduled, true, 2);
+  CondenseFrDump(&dump);
+  std::vector<std::pair<int64_t, FrState>> kept;
+  for (const FrEntry& entry : dump.entries)
+    kept.emplace_back(entry.is_p2p ? entry.p2p_sequence : entry.sequence, entry.state);
+  EXPECT_EQ(kept, (std::vector<std::pair<int64_t, FrState>>{{5, FrState::kStarted},
+                                                            {4, FrState::kCompleted},
+                                                            {7, FrState::kCompleted},
+                                                            {6, FrState::kCompleted},
+                                                            {8, FrState::kScheduled}}));
 }
 
 // ---- real ones

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "temp_folder.h"
 
 namespace slotscope {
 namespace {
@@ -18,16 +18,9 @@ constexpr const char* kDump =
 
 class FrFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/slotscope-fr.XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    path_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(path_); }
-  void Write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ + "/" + name) << bytes;
-  }
-  std::string path_;
+  void Write(const std::string& name, const std::string& bytes) const { folder_.Write(name, bytes); }
+  const TempFolder folder_;
+  const std::string path_ = folder_.path();
 };
 
 TEST_F(FrFolderTest, HasAFilePerRank) {
@@ -59,6 +52,17 @@ TEST_F(FrFolderTest, WhatCannotBeReadIsNamedAndTheRestIsRead) {
   for (const char* says : {"rank_1: not a JSON text", "rank_2: not a pickle of plain data",
                            "opcode GLOBAL is refused", "rank 0 has another file"})
     EXPECT_NE(all.find(says), std::string::npos) << says << " is not in\n" << all;
+}
+
+TEST_F(FrFolderTest, TheNameThatMostFilesHaveIsTheJobs) {
+  for (int rank = 0; rank < 4; rank++) Write("nccl_trace_rank_" + std::to_string(rank), kDump);
+  Write("aaa_0", "junk");
+  Write("nccl_trace_rank_1.json", "{}");  // the same again, for people
+  FrFolder folder;
+  ASSERT_TRUE(ReadFrFolder(path_, &folder).ok());
+  EXPECT_EQ(folder.records.ranks().size(), 4u);
+  ASSERT_EQ(folder.problems.size(), 1u);
+  EXPECT_NE(folder.problems[0].find("aaa_0: rank 0 has another file"), std::string::npos);
 }
 
 TEST_F(FrFolderTest, WithoutAnyDumpIsAnError) {

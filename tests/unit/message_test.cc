@@ -75,7 +75,7 @@ std::vector<Typed> OneOfEachType() {
   };
 }
 
-Verdict Decode(const Bytes& bytes) {
+Decoded Decode(const Bytes& bytes) {
   ss_any_message message;
   return DecodeMessage(bytes, &message);
 }
@@ -83,7 +83,7 @@ Verdict Decode(const Bytes& bytes) {
 TEST(DecodeMessage, TakesOneOfEachType) {
   for (const Typed& typed : OneOfEachType()) {
     ss_any_message message;
-    EXPECT_EQ(DecodeMessage(typed.bytes, &message), Verdict::kValid) << typed.name;
+    EXPECT_EQ(DecodeMessage(typed.bytes, &message), Decoded::kValid) << typed.name;
     EXPECT_EQ(std::memcmp(&message, typed.bytes.data(), typed.bytes.size()), 0) << typed.name;
   }
 }
@@ -92,10 +92,10 @@ TEST(DecodeMessage, EveryTruncatedLengthOfEachTypeIsMalformed) {
   for (const Typed& typed : OneOfEachType()) {
     for (size_t size = 0; size < typed.bytes.size(); size++) {
       Bytes cut(typed.bytes.begin(), typed.bytes.begin() + static_cast<ptrdiff_t>(size));
-      EXPECT_EQ(Decode(cut), Verdict::kMalformed) << typed.name << " cut to " << size;
+      EXPECT_EQ(Decode(cut), Decoded::kMalformed) << typed.name << " cut to " << size;
       if (size < sizeof(ss_hdr)) continue;
       SetSize(&cut, size);
-      EXPECT_EQ(Decode(cut), Verdict::kMalformed) << typed.name << " that says it is " << size;
+      EXPECT_EQ(Decode(cut), Decoded::kMalformed) << typed.name << " that says it is " << size;
     }
   }
 }
@@ -106,7 +106,7 @@ TEST(DecodeMessage, SizeFieldMustBeTheLength) {
          {size_t{0}, size_t{16}, typed.bytes.size() - 1, typed.bytes.size() + 1, size_t{65535}}) {
       Bytes wrong = typed.bytes;
       SetSize(&wrong, size);
-      EXPECT_EQ(Decode(wrong), Verdict::kMalformed) << typed.name << " that says it is " << size;
+      EXPECT_EQ(Decode(wrong), Decoded::kMalformed) << typed.name << " that says it is " << size;
     }
 }
 
@@ -131,7 +131,7 @@ TEST(DecodeMessage, SamplesThatCannotBeAreMalformed) {
   for (const auto& c : cases) {
     ss_rdt_sample sample = Sample();
     c.change(&sample);
-    EXPECT_EQ(Decode(BytesOf(sample, SS_RDT_SAMPLE)) == Verdict::kValid, c.valid) << c.what;
+    EXPECT_EQ(Decode(BytesOf(sample, SS_RDT_SAMPLE)) == Decoded::kValid, c.valid) << c.what;
   }
 }
 
@@ -154,15 +154,15 @@ TEST(DecodeMessage, CallsThatCannotBeAreMalformed) {
   for (const auto& c : cases) {
     ss_cuda_call call = Call();
     c.change(&call);
-    EXPECT_EQ(Decode(BytesOf(call, SS_CUDA_CALL)) == Verdict::kValid, c.valid) << c.what;
+    EXPECT_EQ(Decode(BytesOf(call, SS_CUDA_CALL)) == Decoded::kValid, c.valid) << c.what;
   }
 }
 
 TEST(DecodeMessage, OtherTypesAreUnknown) {
   for (uint32_t type = 0; type <= UINT16_MAX; type++) {
     bool known = (type >= SS_MEASURE && type <= SS_CPU_STATE) || type == SS_CUDA_CALL;
-    Verdict verdict = Decode(BytesOf(ss_measure{}, static_cast<uint16_t>(type)));
-    ASSERT_EQ(verdict != Verdict::kUnknownType, known) << type;
+    Decoded verdict = Decode(BytesOf(ss_measure{}, static_cast<uint16_t>(type)));
+    ASSERT_EQ(verdict != Decoded::kUnknownType, known) << type;
   }
 }
 
@@ -173,7 +173,7 @@ TEST(DecodeMessage, LongerMessagesOfNewerWritersAreTaken) {
       longer.resize(typed.bytes.size() + extra, std::byte{0xee});
       SetSize(&longer, longer.size());
       ss_any_message message;
-      ASSERT_EQ(DecodeMessage(longer, &message), Verdict::kValid) << typed.name << " +" << extra;
+      ASSERT_EQ(DecodeMessage(longer, &message), Decoded::kValid) << typed.name << " +" << extra;
       // What we know is there, and what we do not know is not.
       EXPECT_EQ(std::memcmp(reinterpret_cast<std::byte*>(&message) + sizeof(ss_hdr),
                             typed.bytes.data() + sizeof(ss_hdr), typed.bytes.size() - sizeof(ss_hdr)),
@@ -187,7 +187,7 @@ TEST(DecodeMessage, LongerMessagesOfNewerWritersAreTaken) {
 TEST(DecodeMessage, LeavesNothingOfTheMessageBefore) {
   ss_any_message message;
   std::memset(static_cast<void*>(&message), 0xff, sizeof(message));
-  ASSERT_EQ(DecodeMessage(BytesOf(ss_tick{}, SS_TICK), &message), Verdict::kValid);
+  ASSERT_EQ(DecodeMessage(BytesOf(ss_tick{}, SS_TICK), &message), Decoded::kValid);
   for (size_t i = sizeof(ss_tick); i < sizeof(message); i++)
     ASSERT_EQ(reinterpret_cast<std::byte*>(&message)[i], std::byte{0}) << "byte " << i;
 }
@@ -196,24 +196,24 @@ TEST(DecodeMessage, ImpossibleMeasuresAreMalformed) {
   const struct {
     const char* what;
     std::function<void(ss_measure*)> change;
-    Verdict expected;
+    Decoded expected;
   } cases[] = {
-      {"as it is", [](ss_measure*) {}, Verdict::kValid},
-      {"no length", [](ss_measure* m) { m->start_ns = m->hdr.ts_ns; }, Verdict::kValid},
-      {"start after end", [](ss_measure* m) { m->start_ns = m->hdr.ts_ns + 1; }, Verdict::kMalformed},
-      {"start at the end of time", [](ss_measure* m) { m->start_ns = UINT64_MAX; }, Verdict::kMalformed},
-      {"no preemption", [](ss_measure* m) { m->preemptions = 0; }, Verdict::kValid},
-      {"more preemptions than switches", [](ss_measure* m) { m->preemptions = 4; }, Verdict::kMalformed},
-      {"preemption without switch", [](ss_measure* m) { m->switches = 0; }, Verdict::kMalformed},
+      {"as it is", [](ss_measure*) {}, Decoded::kValid},
+      {"no length", [](ss_measure* m) { m->start_ns = m->hdr.ts_ns; }, Decoded::kValid},
+      {"start after end", [](ss_measure* m) { m->start_ns = m->hdr.ts_ns + 1; }, Decoded::kMalformed},
+      {"start at the end of time", [](ss_measure* m) { m->start_ns = UINT64_MAX; }, Decoded::kMalformed},
+      {"no preemption", [](ss_measure* m) { m->preemptions = 0; }, Decoded::kValid},
+      {"more preemptions than switches", [](ss_measure* m) { m->preemptions = 4; }, Decoded::kMalformed},
+      {"preemption without switch", [](ss_measure* m) { m->switches = 0; }, Decoded::kMalformed},
       {"counter 0 ran too long", [](ss_measure* m) { m->counters[0].running_ns++; },
-       Verdict::kMalformed},
+       Decoded::kMalformed},
       {"counter 1 ran too long", [](ss_measure* m) { m->counters[1].running_ns++; },
-       Verdict::kMalformed},
+       Decoded::kMalformed},
       {"counter 2 ran too long", [](ss_measure* m) { m->counters[2].running_ns++; },
-       Verdict::kMalformed},
-      {"counter 2 not measured", [](ss_measure* m) { m->counters[2] = {}; }, Verdict::kValid},
-      {"counter 0 shared", [](ss_measure* m) { m->counters[0].running_ns = 1; }, Verdict::kValid},
-      {"largest delta", [](ss_measure* m) { m->counters[0].delta = UINT64_MAX; }, Verdict::kValid},
+       Decoded::kMalformed},
+      {"counter 2 not measured", [](ss_measure* m) { m->counters[2] = {}; }, Decoded::kValid},
+      {"counter 0 shared", [](ss_measure* m) { m->counters[0].running_ns = 1; }, Decoded::kValid},
+      {"largest delta", [](ss_measure* m) { m->counters[0].delta = UINT64_MAX; }, Decoded::kValid},
   };
   for (const auto& c : cases) {
     ss_measure measure = Measure();
@@ -225,12 +225,12 @@ TEST(DecodeMessage, ImpossibleMeasuresAreMalformed) {
 TEST(DecodeMessage, CommMustEndInItsSixteenBytes) {
   const struct {
     std::string comm;  // the rest is zero
-    Verdict expected;
+    Decoded expected;
   } cases[] = {
-      {"", Verdict::kValid},
-      {"bash", Verdict::kValid},
-      {"123456789abcdef", Verdict::kValid},
-      {"123456789abcdefg", Verdict::kMalformed},
+      {"", Decoded::kValid},
+      {"bash", Decoded::kValid},
+      {"123456789abcdef", Decoded::kValid},
+      {"123456789abcdefg", Decoded::kMalformed},
   };
   for (const auto& c : cases) {
     ss_task_meta meta = {};
@@ -252,7 +252,7 @@ TEST(DecodeMessage, WhatItTakesFromRandomBytesKeepsItsPromises) {
       SetSize(&bytes, bytes.size());
     }
     ss_any_message message;
-    if (DecodeMessage(bytes, &message) != Verdict::kValid) continue;
+    if (DecodeMessage(bytes, &message) != Decoded::kValid) continue;
     nr_valid++;
     ASSERT_EQ(message.hdr.size, bytes.size());
     if (message.hdr.type == SS_MEASURE) {

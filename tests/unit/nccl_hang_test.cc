@@ -209,21 +209,49 @@ TEST(NcclHang, BareDumpsWereWrittenWhenATimeoutHadPassed) {
   EXPECT_EQ(without.AsDumped().size(), 1u) << "the newest time in any dump";
 }
 
+Job::Op P2p(int64_t sequence, const char* name) {
+  return Job::Op{sequence, kScheduled, 0, "0", {}, name, true};
+}
+
 TEST(NcclHang, PointToPointHasTwoEnds) {
   Job job;
-  const auto op = [](int64_t sequence, const char* name) {
-    return Job::Op{sequence, kScheduled, 0, "0", {}, name, true};
-  };
   job.members["0"] = {10, 11, 12, 13};
-  job.Rank(10, {op(21, "nccl:send 0->3")})
-      .Rank(13, {op(19, "nccl:recv 3<-2"), op(21, "nccl:recv 3<-0")});
+  job.Rank(10, {P2p(21, "nccl:send 0->3")})
+      .Rank(13, {P2p(19, "nccl:recv 3<-0"), P2p(21, "nccl:recv 3<-0")});
   job.Rank(11, {}).Rank(12, {});
   const auto hangs = job.After(1000);
   ASSERT_EQ(hangs.size(), 1u);
   EXPECT_TRUE(hangs[0].is_p2p);
+  EXPECT_EQ(hangs[0].ends, std::pair(10, 13));
   EXPECT_THAT(hangs[0].hanging_ranks, ElementsAre(10, 13));
   EXPECT_THAT(SuspectsOf(hangs[0]), ElementsAre(13))
-      << "it waits for 12, and the others have no part in this";
+      << "it is still in what the other end has done, and nobody else has a part in this";
+}
+
+// As in real dumps: each rank counts what it sends and receives, whoever it is with.
+TEST(NcclHang, PointToPointOfOtherPairsIsNoneOfTheirBusiness) {
+  Job job;
+  job.members["0"] = {0, 4, 8, 12};
+  job.Rank(4, {P2p(13698, "nccl:send 1->0")}).Rank(8, {P2p(13698, "nccl:recv 2<-3")});
+  job.Rank(0, {P2p(11986, "nccl:recv 0<-1")}).Rank(12, {P2p(11978, "nccl:send 3->2")});
+  EXPECT_THAT(job.After(1000), IsEmpty()) << "the same number is not the same operation";
+  job.Rank(4, {P2p(13696, "nccl:send 1->2")})
+      .Rank(8, {P2p(13694, "nccl:recv 2<-3"), P2p(13696, "nccl:recv 2<-1")});
+  const auto hangs = job.After(1000);
+  ASSERT_EQ(hangs.size(), 1u);
+  EXPECT_THAT(hangs[0].hanging_ranks, ElementsAre(4, 8));
+  EXPECT_THAT(hangs[0].suspects, IsEmpty()) << "8 waits for 12 in what is none of 4's";
+}
+
+// As records of OpenTelemetry have it.
+TEST(NcclHang, WhereNobodySaysWhoTheMembersAreItIsAllThatHaveBeenThere) {
+  Job job;
+  job.members["0"] = {};
+  for (int32_t rank : {0, 1, 3}) job.Rank(rank, {{6, kCompleted}, {7, kStarted}});
+  job.Rank(2, {{6, kCompleted}});
+  const auto hangs = job.After(1000);
+  ASSERT_EQ(hangs.size(), 1u);
+  EXPECT_THAT(SuspectsOf(hangs[0]), ElementsAre(2));
 }
 
 TEST(NcclHang, GroupsAreJoinedByNameAndNotByNumber) {
@@ -241,15 +269,15 @@ TEST(NcclHangVerdict, SaysWhoWaitsForWhom) {
   job.Rank(0, {{7, kStarted, 5}}).Rank(1, {{7, kStarted}}).Rank(2, {});
   const auto hangs = job.After(400);
   ASSERT_EQ(hangs.size(), 1u);
-  const std::string line = NcclHangLine(job.records, hangs[0], NcclClock::kAsOf);
-  EXPECT_EQ(line.back(), '\n');
-  EXPECT_EQ(nlohmann::json::parse(line), nlohmann::json::parse(R"({
+  const Verdict verdict = NcclHangVerdict(job.records, hangs[0], NcclClock::kAsOf);
+  EXPECT_EQ(verdict.time_ns, kBegin);
+  EXPECT_EQ(nlohmann::json::parse(VerdictLine(verdict)), nlohmann::json::parse(R"({
     "pattern.id": "15",
     "headline": "ranks 0, 1 wait in nccl:all_reduce 7 of group 0 (group 0); held up by rank 2",
     "remediation": "look at rank 2 first: the process, its GPU and its node; then restart the job without it",
     "pg_id": "0", "pg_description": "group 0", "collective_seq_id": 7, "is_p2p": false,
     "operation": "nccl:all_reduce", "hanging_ranks": [0, 1], "suspects": [{"rank": 2, "why": "lacks"}],
-    "unknown_ranks": [3], "earliest_created_ns": 1700000000000000000, "age_s": 400.0, "threshold_s": 300.0,
+    "unknown_ranks": [3], "earliest_created_at": "2023-11-14T22:13:20.000000000Z", "age_s": 400.0, "threshold_s": 300.0,
     "clock": "as_of", "evidence_trail": [
       {"kind": "fr_record", "uid": "rank-0", "timestamp": "2023-11-14T22:13:25.000000000Z",
        "description": "called it, and has not completed it"},
@@ -273,13 +301,21 @@ TEST(NcclHangCorpus, TheInjectedCulpritsAreTheSuspects) {
     const NcclRecords& records = read.records;
     EXPECT_EQ(records.ranks().size(), 16u);
     std::set<int32_t> suspects;
-    size_t nr_collectives = 0;
+    size_t nr_collectives = 0, nr_p2p = 0;
     for (const NcclHang& hang : FindNcclHangs(records, {})) {
-      if (hang.is_p2p) continue;
+      if (hang.is_p2p) {
+        nr_p2p++;
+        ASSERT_TRUE(hang.ends);
+        EXPECT_THAT(hang.hanging_ranks, ElementsAre(hang.ends->first, hang.ends->second));
+        for (const NcclSuspect& suspect : hang.suspects)
+          EXPECT_TRUE(c.culprits.contains(suspect.rank)) << c.folder << ": " << suspect.rank;
+        continue;
+      }
       nr_collectives++;
       for (const NcclSuspect& suspect : hang.suspects) suspects.insert(suspect.rank);
     }
     EXPECT_GT(nr_collectives, 0u) << c.folder;
+    EXPECT_GT(nr_p2p, 0u) << c.folder;
     EXPECT_EQ(suspects, c.culprits) << c.folder << ": these, and no others";
   }
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -338,8 +339,110 @@ TEST(Options, DetectsTimes) {
     ASSERT_TRUE(Parse(words, &options).ok()) << c.text;
     EXPECT_EQ(options.verb, Options::Verb::kDetect);
     EXPECT_EQ(options.detect.as_of_ns, c.unix_ns) << c.text;
-    EXPECT_EQ(options.detect.nccl_hang_threshold_ns, 7'000'000'000u);
-    EXPECT_TRUE(options.detect.json);
+    EXPECT_EQ(options.detect.judge.nccl_hang.threshold_ns, 7'000'000'000);
+    EXPECT_EQ(options.detect.format, VerdictFormat::kJson);
+  }
+}
+
+TEST(Options, DetectsThresholdsComeFromOptionsBeforeTheConfiguration) {
+  const std::string path = testing::TempDir() + "slotscope_options_test.conf";
+  const auto with = [&](const std::string& config, Words words, Options* options) {
+    std::ofstream(path) << config;
+    words.insert(words.begin(), {"detect", "--kmsg", "-", "--config", path});
+    return Parse(words, options);
+  };
+  Options options;
+  ASSERT_TRUE(with("# of ours\nnccl_hang_threshold = 10m\nxid_correlation_window=90s\n",
+                   {"--nccl-hang-threshold", "7"}, &options)
+                  .ok());
+  EXPECT_EQ(options.detect.judge.nccl_hang.threshold_ns, 7'000'000'000);
+  EXPECT_EQ(options.detect.judge.xid_window_ns, 90'000'000'000);
+  for (const char* bad : {"nccl_hang_threshold = 0", "xid_correlation_window = 500ms", "other = 1",
+                          "nccl_hang_threshold", "nccl_hang_threshold = -5"}) {
+    Options none;
+    const Status status = with(bad, {}, &none);
+    EXPECT_EQ(status.code(), Exit::kUsage) << bad;
+    EXPECT_NE(status.message().find("config"), std::string::npos) << bad << ": " << status.message();
+  }
+}
+
+TEST(Options, RecordsDetectors) {
+  Options options;
+  ASSERT_TRUE(Parse({"record", "--detect=nccl_hang,pod_evicted", "--fr-dir", "d", "--k8s-events", "e",
+                     "--verdicts", "v", "--nccl-hang-threshold", "5m"},
+                    &options)
+                  .ok());
+  EXPECT_TRUE(options.record.detect);
+  EXPECT_TRUE(options.record.judge.detectors.nccl_hang);
+  EXPECT_FALSE(options.record.judge.detectors.xid_correlation);
+  EXPECT_TRUE(options.record.judge.detectors.pod_evicted);
+  EXPECT_EQ(options.record.judge.nccl_hang.threshold_ns, 300'000'000'000);
+  Options all;
+  ASSERT_TRUE(Parse({"record", "--detect", "--kmsg", "--k8s-events", "e"}, &all).ok());
+  EXPECT_EQ(all.record.kmsg, "/dev/kmsg");
+  EXPECT_TRUE(all.record.judge.detectors.nccl_hang);
+  const struct {
+    Words words;
+    const char* says;
+  } kBad[] = {
+      {{"record", "--detect"}, "--fr-dir"},
+      {{"record", "--kmsg"}, "--detect"},
+      {{"record", "--verdicts", "v"}, "--detect"},
+      {{"record", "--detect=nccl", "--fr-dir", "d"}, "'nccl'"},
+      {{"record", "--detect=,", "--fr-dir", "d"}, "no detector"},
+      {{"record", "--detect=nccl_hang", "--kmsg"}, "--fr-dir"},
+      {{"record", "--detect=xid_correlation", "--kmsg"}, "--k8s-events"},
+      {{"record", "--detect=pod_evicted", "--kmsg"}, "--k8s-events"},
+      {{"record", "--detect", "--fr-dir", "d", "--nccl-hang-threshold", "0"}, "--nccl-hang-threshold"},
+      {{"record", "--detect", "--fr-dir", "d", "--verdicts", "slots.csv"}, "slots.csv"},
+      {{"detect", "--slots", "s"}, "--fr-dir"},
+      {{"detect", "--kmsg", "k", "--slots", "s"}, "--fr-dir"},
+      {{"detect", "--fr-dir", "d", "--slots", "s", "--raw", "r"}, "--raw"},
+      {{"detect", "--fr-dir", "d", "--ranks", "0=5"}, "--ranks"},
+      {{"detect", "--fr-dir", "d", "--slots", "s", "--ranks", "0:5"}, "--ranks"},
+  };
+  for (const auto& c : kBad) {
+    Options bad;
+    const Status status = Parse(c.words, &bad);
+    EXPECT_EQ(status.code(), Exit::kUsage) << Join(c.words);
+    EXPECT_NE(status.message().find(c.says), std::string::npos) << status.message();
+  }
+}
+
+TEST(Options, DetectsInputsAndTheirTimes) {
+  Options options;
+  ASSERT_TRUE(Parse({"detect", "--kmsg", "-", "--k8s-events", "e.json", "--boot-time", "1700000000",
+                     "--year", "2024", "--tz", "+02:00", "--node-id", "n7", "--format", "otlp"},
+                    &options)
+                  .ok());
+  EXPECT_EQ(options.detect.paths.kmsg, "-");
+  EXPECT_EQ(options.detect.times.boot_ns, 1'700'000'000'000'000'000);
+  EXPECT_EQ(options.detect.times.year, 2024);
+  EXPECT_EQ(options.detect.times.zone.UnixSeconds(2023, 11, 15, 0, 13, 20), 1'700'000'000);
+  EXPECT_EQ(options.detect.format, VerdictFormat::kOtlp);
+  const struct {
+    Words words;
+    const char* says;
+  } kBad[] = {
+      {{"detect"}, "--demo"},
+      {{"detect", "--demo", "--kmsg", "x"}, "--demo"},
+      {{"detect", "--kmsg", "-", "--k8s-events", "-"}, "standard input"},
+      {{"detect", "--kmsg", "x", "--format", "xml"}, "--format"},
+      {{"detect", "--kmsg", "x", "--format", "otlp", "--json"}, "two formats"},
+      {{"detect", "--kmsg", "x", "--tz", "CEST"}, "--tz"},
+      {{"detect", "--kmsg", "x", "--year", "24"}, "--year"},
+      {{"detect", "--kmsg", "x", "--boot-time", "yesterday"}, "--boot-time"},
+      {{"detect", "--kmsg", "x", "--xid-correlation-window", "0"}, "--xid-correlation-window"},
+      {{"detect", "--kmsg", "x", "--nccl-hang-threshold", "0.5"}, "--nccl-hang-threshold"},
+      {{"detect", "--kmsg", "x", "--nccl-hang-threshold", "999ms"}, "--nccl-hang-threshold"},
+      {{"detect", "--kmsg", "x", "--config", "/nonexistent"}, "--config"},
+      {{"detect", "--kmsg", "x", "--node-id", "a b"}, "--node-id"},
+  };
+  for (const auto& c : kBad) {
+    Options bad;
+    const Status status = Parse(c.words, &bad);
+    EXPECT_EQ(status.code(), Exit::kUsage) << Join(c.words);
+    EXPECT_NE(status.message().find(c.says), std::string::npos) << status.message();
   }
 }
 

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string>
+
+#include "detect/judge.h"
+
+namespace slotscope {
+
+// What was found, for people: who has to be looked at first, and since when.
+// `evidence` of this host may be null.
+std::string DetectStory(const DetectRecords& records, const Findings& findings,
+                        const JudgeOptions& options, const EvidenceFn& evidence);
+
+}  // namespace slotscope

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// What slots say of the processes that are ranks of a job, for as long as it may be asked for.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "detect/rank_note.h"
+
+namespace slotscope {
+
+enum HostValue : size_t {
+  kHostCpuNs,
+  kHostWaitNs,
+  kHostPreemptions,
+  kHostMbmTotalBytes,
+  kHostGpuActiveNs,
+  kNrHostValues
+};
+
+// A process in a slot, or in some of them.
+struct HostSample {
+  int64_t start_ns = 0;  // Unix time
+  std::array<uint64_t, kNrHostValues> values = {};
+  uint32_t unmeasured = 0;  // bit HostValue
+
+  void Add(const HostSample& other);
+};
+
+// Who took the CPU from it.
+struct HostPreemption {
+  int64_t start_ns = 0;  // Unix time of the slot
+  int32_t tgid = 0;
+  std::string comm;  // "": not known
+  uint64_t nr = 0;
+  uint64_t ns = 0;  // that it then ran
+};
+
+struct RankProcess {
+  int32_t rank = 0;
+  int32_t tgid = 0;
+  uint64_t start_time_ns = 0;  // as rows have it; 0: none has been seen
+  int64_t since_ns = 0;        // Unix time: when that was said
+  std::string comm;
+  std::deque<HostSample> samples;
+  std::deque<HostPreemption> preemptions;
+  int64_t last_ns = 0;  // Unix time of the latest sample, kept or not; 0: there was none
+};
+
+// The span (Unix time) that is looked at for a moment.
+inline std::pair<int64_t, int64_t> EvidenceSpan(int64_t at_ns, int64_t bucket_ns) {
+  constexpr int64_t kBucketsBefore = 200, kBucketsAfter = 800;
+  return {at_ns - kBucketsBefore * bucket_ns, at_ns + kBucketsAfter * bucket_ns};
+}
+
+class HostHistory {
+ public:
+  // Samples of less than bucket_ns are added up. What is older than keep_ns is forgotten; 0: nothing is.
+  HostHistory(int64_t bucket_ns, int64_t keep_ns) : bucket_ns_(bucket_ns), keep_ns_(keep_ns) {}
+
+  // From the first call on only samples around these moments (Unix time) are kept.
+  void Want(int64_t at_ns) { wanted_.push_back(at_ns); }
+  // Rows are of slots that are so long; before the first one.
+  void SetSlot(int64_t slot_ns) { bucket_ns_ = std::max(bucket_ns_, slot_ns); }
+  // In that slot some processes have no row of their own, though they ran.
+  void OnFolded(int64_t start_ns) {
+    if (IsWanted(start_ns)) folded_.push_back(start_ns);
+  }
+
+  void SetRank(const RankNote& note, int64_t since_ns);
+  bool IsRank(int32_t tgid) const;
+  // Slots come in order. Of a process that is no rank nothing is kept.
+  void OnSlot(int64_t start_ns, int64_t slot_ns);
+  void Add(int32_t tgid, uint64_t start_time_ns, std::string_view comm, const HostSample& sample);
+  void AddPreemption(int32_t victim_tgid, HostPreemption preemption);
+
+  // CPU time in that slot of which nobody knows whose it was.
+  void OnLost(int64_t start_ns, uint64_t ns);
+
+  // The process that was that rank then; null: none that is known.
+  const RankProcess* Find(int32_t rank, int64_t at_ns) const;
+  // Whether there were slots then.
+  bool Covers(int64_t at_ns) const {
+    return first_ns_ <= at_ns && at_ns < end_ns_ && (!keep_ns_ || at_ns >= end_ns_ - keep_ns_);
+  }
+  int64_t bucket_ns() const { return bucket_ns_; }
+  // In slots that start from then to then.
+  uint64_t LostNs(int64_t from_ns, int64_t to_ns) const;
+  const std::vector<int64_t>& folded() const { return folded_; }  // starts of slots
+  int64_t end_ns() const { return end_ns_; }
+  bool has_ranks() const { return !processes_.empty(); }
+
+ private:
+  // There are as many as GPUs in a machine, and some that were before them.
+  static constexpr size_t kMaxProcesses = 1024;
+
+  bool IsWanted(int64_t at_ns) const;
+  RankProcess* Current(int32_t tgid);
+
+  int64_t bucket_ns_;
+  const int64_t keep_ns_;
+  std::vector<int64_t> wanted_;
+  std::vector<int64_t> folded_;
+  std::deque<std::pair<int64_t, uint64_t>> lost_;  // by start
+  std::deque<RankProcess> processes_;              // as they were said
+  int64_t first_ns_ = std::numeric_limits<int64_t>::max();
+  int64_t end_ns_ = 0;
+};
+
+}  // namespace slotscope

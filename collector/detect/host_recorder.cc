@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "detect/host_recorder.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/escape.h"
+#include "detect/rank_note.h"
+
+namespace slotscope {
+namespace {
+
+HostSample SampleOf(const Slot& slot, const Row& row, int64_t start_ns) {
+  HostSample sample;
+  sample.start_ns = start_ns;
+  const auto put = [&](HostValue value, bool measured, uint64_t amount) {
+    if (measured)
+      sample.values[value] = amount;
+    else
+      sample.unmeasured |= 1u << value;
+  };
+  const auto measured = [&](Additive id) { return !(row.unmeasured >> id & 1); };
+  put(kHostCpuNs, measured(kCpuNs), row.sums[kCpuNs]);
+  put(kHostWaitNs, measured(kWaitNs), row.sums[kWaitNs]);
+  put(kHostPreemptions, measured(kPreemptions), row.sums[kPreemptions]);
+  const RdtRow* rdt = row.rdt ? &slot.rdt[row.rdt - 1] : nullptr;
+  put(kHostMbmTotalBytes, rdt && !(rdt->unmeasured >> kMbmTotal & 1), rdt ? rdt->values[kMbmTotal] : 0);
+  const GpuRow* gpu = row.gpu ? &slot.gpu[row.gpu - 1] : nullptr;
+  put(kHostGpuActiveNs, gpu && !(gpu->unmeasured >> kGpuActiveNs & 1),
+      gpu ? gpu->values[kGpuActiveNs] : 0);
+  return sample;
+}
+
+}  // namespace
+
+void HostRecorder::OnSlot(Slot* slot) {
+  {
+    std::lock_guard lock(mutex_);
+    Take(*slot);
+  }
+  if (next_) next_->OnSlot(slot);
+}
+
+void HostRecorder::Take(const Slot& slot) {
+  const int64_t start_ns = static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns;
+  for (const std::string& note : slot.notes)
+    if (const auto rank = ParseRankNote(note)) history_.SetRank(*rank, start_ns);
+  history_.OnSlot(start_ns, slot_ns_);
+  if (!history_.has_ranks()) return;
+  for (const Row& row : slot.rows) {
+    if (row.kind == RowKind::kLost) history_.OnLost(start_ns, row.sums[kCpuNs]);
+    if (!IsProcess(row.kind) || !row.tracked || !history_.IsRank(row.key.tgid)) continue;
+    history_.Add(row.key.tgid, row.key.start_time_ns, row.named ? EscapeName(CommText(row.comm)) : "",
+                 SampleOf(slot, row, start_ns));
+  }
+  for (const Preemption& one : slot.preemptions) {
+    if (!history_.IsRank(one.victim.tgid)) continue;
+    const auto by = std::find_if(slot.rows.begin(), slot.rows.end(), [&](const Row& row) {
+      return IsProcess(row.kind) && row.key.tgid == one.tgid && row.named;
+    });
+    history_.AddPreemption(
+        one.victim.tgid,
+        {start_ns, one.tgid, by == slot.rows.end() ? std::string() : EscapeName(CommText(by->comm)),
+         one.nr, one.ns});
+  }
+}
+
+}  // namespace slotscope

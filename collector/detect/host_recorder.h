@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// Keeps what slots say of ranks. A step between two stages: slots pass through.
+#pragma once
+
+#include <functional>
+#include <mutex>
+
+#include "detect/host_history.h"
+#include "slots/slot.h"
+
+namespace slotscope {
+
+class HostRecorder final : public SlotSink {
+ public:
+  // `next` may be null: they end here. See HostHistory for the rest.
+  HostRecorder(uint64_t slot_ns, int64_t bucket_ns, int64_t keep_ns, SlotSink* next)
+      : slot_ns_(static_cast<int64_t>(slot_ns)), history_(bucket_ns, keep_ns), next_(next) {}
+
+  void OnSlot(Slot* slot) override;
+
+  // Any thread.
+  template <typename Fn>
+  auto Look(Fn&& look) {
+    std::lock_guard lock(mutex_);
+    return look(history_);
+  }
+
+ private:
+  void Take(const Slot& slot);
+
+  const int64_t slot_ns_;
+  std::mutex mutex_;
+  HostHistory history_;
+  SlotSink* next_;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "detect/live_detectors.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/errno_text.h"
+#include "base/escape.h"
+#include "base/event_fd.h"
+#include "base/proc.h"
+#include "base/unique_fd.h"
+#include "detect/host_evidence.h"
+#include "detect/rank_finder.h"
+
+namespace slotscope {
+namespace {
+
+// Also without a sign: file systems of the network give none.
+constexpr int kPeriodMs = 1000;
+constexpr size_t kMaxHangsTold = 10;
+// What changes all the time is looked at only so often.
+constexpr int kRestMs = 100;
+// All of /proc is looked at for that.
+constexpr uint64_t kRankPeriodNs = 5'000'000'000;
+
+int64_t UnixNs() { return static_cast<int64_t>(ClockNs(CLOCK_REALTIME)); }
+
+// Of a process whose rows say start_time_ns (CLOCK_MONOTONIC). What /proc says of its start is in ticks,
+// of a clock that goes on while the machine is suspended.
+bool IsAlive(int32_t tgid, uint64_t start_time_ns) {
+  const uint64_t ticks = ReadStartTicks(tgid);
+  if (ticks == 0) return false;
+  if (start_time_ns == 0) return true;  // it has not run since it was found
+  const auto tick_ns = static_cast<int64_t>(1'000'000'000 / sysconf(_SC_CLK_TCK));
+  const auto suspended_ns = static_cast<int64_t>(ClockNs(CLOCK_BOOTTIME) - MonotonicNs());
+  const int64_t later_ns = static_cast<int64_t>(ticks) * tick_ns - static_cast<int64_t>(start_time_ns);
+  return later_ns >= -tick_ns && later_ns <= suspended_ns + tick_ns;
+}
+
+}  // namespace
+
+struct LiveDetectors::Impl {
+  std::unique_ptr<LiveJudge> judge;
+  HostRecorder* host = nullptr;
+  News* news = nullptr;
+  RankFinder ranks;
+  std::optional<uint64_t> ranks_ns;  // when they were looked for
+  std::string path;                  // of the verdicts
+  UniqueFd out;
+  bool is_broken = false;  // the output
+  UniqueFd inotify;
+  UniqueFd wake;
+  std::atomic<bool> stop_requested{false};
+  mutable std::mutex mutex;
+  LiveCounts counts;
+  std::thread thread;
+
+  void Write(const std::string& line) {
+    if (!out.valid() || is_broken) return;
+    // In one piece, so that who follows the file sees whole lines.
+    const ssize_t nr = write(out.get(), line.data(), line.size());
+    if (nr == static_cast<ssize_t>(line.size())) return;
+    is_broken = true;
+    news->TellEvent(fmt::format("{}: cannot write verdicts any more: {}", EscapeControls(path),
+                                nr < 0 ? ErrnoText(errno) : "the disk is full"));
+  }
+
+  // A hang makes most operations of a job wait; what matters is who holds them up.
+  void Tell(const std::vector<Verdict>& verdicts) {
+    const auto has_suspects = [](const Verdict& verdict) {
+      return verdict.json.contains("suspects") && !verdict.json["suspects"].empty();
+    };
+    const bool any = std::any_of(verdicts.begin(), verdicts.end(), has_suspects);
+    size_t nr_told = 0, nr_left_out = 0;
+    for (const Verdict& verdict : verdicts) {
+      const bool is_hang = verdict.json["pattern.id"] == "15";
+      const bool is_over = verdict.json.contains("resolved_at");
+      if (is_hang && ((any && !has_suspects(verdict)) || nr_told >= kMaxHangsTold)) {
+        nr_left_out++;
+        continue;
+      }
+      nr_told += is_hang;
+      news->TellEvent(
+          fmt::format("{}{}", is_over ? "over: " : "", verdict.json["headline"].get<std::string>()));
+    }
+    if (nr_left_out)
+      news->TellEvent(fmt::format("and so for {} more operation{} of the job", nr_left_out,
+                                  nr_left_out == 1 ? "" : "s"));
+  }
+
+  void Look(bool is_last) {
+    if (host && (!ranks_ns || MonotonicNs() - *ranks_ns >= kRankPeriodNs)) {
+      ranks_ns = MonotonicNs();
+      for (const RankNote& note : ranks.Scan()) news->TellEvent(RankNoteText(note));
+    }
+    EvidenceFn evidence;
+    if (host)
+      evidence = [this](const NcclHang& hang) {
+        return host->Look(
+            [&](const HostHistory& history) { return HostEvidenceOf(history, hang, IsAlive); });
+      };
+    const std::vector<Verdict> verdicts = judge->Look(UnixNs(), evidence, is_last);
+    for (const Verdict& verdict : verdicts) Write(VerdictLine(verdict));
+    Tell(verdicts);
+    for (std::string& text : judge->TakeNews()) news->TellEvent(std::move(text));
+    std::lock_guard lock(mutex);
+    counts = judge->counts();
+  }
+
+  void Run() {
+    while (!stop_requested) {
+      Look(false);
+      pollfd fds[] = {{wake.get(), POLLIN, 0}, {inotify.get(), POLLIN, 0}};
+      poll(fds, 1, kRestMs);
+      if (fds[0].revents) continue;
+      poll(fds, inotify.valid() ? 2 : 1, kPeriodMs - kRestMs);
+      char events[4096];
+      while (inotify.valid() && read(inotify.get(), events, sizeof(events)) > 0) {
+      }
+    }
+    Look(true);
+  }
+
+  // The folder itself, or that of a file: it may be replaced.
+  void WatchFolder(const std::string& folder) {
+    inotify_add_watch(inotify.get(), folder.empty() ? "." : folder.c_str(),
+                      IN_CLOSE_WRITE | IN_MODIFY | IN_MOVED_TO | IN_DELETE);
+  }
+};
+
+LiveDetectors::LiveDetectors() = default;
+LiveDetectors::~LiveDetectors() { Stop(); }
+
+Status LiveDetectors::Start(const LiveInputs& inputs, const JudgeOptions& options,
+                            const std::string& verdicts, HostRecorder* host, News* news) {
+  auto impl = std::make_unique<Impl>();
+  if (!verdicts.empty()) {
+    impl->path = verdicts;
+    impl->out.Reset(
+        open(verdicts.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
+    if (!impl->out.valid())
+      return {Exit::kOutput, fmt::format("--verdicts {}: cannot write it: {}", EscapeControls(verdicts),
+                                         ErrnoText(errno))};
+  }
+  if (Status status = OpenEventFd(&impl->wake); !status.ok()) return status;
+  // Without inotify it looks every second.
+  impl->inotify.Reset(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  if (!inputs.fr_dir.empty()) impl->WatchFolder(inputs.fr_dir);
+  for (const std::string* file : {&inputs.kmsg, &inputs.k8s_events})
+    if (!file->empty() && *file != "/dev/kmsg")
+      impl->WatchFolder(std::filesystem::path(*file).parent_path().string());
+  for (const std::string* input : {&inputs.fr_dir, &inputs.kmsg, &inputs.k8s_events}) {
+    std::error_code error;
+    if (!input->empty() && !std::filesystem::exists(*input, error))
+      news->TellEvent(fmt::format("{} is not there yet; detectors wait for it", EscapeControls(*input)));
+  }
+  if (std::error_code error;
+      !inputs.fr_dir.empty() && std::filesystem::is_regular_file(inputs.fr_dir, error))
+    return {Exit::kUsage, fmt::format("--fr-dir {}: it is a file; give the folder of the dumps",
+                                      EscapeControls(inputs.fr_dir))};
+  const int64_t now_ns = UnixNs();
+  impl->judge =
+      std::make_unique<LiveJudge>(inputs, options, now_ns, now_ns - static_cast<int64_t>(MonotonicNs()));
+  impl->host = host;
+  impl->news = news;
+  impl_ = std::move(impl);
+  impl_->thread = std::thread([this] { impl_->Run(); });
+  return {};
+}
+
+void LiveDetectors::Stop() {
+  if (!impl_ || !impl_->thread.joinable()) return;
+  impl_->stop_requested = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t nr = write(impl_->wake.get(), &one, sizeof(one));
+  impl_->thread.join();
+}
+
+LiveCounts LiveDetectors::counts() const {
+  if (!impl_) return {};
+  std::lock_guard lock(impl_->mutex);
+  return impl_->counts;
+}
+
+}  // namespace slotscope

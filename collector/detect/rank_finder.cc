@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "detect/rank_finder.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "base/proc.h"
+#include "detect/scan.h"
+
+namespace slotscope {
+namespace {
+
+constexpr int32_t kMaxRank = 10'000'000;
+// A process that is young may yet become another program, with another environment.
+constexpr uint32_t kYoungScans = 10;
+
+std::string ReadProc(int32_t tgid, const char* name) {
+  std::ifstream file(fmt::format("/proc/{}/{}", tgid, name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int32_t ReadParent(int32_t tgid) {
+  const std::string stat = ReadProc(tgid, "stat");
+  const size_t name_end = stat.rfind(')');  // the name may hold anything; then the state, and the parent
+  int32_t parent = 0;
+  if (name_end != stat.npos && stat.size() > name_end + 4)
+    std::from_chars(stat.data() + name_end + 4, stat.data() + stat.size(), parent);
+  return parent;
+}
+
+bool UsesCuda(int32_t tgid) { return ReadProc(tgid, "maps").find("/libcuda") != std::string::npos; }
+
+}  // namespace
+
+std::optional<int32_t> RankOfEnvironment(std::string_view environment) {
+  // The first of these that is there counts.
+  for (std::string_view name :
+       {"RANK=", "OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK=", "SLURM_PROCID="}) {
+    std::string_view rest = environment;
+    while (!rest.empty()) {
+      std::string_view one = rest.substr(0, rest.find('\0'));
+      rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+      if (!one.starts_with(name)) continue;
+      one.remove_prefix(name.size());
+      const auto rank = NumberOf<int32_t>(one);
+      if (rank && *rank >= 0 && *rank <= kMaxRank) return rank;
+    }
+  }
+  return {};
+}
+
+std::map<int32_t, int32_t> ChooseRanks(const std::map<int32_t, RankCandidate>& candidates) {
+  std::set<int32_t> uses_cuda;  // ranks
+  for (const auto& [tgid, one] : candidates)
+    if (one.uses_cuda) uses_cuda.insert(one.rank);
+  const auto counts = [&](const RankCandidate& one) {
+    return one.uses_cuda || !uses_cuda.contains(one.rank);
+  };
+  std::map<int32_t, std::vector<int32_t>> first;  // tgids by rank
+  for (const auto& [tgid, one] : candidates) {
+    if (!counts(one)) continue;
+    const auto parent = candidates.find(one.parent);
+    if (parent == candidates.end() || parent->second.rank != one.rank || !counts(parent->second))
+      first[one.rank].push_back(tgid);
+  }
+  std::map<int32_t, int32_t> chosen;
+  for (const auto& [rank, tgids] : first)
+    if (tgids.size() == 1) chosen[rank] = tgids[0];
+  return chosen;
+}
+
+std::vector<RankNote> RankFinder::Scan() {
+  std::map<int32_t, Process> processes;
+  std::map<int32_t, RankCandidate> candidates;
+  for (int32_t tgid : ListProcesses()) {
+    Process process;
+    process.start_ticks = ReadStartTicks(tgid);
+    if (process.start_ticks == 0) continue;
+    if (const auto known = processes_.find(tgid);
+        known != processes_.end() && known->second.start_ticks == process.start_ticks)
+      process = known->second;
+    if (process.nr_scans < kYoungScans) {
+      process.nr_scans++;
+      process.rank = RankOfEnvironment(ReadProc(tgid, "environ"));
+    }
+    if (process.rank) {
+      process.uses_cuda = process.uses_cuda || UsesCuda(tgid);
+      candidates[tgid] = {ReadParent(tgid), *process.rank, process.uses_cuda};
+    }
+    processes.emplace(tgid, process);
+  }
+  processes_ = std::move(processes);
+  std::vector<RankNote> news;
+  for (const auto& [rank, tgid] : ChooseRanks(candidates)) {
+    const auto [at, is_new] = told_.try_emplace(rank, tgid);
+    if (!is_new && at->second == tgid) continue;
+    at->second = tgid;
+    news.push_back({rank, tgid, ReadComm(tgid)});
+  }
+  return news;
+}
+
+}  // namespace slotscope

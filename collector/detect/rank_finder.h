@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detect/rank_note.h"
+
+namespace slotscope {
+
+// The rank that a process's environment says (RANK, as torchrun sets it, and what MPI and Slurm set);
+// nothing if it says none.
+std::optional<int32_t> RankOfEnvironment(std::string_view environment);
+
+// A process with a rank in its environment.
+struct RankCandidate {
+  int32_t parent = 0;
+  int32_t rank = 0;
+  bool uses_cuda = false;
+};
+
+// Which of them (by tgid) is the rank: of a family the one that uses CUDA, and of these the first one,
+// whose children the others are. Where two families have the same rank, as two jobs have, none is it.
+std::map<int32_t, int32_t> ChooseRanks(const std::map<int32_t, RankCandidate>& candidates);
+
+// Finds the processes of this machine that are ranks of a job.
+class RankFinder {
+ public:
+  // Looks at /proc. Those that are new, or other ones than before.
+  std::vector<RankNote> Scan();
+
+ private:
+  struct Process {
+    uint64_t start_ticks = 0;
+    uint32_t nr_scans = 0;  // since it was seen first
+    std::optional<int32_t> rank;
+    bool uses_cuda = false;  // it stays so
+  };
+
+  std::map<int32_t, Process> processes_;
+  std::map<int32_t, int32_t> told_;  // tgid by rank
+};
+
+}  // namespace slotscope

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include "detect/slots_csv.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/escape.h"
+#include "detect/rank_note.h"
+#include "detect/scan.h"
+#include "detect/text_input.h"
+
+namespace slotscope {
+namespace {
+
+// Columns by name: others may come between them.
+enum Column : size_t {
+  kKind,
+  kStart,
+  kTgid,
+  kBegan,
+  kComm,
+  kFirstValue,
+  kNrColumns = kFirstValue + kNrHostValues
+};
+constexpr std::array<std::string_view, kNrColumns> kNames = {
+    "kind",        "slot_start_unix_ns", "tgid",         "start_time_ns", "comm", "cpu_ns", "wait_ns",
+    "preemptions", "mbm_total_bytes",    "gpu_active_ns"};
+
+class Reader {
+ public:
+  explicit Reader(HostHistory* history) : history_(*history) {}
+
+  void OnLine(std::string_view line) {
+    if (line.starts_with("# ")) return OnComment(line.substr(2));
+    if (places_.empty()) return OnHeader(line);
+    OnRow(line);
+  }
+
+  bool is_slots_csv() const { return !places_.empty(); }
+  uint64_t nr_malformed() const { return nr_malformed_; }
+
+ private:
+  void OnComment(std::string_view line) {
+    constexpr std::string_view kSlot = "slot_ns: ", kNote = "note: ";
+    if (line.starts_with(kSlot)) {
+      if (const auto ns = NumberOf<int64_t>(line.substr(kSlot.size())); ns && *ns > 0) {
+        slot_ns_ = *ns;
+        history_.SetSlot(slot_ns_);
+      }
+    } else if (line.starts_with(kNote)) {
+      if (const auto rank = ParseRankNote(line.substr(kNote.size())))
+        history_.SetRank(*rank, last_start_ns_);
+    }
+  }
+
+  void OnHeader(std::string_view line) {
+    std::array<bool, kNrColumns> found = {};
+    std::vector<size_t> places;
+    while (!line.empty()) {
+      const std::string_view name = line.substr(0, line.find(','));
+      line.remove_prefix(std::min(line.size(), name.size() + 1));
+      size_t column = 0;
+      while (column < kNrColumns && kNames[column] != name) column++;
+      if (column < kNrColumns) found[column] = true;
+      places.push_back(column);
+    }
+    for (bool one : found)
+      if (!one) return;
+    places_ = std::move(places);
+  }
+
+  void OnRow(std::string_view line) {
+    std::array<std::string_view, kNrColumns> fields;
+    size_t at = 0;
+    for (;;) {
+      const size_t comma = line.find(',');
+      if (at < places_.size() && places_[at] < kNrColumns) fields[places_[at]] = line.substr(0, comma);
+      at++;
+      if (comma == line.npos) break;
+      line.remove_prefix(comma + 1);
+    }
+    const auto start_ns = NumberOf<int64_t>(fields[kStart]);
+    if (at != places_.size() || !start_ns) {
+      nr_malformed_++;  // such as a line that is not complete yet
+      return;
+    }
+    if (*start_ns != last_start_ns_) history_.OnSlot(*start_ns, slot_ns_);
+    last_start_ns_ = *start_ns;
+    if (fields[kKind] == "other") history_.OnFolded(*start_ns);
+    if (fields[kKind] == "lost")
+      history_.OnLost(
+          *start_ns,
+          NumberOf<uint64_t>(fields[kFirstValue + static_cast<size_t>(kHostCpuNs)]).value_or(0));
+    const auto tgid = NumberOf<int32_t>(fields[kTgid]);
+    const auto began_ns = NumberOf<uint64_t>(fields[kBegan]);
+    if (!tgid || !began_ns || !history_.IsRank(*tgid)) return;
+    HostSample sample;
+    sample.start_ns = *start_ns;
+    for (size_t i = 0; i < kNrHostValues; i++) {
+      if (const auto number = NumberOf<uint64_t>(fields[kFirstValue + i]))
+        sample.values[i] = *number;
+      else
+        sample.unmeasured |= 1u << i;
+    }
+    history_.Add(*tgid, *began_ns, fields[kComm], sample);
+  }
+
+  HostHistory& history_;
+  std::vector<size_t> places_;  // which column each field is; kNrColumns: none that we need
+  int64_t slot_ns_ = 1'000'000;
+  int64_t last_start_ns_ = 0;
+  uint64_t nr_malformed_ = 0;
+};
+
+}  // namespace
+
+Status ReadSlotsCsv(const std::string& path, HostHistory* history) {
+  Reader reader(history);
+  if (Status status = ReadLines(path, [&](std::string_view line) { reader.OnLine(line); }); !status.ok())
+    return status;
+  if (!reader.is_slots_csv())
+    return {Exit::kBadInput, fmt::format("{}: this is no slots.csv: it lacks columns that all have",
+                                         EscapeControls(path))};
+  // The last line of a recording that goes on may be half.
+  if (reader.nr_malformed() > 1)
+    return {Exit::kBadInput, fmt::format("{}: rows that cannot be read: {}", EscapeControls(path),
+                                         reader.nr_malformed())};
+  return {};
+}
+
+}  // namespace slotscope

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "detect/host_history.h"
+
+namespace slotscope {
+
+// The slots.csv of a recording, also an unfinished one, into a history. Ranks are those that it says,
+// beside those that are set. Exit::kBadInput if it is none.
+Status ReadSlotsCsv(const std::string& path, HostHistory* history);
+
+}  // namespace slotscope

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "detect/xid_correlation.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace slotscope {
+namespace {
+
+// A GPU that fails may say so many times.
+constexpr size_t kMaxBefore = 7;
+// Of Xids in the window, most of which are of other nodes whose names begin alike.
+constexpr size_t kMaxLookedAt = 10'000;
+
+// IsSameNode holds only for nodes that have this in common.
+std::string ShortName(std::string_view node) {
+  std::string name(node.substr(0, node.find('.')));
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+  return name;
+}
+
+}  // namespace
+
+std::vector<XidCorrelation> FindXidCorrelations(const std::vector<XidRecord>& xids,
+                                                const std::vector<PodEviction>& evictions,
+                                                int64_t window_ns) {
+  // In their order; of the same time as they were given.
+  std::map<std::string, std::vector<const XidRecord*>> of_node;
+  for (const XidRecord& xid : xids) of_node[ShortName(xid.node)].push_back(&xid);
+  for (auto& [node, list] : of_node)
+    std::stable_sort(list.begin(), list.end(), [](const XidRecord* a, const XidRecord* b) {
+      return a->when.begin_ns < b->when.begin_ns;
+    });
+  std::vector<XidCorrelation> found;
+  for (PodEviction& eviction : DistinctEvictions(evictions)) {
+    const auto at = of_node.find(ShortName(eviction.node));
+    if (at == of_node.end()) continue;
+    const auto& list = at->second;
+    // Those after this one are later than the eviction, for certain.
+    auto end = std::upper_bound(
+        list.begin(), list.end(), eviction.when.last_ns(),
+        [](int64_t last_ns, const XidRecord* xid) { return last_ns < xid->when.begin_ns; });
+    std::vector<const XidRecord*> joined;
+    for (size_t i = 0; i < kMaxLookedAt && end != list.begin() && joined.size() <= kMaxBefore; i++) {
+      const XidRecord& xid = **--end;
+      // Resolutions differ, so an earlier one may yet reach into the window; by no more than that.
+      constexpr int64_t kCoarsest = 2'000'000'000;
+      if (eviction.when.begin_ns - xid.when.begin_ns > window_ns + kCoarsest) break;
+      if (LeastBetween(xid.when, eviction.when) <= window_ns && IsSameNode(xid.node, eviction.node))
+        joined.push_back(&xid);
+    }
+    if (joined.empty()) continue;
+    XidCorrelation& one = found.emplace_back();
+    one.eviction = std::move(eviction);
+    one.xid = *joined.front();
+    for (size_t i = joined.size() - 1; i >= 1; i--) one.before.push_back(*joined[i]);
+  }
+  return found;
+}
+
+}  // namespace slotscope

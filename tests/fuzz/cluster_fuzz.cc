@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Any bytes as objects of Kubernetes (first byte even) or as OpenTelemetry's logs (odd); and verdicts of
+// what is found in them.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "detect/inputs.h"
+#include "detect/judge.h"
+#include "detect/otlp_logs.h"
+#include "require.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace slotscope;
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  KubernetesReader kubernetes;
+  OtlpLogReader otlp(&kubernetes);
+  DetectRecords records;
+  std::string problem;
+  const Status status = data[0] % 2 ? otlp.OnText(text) : ReadKubernetes(text, &kubernetes, &problem);
+  Require(status.ok() == status.message().empty());
+  otlp.AddTo(&records.nccl);
+  records.xids = otlp.xids();
+  records.cluster = kubernetes.Records();
+  // An Xid for each eviction, so that something joins.
+  for (const PodEviction& eviction : records.cluster.evictions)
+    records.xids.push_back({eviction.when, LogClock::kZone, eviction.node, "xid", 79, "", {}, "", ""});
+  JudgeOptions options;
+  options.nccl_hang.clock = NcclClock::kAsOf;
+  options.nccl_hang.as_of_ns = INT64_MAX / 2;
+  const Findings findings = Judge(records, options);
+  Require(findings.evicted.size() <= records.cluster.evictions.size());
+  Require(findings.xids.size() <= findings.evicted.size());
+  for (const Verdict& verdict : VerdictsOf(records, findings, NcclClock::kAsOf)) {
+    Require(!verdict.json["headline"].get<std::string>().empty());
+    Require(!verdict.json["evidence_trail"].empty());
+    for (char c : VerdictLine(verdict) + VerdictOtlpLine(verdict))
+      Require(c == '\n' || (c >= ' ' && c <= '~'));
+  }
+  kubernetes.Forget(1'748'419'550'000'000'000);
+  Require(kubernetes.Records().evictions.size() <= records.cluster.evictions.size());
+  return 0;
+}

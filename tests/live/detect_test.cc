@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// Detectors beside a recording: ranks are found, a hang is told with what the host saw of them, and when
+// it is over; the recording's files say the same afterwards.
+#include <sys/stat.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+// Rank 0 spins, rank 1 sleeps, rank 2 has no process here. 0 and 1 wait in an operation to which 2 does
+// not come, since the ranks were found; then they go on.
+constexpr const char* kScript = R"sh(
+RANK=0 sh -c 'while :; do :; done' & zero=$!
+RANK=1 sleep 300 & one=$!
+trap 'kill $zero $one $record 2>/dev/null' EXIT
+wait_for() { # wait_for FILE TEXT
+	n=0
+	until grep -q "$2" "$1" 2>/dev/null; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || { echo "there is no '$2' in $1"; cat err; exit 1; }
+		sleep 0.1
+	done
+}
+dump() { # dump RANK SECONDS [ENTRY]: an operation that was called then
+	echo "{\"version\":\"2.10\",\"pg_config\":{\"0\":{\"ranks\":\"[0, 1, 2]\"}},\"entries\":[$3]}" >fr/new
+	mv fr/new "fr/nccl_trace_rank_$1"
+}
+entry() { echo "{\"process_group\":[\"0\",\"default_pg\"],\"collective_seq_id\":7,\"profiling_name\":\"nccl:all_reduce\",\"state\":\"started\",\"time_created_ns\":${1}000000000}"; }
+mkdir fr
+touch events
+$S record --source $SRC --detect --fr-dir fr --k8s-events events --kmsg --nccl-hang-threshold 1 \
+	--verdicts v.ndjson --raw r.raw >out 2>err & record=$!
+wait_for err 'rank 0 is process'
+wait_for err 'rank 1 is process'
+sleep 2 # whole seconds: it is after the recording's begin
+called=$(date +%s)
+sleep 3
+for rank in 0 1; do dump $rank $called "$(entry $called)"; done
+dump 2 $called
+wait_for v.ndjson '"15"'
+cp -r fr then
+for rank in 0 1; do dump $rank $called; done
+wait_for v.ndjson resolved_at
+kill -INT $record
+wait $record || { echo "record exits with $?"; cat err; exit 1; }
+cat out
+$S detect --fr-dir then --as-of $((called + 400)) --slots slots.csv >by_slots || exit 1
+$S detect --fr-dir then --as-of $((called + 400)) --raw r.raw >by_raw || exit 1
+cmp by_slots by_raw
+)sh";
+
+std::vector<nlohmann::json> ReadLines(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+// On a CPU, or waiting for one: tests run beside others.
+void ExpectEvidence(const nlohmann::json& verdict, double least_cpu_ms) {
+  const auto& evidence = verdict.at("host_evidence");
+  ASSERT_EQ(evidence.size(), 3u) << verdict;
+  EXPECT_EQ(evidence[0]["rank"], 2);
+  EXPECT_EQ(evidence[0]["role"], "suspect");
+  EXPECT_EQ(evidence[0]["state"], "unknown");
+  EXPECT_EQ(evidence[1]["rank"], 0);
+  EXPECT_TRUE(evidence[1]["state"] == "on_cpu" || evidence[1]["state"] == "waiting") << evidence[1];
+  EXPECT_GE(evidence[1]["cpu_ms"].get<double>() + evidence[1]["wait_ms"].get<double>(), least_cpu_ms)
+      << evidence[1];
+  EXPECT_GT(evidence[1]["slots"].size(), 10u);
+  EXPECT_EQ(evidence[2]["rank"], 1);
+  EXPECT_TRUE(evidence[2]["state"] == "asleep" || evidence[2]["state"] == "silent") << evidence[2];
+  EXPECT_LT(evidence[2]["cpu_ms"].get<double>(), 50);
+}
+
+TEST(Detect, AHangWithWhatTheHostSawOfIt) {
+  const std::string dir = TempDir() + "/detect";
+  ASSERT_EQ(mkdir(dir.c_str(), 0755), 0);
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir + kScript, &output), 0) << output;
+  EXPECT_NE(output.find("detectors: verdicts 2,"), std::string::npos) << output;
+  const auto live = ReadLines(dir + "/v.ndjson");
+  ASSERT_EQ(live.size(), 2u);
+  EXPECT_EQ(live[0]["hanging_ranks"], nlohmann::json({0, 1}));
+  EXPECT_EQ(live[0]["clock"], "receipt");
+  ExpectEvidence(live[0], 1000);
+  EXPECT_EQ(live[0]["host_evidence"][2]["state"], "asleep") << "it is still there";
+  EXPECT_TRUE(live[1].contains("resolved_at"));
+  const auto later = ReadLines(dir + "/by_slots");
+  ASSERT_EQ(later.size(), 1u);
+  ExpectEvidence(later[0], 500);
+  EXPECT_EQ(later[0]["host_evidence"][1]["slot_ms"], 1.0);
+  // The file says what was noticed, where it was.
+  const CsvFile csv = ReadCsv(dir + "/slots.csv");
+  CheckIdentity(csv);
+}
+
+}  // namespace
+}  // namespace slotscope
