@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
-# line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm vm-some vm-debug rdt rdt-some package. A
-# group that cannot run here is skipped, with the reason. Exit code 1 if anything failed.
+# line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm-KERNEL vm-KERNEL-some vm-debug rdt
+# rdt-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
+# Exit code 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
@@ -39,15 +40,18 @@ step() {
 	case $code in
 	0)
 		echo "  PASS   $name ($((SECONDS - start)) s)"
-		grep -E 'tests? from .* ran\.|^\[  SKIPPED \] 1 test|SKIP|names no folder of real captures|bytes: [0-9]* processes|^stress: ' "$log" | sort -u | sed 's/^/         /'
+		grep -E 'tests? from .* ran\.|^\[  SKIPPED \] 1 test|SKIP|names no folder of real captures|bytes: [0-9]* processes|^stress: ' "$log" |
+			grep -v '^\[  SKIPPED .* ms)$' | sort -u | sed 's/^/         /'
 		passed=$((passed + 1))
 		;;
 	69 | 77) skip "$name" "$(tail -n 1 "$log")" ;;
 	*)
 		echo "  FAIL   $name (exit code $code, $((SECONDS - start)) s)"
 		failed_tests "$log"
-		echo "         its output ends with:"
-		tail -n 100 "$log"
+		echo "         its output ends with (what was before that, below):"
+		tail -n 15 "$log"
+		echo "         before that:"
+		tail -n 100 "$log" | head -n -15
 		failed=$((failed + 1))
 		;;
 	esac
@@ -89,26 +93,32 @@ fleet() {
 	step "fleet of 8 nodes, Prometheus" env SLOTSCOPE_PROMETHEUS="$folder" build/fleet_tests
 }
 
-# vm [some]: some leaves out what one kernel says as well as the other.
+# vm KERNEL [some]: that one and its PREEMPT_RT sister; some leaves out what one kernel says as well as the other.
 vm() {
 	if ! command -v qemu-system-x86_64 >/dev/null; then
-		skip vm "qemu-system-x86_64 is not installed"
+		skip "guest $1" "qemu-system-x86_64 is not installed"
 		return
 	fi
 	local kernel
-	for kernel in 6.1 6.12 6.1-rt 6.12-rt; do
+	for kernel in "$1" "$1-rt"; do
 		step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
 	done
-	step "guest 6.1, module" tests/vm/suite.sh 6.1 kmod
-	step "guest 6.12, module" env QUICK="${1:-}" tests/vm/suite.sh 6.12 kmod
-	step "guest 6.1, eBPF source" env QUICK="${1:-}" tests/vm/suite.sh 6.1 bpf
-	step "guest 6.12-rt, module" env QUICK=1 tests/vm/suite.sh 6.12-rt kmod
-	if [ -z "${1:-}" ]; then
-		step "guest 6.12, eBPF source" tests/vm/suite.sh 6.12 bpf
-		step "guest 6.1-rt, module" env QUICK=1 tests/vm/suite.sh 6.1-rt kmod
-		step "guest 6.1-rt, eBPF source" env QUICK=1 tests/vm/suite.sh 6.1-rt bpf
-		step "guest 6.12-rt, eBPF source" env QUICK=1 tests/vm/suite.sh 6.12-rt bpf
-	fi
+	case $1${2:-} in
+	6.1some)
+		step "guest 6.1, module" tests/vm/suite.sh 6.1 kmod
+		step "guest 6.1, eBPF source" env QUICK=1 tests/vm/suite.sh 6.1 bpf
+		;;
+	*some)
+		step "guest $1, module" env QUICK=1 tests/vm/suite.sh "$1" kmod
+		step "guest $1-rt, module" env QUICK=1 tests/vm/suite.sh "$1-rt" kmod
+		;;
+	*)
+		step "guest $1, module" tests/vm/suite.sh "$1" kmod
+		step "guest $1, eBPF source" tests/vm/suite.sh "$1" bpf
+		step "guest $1-rt, module" env QUICK=1 tests/vm/suite.sh "$1-rt" kmod
+		step "guest $1-rt, eBPF source" env QUICK=1 tests/vm/suite.sh "$1-rt" bpf
+		;;
+	esac
 }
 
 # Guests on a kernel with KASAN, lockdep and kmemleak; any report of these fails.
@@ -145,35 +155,42 @@ rdt() {
 	done
 }
 
-# begin GROUP: one that mostly waits, beside those before it. finish GROUP: what it said.
-begin() {
-	tests/run.sh "$1" >"$logs/$1.out" 2>&1 &
-	begun[$1]=$!
+# beside LANE...: each is GROUP,GROUP...
+beside() {
+	local lane groups pids=() pid p f s
+	local summary='[0-9]* passed, [0-9]* failed, [0-9]* skipped'
+	set -m # a process group for each, which ends as one
+	for lane; do
+		IFS=, read -r -a groups <<<"$lane"
+		{
+			tests/run.sh "${groups[@]}" 2>&1 | tee "$logs/${#pids[@]}.lane" | grep --line-buffered -v -e '^$' -e "$summary"
+		} &
+		pids+=($!)
+	done
+	set +m
+	trap 'for pid in "${pids[@]}"; do kill -- -"$pid"; done; exit 130' INT TERM HUP
+	for lane in "${!pids[@]}"; do
+		wait "${pids[$lane]}"
+		read -r p f s < <(grep -x "$summary" "$logs/$lane.lane" | tr -dc '0-9 \n') ||
+			p=0 f=1 s=0 # it did not get to its end
+		passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+	done
+	trap - INT TERM HUP
 }
-
-finish() {
-	local more p f s
-	wait "${begun[$1]}"
-	head -n -2 "$logs/$1.out"
-	more=$(tail -n 1 "$logs/$1.out" | tr -dc '0-9 ')
-	read -r p f s <<<"${more:-0 1 0}"
-	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-}
-
-declare -A begun
-if [ $# -gt 1 ]; then
-	case " $* " in *" fleet "*) begin fleet ;; esac
-fi
 
 for group in "$@"; do
 	case $group in
+	*+*)
+		IFS=+ read -r -a lanes <<<"$group"
+		beside "${lanes[@]}"
+		;;
 	check) step "style and dependencies" scripts/check.sh ;;
 	unit)
 		step "unit and property tests" in_shards build/unit_tests --gtest_brief=1
 		step "golden files" tests/golden/run.sh
 		step "schemas of verdicts" tests/schemas/run.sh
 		;;
-	fleet) if [ -n "${begun[fleet]:-}" ]; then finish fleet; else fleet; fi ;;
+	fleet) fleet ;;
 	fuzz) step "fuzzers, ${FUZZ_SECONDS:-10} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-10}" ;;
 	san)
 		step "unit tests, ASan and UBSan" build/asan/unit_tests --gtest_brief=1
@@ -181,9 +198,9 @@ for group in "$@"; do
 		step "fleet, TSan" env SLOTSCOPE_PROMETHEUS="$(scripts/prometheus.sh)" build/tsan/fleet_tests
 		;;
 	live) live ;;
-	vm) vm ;;
-	vm-some) vm some ;;
 	vm-debug) vm_debug ;;
+	vm-*-some) group=${group#vm-} && vm "${group%-some}" some ;;
+	vm-*) vm "${group#vm-}" ;;
 	package) step "packages, dkms, their modules in guests 6.1 and 6.12" tests/package.sh ;;
 	rdt-some) SLOTSCOPE_RDT_SECONDS=2 rdt "sockets exhausted coexist" "wrap clusters unavailable" ;;
 	rdt) rdt "plain fine wrap sockets clusters few exhausted unavailable occupancy coexist" "plain sockets clusters few coexist" ;;

@@ -401,9 +401,10 @@ rm -f "$work/overlay.cpio"
 # --- the run ---------------------------------------------------------------------------------
 
 # no_timer_check: on a starved host the check of the emulated timer can fail, and that is a panic.
-# sysrq_always_enabled: for ask_guest below. no5lvl: while a booting kernel lists the features of its CPU, it takes
-# itself for one of four levels for a moment; KASAN reports whatever an interrupt touches then.
-cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check printk.devkmsg=on log_buf_len=4M sysrq_always_enabled no5lvl"
+# sysrq_always_enabled, nokaslr: for ask_guest and name_code below. no5lvl: while a booting kernel lists the
+# features of its CPU, it takes itself for one of four levels for a moment; KASAN reports whatever an interrupt
+# touches then.
+cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check printk.devkmsg=on log_buf_len=4M sysrq_always_enabled no5lvl nokaslr"
 cmdline+="$append"
 
 # shellcheck disable=SC2054 # QEMU separates with commas, too
@@ -420,6 +421,7 @@ fi
 : >"$work/output"
 : >"$work/serial"
 : >"$work/result"
+: >"$work/code"
 mkfifo "$work/monitor.in" "$work/monitor.out"
 arguments+=(-monitor "pipe:$work/monitor" -append "$cmdline" -serial "file:$work/serial"
 	-device "virtio-serial-pci,ioeventfd=off"
@@ -441,6 +443,64 @@ ask_guest() {
 	done
 }
 
+# ask_emulator: where the CPUs of a guest are that may be deaf to that key, three looks a second apart.
+ask_emulator() {
+	local cpu look
+	exec 4<>"$work/monitor.out"
+	for look in 1 2 3; do
+		for ((cpu = 0; cpu < smp; cpu++)); do
+			printf 'cpu %d\ninfo registers\nx/192gx %s\n' "$cpu" "\$sp"
+		done >"$work/monitor.in"
+		sleep 1
+		echo "look $look"
+		timeout 1 cat <&4 || true	# it does not end by itself
+	done >"$work/cpus"
+	exec 4>&-
+}
+
+# name_code prints for each look and CPU the function that it is in, and the words on its stack that are code. The
+# names come from a second guest, where the kernel's (nokaslr) and no module's are at the same addresses.
+name_code() {
+	"$0" --quiet --timeout 120 "$kernel" -- cat /proc/kallsyms 2>/dev/null | grep -i ' t ' | LC_ALL=C sort >"$work/symbols" || true
+	tr -d '\r' <"$work/cpus" | LC_ALL=C awk -v symbols="$work/symbols" '
+		function code(word,  low, high, middle) { # a name, or nothing
+			if (word >= "ffffffffc0000000" && word < "fffffffffe000000") return "(module)"
+			if (word < first || word > last) return ""
+			low = 1
+			high = n
+			while (low < high) {
+				middle = int((low + high + 1) / 2)
+				if (address[middle] <= word) low = middle; else high = middle - 1
+			}
+			return name[low]
+		}
+		function end_of_cpu() { if (line != "") print line; line = "" }
+		BEGIN {
+			while ((getline text <symbols) > 0) {
+				split(text, part, " ")
+				if (part[1] < "ffffffff80000000" || part[1] >= "ffffffffc0000000") continue
+				address[++n] = part[1]
+				name[n] = part[3]
+			}
+			first = address[1]
+			last = address[n]
+		}
+		/look [0-9]$/ { end_of_cpu(); look = $NF }
+		/^CPU#/ { end_of_cpu(); cpu = substr($1, 5) }
+		/^RIP=/ {
+			at = substr($1, 5)
+			line = "CPU " cpu ", look " look ": " at " " code(at) " " $2 " " $NF "; stack:"
+		}
+		/^[0-9a-f]+: 0x/ {
+			for (i = 2; i <= NF; i++) {
+				called = code(substr($i, 3))
+				if (called != "" && called != before) line = line " " called
+				before = called
+			}
+		}
+		END { end_of_cpu() }'
+}
+
 start=$SECONDS expired='' hung=''
 "${leash[@]}" "$qemu" "${arguments[@]}" </dev/null >"$work/qemu" 2>&1 &
 qemu_pid=$!
@@ -448,6 +508,7 @@ exec 3<"$work/output"
 while kill -0 "$qemu_pid" 2>/dev/null; do
 	cat <&3
 	if ((SECONDS - start > timeout)); then	# whole seconds: at least, not at most
+		ask_emulator
 		ask_guest
 		expired=1
 		break
@@ -500,19 +561,26 @@ is_emulator_defect() {
 	# What the kernel found before has nothing to do with it. A CPU that hangs is what it looks like to the others.
 	! sed '/int3/,$d' "$work/serial" | grep -v -E 'soft lockup|rcu.*stall|blocked for more' | grep -q -E "$splat" || return 1
 	if [ -n "$expired" ]; then
-		grep -q 'asm_exc_int3' "$work/serial" && ! grep -q -E '\bss_[a-z_]+\+0x' "$work/serial"
+		cat "$work/serial" "$work/code" | grep -q 'asm_exc_int3' && ! grep -q -E '\bss_[a-z_]+\+0x' "$work/serial"
 	else
 		grep -q 'Oops: int3' "$work/serial"
 	fi
 }
 readonly emulator_defect="the guest ($kernel) was caught by a defect of the emulator (a stale breakpoint); try again"
 
+[ -z "$expired" ] || [ -n "$hung" ] || name_code >"$work/code"
 if [ -n "$expired" ] && is_emulator_defect; then
 	fail $EXIT_EMULATOR "$emulator_defect"
 fi
 if [ -n "$expired" ]; then
+	# What tells most comes last.
 	[ -n "$hung" ] || tail -n 100 "$work/serial" >&2
 	print_splat "$work/serial" || true
+	cut -c 1-1000 "$work/code" >&2
+	{
+		echo "the command had said last:"
+		tail -n 5 "$work/output"
+	} >&2
 	keep_log
 	fail $EXIT_TIMEOUT "the guest ($kernel) was not done after $timeout s and was ended; see --timeout"
 fi

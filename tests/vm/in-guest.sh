@@ -30,7 +30,7 @@ expect() { # expect CODE COMMAND...: runs it and compares its status
 }
 
 live_tests() {
-	./live_tests --gtest_brief=1 "$@" || fail "live tests, source $SLOTSCOPE_TEST_SOURCE"
+	./live_tests "$@" || fail "live tests, source $SLOTSCOPE_TEST_SOURCE"
 }
 
 module_life() {
