@@ -20,25 +20,58 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kUsage =
-    "Usage: slotscope record [options] [-- COMMAND [ARG...]]\n"
-    "       slotscope replay [options] FILE\n"
-    "       slotscope gen [options] FILE\n"
-    "       slotscope rmids\n"
-    "       slotscope gpu [FILE]\n"
-    "       slotscope detect [--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] [options]\n"
-    "       slotscope --help | --version\n"
-    "\n"
-    "record   writes a row per process and millisecond to slots.csv, until Ctrl-C, for\n"
-    "         --duration, or until COMMAND exits (its rows, the rest folded into one)\n"
-    "replay   makes slots.csv again, from what record --raw FILE has kept; no root\n"
-    "gen      makes a raw FILE of a machine that does not exist, for tests\n"
-    "rmids    prints the RMID table of the kernel module\n"
-    "gpu      prints the GPUs, the processes that use CUDA, and what can be seen of them; of a raw\n"
-    "         FILE: their memory, activity and leaks\n"
-    "detect   finds collectives that hang in the flight recorder's dumps of a job's ranks, and who\n"
-    "         holds them up; GPU errors that cost a pod its node; and why pods were evicted\n"
-    "\n";
+struct VerbText {
+  std::string_view name;
+  std::string_view words;  // behind it
+  std::string_view does;   // its lines
+};
+
+constexpr VerbText kVerbs[] = {
+    {"record", "[options] [-- COMMAND [ARG...]]",
+     "writes a row per process and millisecond to slots.csv, until Ctrl-C, for\n"
+     "--duration, or until COMMAND exits (its rows, the rest folded into one)\n"},
+    {"replay", "[options] FILE",
+     "makes slots.csv again, from what record --raw FILE has kept; no root\n"},
+    {"gen", "[options] FILE", "makes a raw FILE of a machine that does not exist, for tests\n"},
+    {"rmids", "", "prints the RMID table of the kernel module\n"},
+    {"gpu", "[FILE]",
+     "prints the GPUs, the processes that use CUDA, and what can be seen of them; of a raw\n"
+     "FILE: their memory, activity and leaks\n"},
+    {"detect", "[--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] [options]",
+     "finds collectives that hang in the flight recorder's dumps of a job's ranks, and who\n"
+     "holds them up; GPU errors that cost a pod its node; and why pods were evicted\n"},
+};
+
+std::string Synopsis(const VerbText& verb) {
+  return fmt::format("slotscope {}{}{}", verb.name, verb.words.empty() ? "" : " ", verb.words);
+}
+
+// Of all verbs, in front of their options.
+std::string Overview() {
+  std::string text;
+  for (const VerbText& verb : kVerbs)
+    text += fmt::format("{} {}\n", text.empty() ? "Usage:" : "      ", Synopsis(verb));
+  text += "       slotscope VERB --help | --help | --version\n\n";
+  for (const VerbText& verb : kVerbs) {
+    std::string_view name = verb.name;
+    for (std::string_view rest = verb.does; !rest.empty(); name = "") {
+      const std::string_view line = rest.substr(0, rest.find('\n') + 1);
+      rest.remove_prefix(line.size());
+      text += fmt::format("{:<9}{}", name, line);
+    }
+  }
+  return text + "\n";
+}
+
+// Of one verb. REQUIRES: there is such a verb.
+std::string HelpOf(std::string_view name, const po::options_description* description) {
+  const VerbText& verb = *std::find_if(std::begin(kVerbs), std::end(kVerbs),
+                                       [&](const auto& one) { return one.name == name; });
+  std::ostringstream text;
+  text << "Usage: " << Synopsis(verb) << "\n\n" << name << ' ' << verb.does;
+  if (description) text << "\n" << *description;
+  return text.str();
+}
 
 constexpr uint64_t kMaxDurationS = 10 * 365 * 86400ull;
 
@@ -511,9 +544,10 @@ Status ParseGenerate(const RawOptions& raw, GeneratorOptions* generator) {
   return {};
 }
 
-// Parses `words` by `description`. Words that belong to no option go to *rest.
-Status ParseWords(const std::vector<std::string>& words, const po::options_description& description,
-                  std::vector<std::string>* rest, bool* help) {
+// Parses a verb's `words` by `description`. Words that belong to no option go to *rest.
+Status ParseWords(const std::string& verb, const std::vector<std::string>& words,
+                  const po::options_description& description, std::vector<std::string>* rest,
+                  bool* help) {
   try {
     namespace style = po::command_line_style;
     po::variables_map variables;
@@ -536,9 +570,10 @@ Status ParseWords(const std::vector<std::string>& words, const po::options_descr
     // ever.
     for (const std::string& word : words)
       if (word.find('%') != std::string::npos)
-        return Usage(
-            "there is an option that does not exist, or one without its value; see slotscope --help");
-    return Usage(fmt::format("{}; see slotscope --help", error.what()));
+        return Usage(fmt::format(
+            "there is an option that does not exist, or one without its value; see slotscope {} --help",
+            verb));
+    return Usage(fmt::format("{}; see slotscope {} --help", error.what(), verb));
   }
   return {};
 }
@@ -700,9 +735,9 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   of_record.add(DescribeOutput(&raw, &options->record.output));
   po::options_description of_replay = DescribeOutput(&raw, &options->replay.output);
   po::options_description of_gen = DescribeGenerate(&raw, &options->generate.generator);
-  std::ostringstream help;
   po::options_description of_detect = DescribeDetect(&raw, &options->detect);
-  help << kUsage << of_record << "\n" << of_detect << "\n" << of_gen;
+  std::ostringstream help;
+  help << Overview() << of_record << "\n" << of_detect << "\n" << of_gen;
   options->help = help.str();
   of_gen.add_options()("help,h", "this text");
   of_detect.add_options()("help,h", "this text");
@@ -713,11 +748,18 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   words.erase(words.begin());
   std::vector<std::string> rest;
   bool wants_help = false;
+  const auto show_help = [&](const po::options_description* description) {
+    options->help = HelpOf(verb, description);
+    return Status();
+  };
   if (verb == "--help" || verb == "-h" || verb == "help") return {};
   if (verb == "--version") {
     options->verb = Options::Verb::kShowVersion;
     return {};
   }
+  const auto is_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
+  if ((verb == "rmids" || verb == "gpu") && std::any_of(words.begin(), words.end(), is_help))
+    return show_help(nullptr);
   if (verb == "rmids") {
     if (!words.empty()) return Usage(fmt::format("rmids takes no '{}'", words[0]));
     options->verb = Options::Verb::kRmids;
@@ -727,7 +769,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     options->verb = Options::Verb::kGpu;
     for (const std::string& word : words)
       if (word.starts_with("-"))
-        return Usage(fmt::format("gpu has no option '{}'; see slotscope --help", word));
+        return Usage(fmt::format("gpu has no option '{}'; see slotscope gpu --help", word));
     if (words.size() > 1)
       return Usage(fmt::format("gpu takes one file at most, and got {}", words.size()));
     if (!words.empty() && words[0].empty()) return Usage("gpu: the file's name is empty");
@@ -736,8 +778,9 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   }
   if (verb == "record") {
     if (Status status = TakeCommand(&words, &options->record.command); !status.ok()) return status;
-    if (Status status = ParseWords(words, of_record, &rest, &wants_help); !status.ok()) return status;
-    if (wants_help) return {};
+    if (Status status = ParseWords(verb, words, of_record, &rest, &wants_help); !status.ok())
+      return status;
+    if (wants_help) return show_help(&of_record);
     if (!rest.empty())
       return Usage(fmt::format("'{}' is no option; to record a command write: slotscope record -- {}",
                                rest[0], rest[0]));
@@ -745,24 +788,27 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     return ParseRecord(&raw, &options->record);
   }
   if (verb == "replay") {
-    if (Status status = ParseWords(words, of_replay, &rest, &wants_help); !status.ok()) return status;
-    if (wants_help) return {};
+    if (Status status = ParseWords(verb, words, of_replay, &rest, &wants_help); !status.ok())
+      return status;
+    if (wants_help) return show_help(&of_replay);
     options->verb = Options::Verb::kReplay;
     if (Status status = TakeFile("replay", rest, &options->replay.path); !status.ok()) return status;
     if (Status status = ParseOutput(raw, &options->replay.output); !status.ok()) return status;
     return CheckNames(options->replay.output, "", "");
   }
   if (verb == "gen") {
-    if (Status status = ParseWords(words, of_gen, &rest, &wants_help); !status.ok()) return status;
-    if (wants_help) return {};
+    if (Status status = ParseWords(verb, words, of_gen, &rest, &wants_help); !status.ok()) return status;
+    if (wants_help) return show_help(&of_gen);
     options->verb = Options::Verb::kGenerate;
     if (Status status = TakeFile("gen", rest, &options->generate.path); !status.ok()) return status;
     return ParseGenerate(raw, &options->generate.generator);
   }
   if (verb == "detect") {
-    if (Status status = ParseWords(words, of_detect, &rest, &wants_help); !status.ok()) return status;
-    if (wants_help) return {};
-    if (!rest.empty()) return Usage(fmt::format("detect takes no '{}'; see slotscope --help", rest[0]));
+    if (Status status = ParseWords(verb, words, of_detect, &rest, &wants_help); !status.ok())
+      return status;
+    if (wants_help) return show_help(&of_detect);
+    if (!rest.empty())
+      return Usage(fmt::format("detect takes no '{}'; see slotscope detect --help", rest[0]));
     options->verb = Options::Verb::kDetect;
     return ParseDetect(&raw, &options->detect);
   }

@@ -42,8 +42,10 @@ bool FileFollower::Open() {
 
 bool FileFollower::IsReplaced() const {
   struct stat info;
-  if (stat(path_.c_str(), &info)) return false;  // not yet: its writer may not have noticed
-  return info.st_dev != device_ || info.st_ino != inode_;
+  if (stat(path_.c_str(), &info)) return false;
+  if (info.st_dev == device_ && info.st_ino == inode_) return false;
+  // Rotation makes an empty file, to which the writer of the old one comes only when it is told.
+  return !S_ISREG(info.st_mode) || info.st_size > 0;
 }
 
 bool FileFollower::Poll(const std::function<void(std::string_view)>& on_bytes,
@@ -54,6 +56,7 @@ bool FileFollower::Poll(const std::function<void(std::string_view)>& on_bytes,
   }
   buffer_.resize(kBuffer);
   size_t nr_read = 0;
+  bool is_replaced = false;
   while (nr_read < kMaxPerPoll) {
     const ssize_t nr = read(fd_.get(), buffer_.data(), buffer_.size());
     if (nr > 0) {
@@ -78,7 +81,8 @@ bool FileFollower::Poll(const std::function<void(std::string_view)>& on_bytes,
       return false;
     }
     if (!is_regular_) return false;
-    // All of it is read. A rotated file is read to its end before the next one.
+    // All of it is read. A rotated file is read to its end before the next one: to where it ends once
+    // its writer has begun that.
     struct stat info;
     if (fstat(fd_.get(), &info) == 0 && static_cast<uint64_t>(info.st_size) < offset_) {
       offset_ = 0;
@@ -86,9 +90,14 @@ bool FileFollower::Poll(const std::function<void(std::string_view)>& on_bytes,
       on_begin();
       continue;
     }
-    if (!IsReplaced()) return false;
+    if (!is_replaced) {
+      is_replaced = IsReplaced();
+      if (!is_replaced) return false;
+      continue;
+    }
     fd_.Reset();
     if (!Open()) return false;
+    is_replaced = false;
     on_begin();
   }
   return true;

@@ -34,7 +34,7 @@ class FileFollower {
 
  private:
   bool Open();
-  // Whether the name means another file now.
+  // Whether the name means another file now, which is written to.
   bool IsReplaced() const;
 
   std::string path_;

@@ -54,6 +54,15 @@ TEST_F(FileFollowerTest, GoesOnWhenTheFileIsRotated) {
   EXPECT_EQ(Poll(&follower), "late\n");
   folder_.Append("log", "four\n");
   EXPECT_EQ(Poll(&follower), "^four\n");
+  // And where it is there, empty, before its writer has been told (logrotate's "create").
+  std::filesystem::rename(path_, path_ + ".1");
+  folder_.Append("log", "");
+  EXPECT_EQ(Poll(&follower), "");
+  folder_.Append("log.1", "later\n");
+  EXPECT_EQ(Poll(&follower), "later\n");
+  folder_.Append("log.1", "last\n");
+  folder_.Append("log", "five\n");
+  EXPECT_EQ(Poll(&follower), "last\n^five\n");
 }
 
 TEST_F(FileFollowerTest, BeginsAnewWhenTheFileIsTruncated) {

@@ -457,6 +457,30 @@ TEST(Options, HelpNamesEveryOption) {
     EXPECT_NE(options.help.find(name), std::string::npos) << name;
 }
 
+TEST(Options, AVerbsHelpIsOfThatVerbOnly) {
+  const struct {
+    Words words;
+    const char* has;
+    const char* has_not;
+  } kCases[] = {
+      {{"record", "--help"}, "--max-overhead", "--seed"},
+      {{"replay", "-h"}, "--strict", "--source"},
+      {{"gen", "--help"}, "--hotplugs", "--strict"},
+      {{"detect", "--help"}, "--as-of", "--duration"},
+      {{"rmids", "--help"}, "RMID table", "--"},
+      {{"gpu", "-h"}, "gpu [FILE]", "--"},
+      {{"gpu", "x.raw", "--help"}, "gpu [FILE]", "x.raw"},
+  };
+  for (const auto& c : kCases) {
+    Options options;
+    ASSERT_TRUE(Parse(c.words, &options).ok()) << Join(c.words);
+    EXPECT_EQ(options.verb, Options::Verb::kShowHelp) << Join(c.words);
+    EXPECT_TRUE(options.help.starts_with("Usage: slotscope " + c.words[0])) << options.help;
+    EXPECT_NE(options.help.find(c.has), std::string::npos) << options.help;
+    EXPECT_EQ(options.help.find(c.has_not), std::string::npos) << options.help;
+  }
+}
+
 TEST(Options, NoArgumentsAtAllIsAUsageError) {
   Options options;
   char* argv[] = {nullptr};
