@@ -9,7 +9,7 @@ kernel=$1
 what=$2
 seconds=${3:-}
 top=$(cd "$(dirname "$0")/../.." && pwd)
-mem=1G timeout=420 scale=8
+mem=1G timeout=900 scale=8 # some 300 s beside others; a starved host is no fault
 case $kernel in # KASAN takes an eighth of the memory, and it and lockdep most of the time
 *-debug) mem=3G timeout=2400 scale=24 ;;
 esac
