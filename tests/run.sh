@@ -194,6 +194,7 @@ for group in "$@"; do
 	fuzz) step "fuzzers, ${FUZZ_SECONDS:-10} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-10}" ;;
 	san)
 		step "unit tests, ASan and UBSan" build/asan/unit_tests --gtest_brief=1
+		export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.suppressions
 		step "unit tests, TSan" env SLOTSCOPE_ORACLE_CASES=300 build/tsan/unit_tests --gtest_brief=1
 		step "fleet, TSan" env SLOTSCOPE_PROMETHEUS="$(scripts/prometheus.sh)" build/tsan/fleet_tests
 		;;

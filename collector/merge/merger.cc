@@ -169,7 +169,7 @@ bool Merger::OnGpuView(std::span<const std::byte> payload, uint64_t ts_ns) {
   payload = payload.subspan(sizeof(view));
   std::vector<int32_t> gpus(std::min<size_t>(view.nr, payload.size() / sizeof(int32_t)));
   if (gpus.size() != view.nr) return false;
-  std::memcpy(gpus.data(), payload.data(), gpus.size() * sizeof(int32_t));
+  if (view.nr) std::memcpy(gpus.data(), payload.data(), gpus.size() * sizeof(int32_t));
   sink_->OnGpuView(view.tgid, gpus, ts_ns);
   return true;
 }

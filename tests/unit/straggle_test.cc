@@ -259,7 +259,7 @@ TEST(Straggle, TheEvidenceIsOfThatSecond) {
   machine.preemptions = {{kTrainer, 50, 1, 300}, {kTrainer, 200, 2, 5000}, {{999, 1}, 50, 9, 9}};
   machine.Second(500, 9);
   ASSERT_EQ(machine.reports().size(), 1u);
-  const StraggleReport& report = machine.reports()[0];
+  const StraggleReport report = machine.reports()[0];  // more will come
   EXPECT_EQ(report.process, kTrainer);
   EXPECT_EQ(CommText(report.comm), "trainer");
   EXPECT_EQ(report.nr_switches, 9u);
