@@ -8,10 +8,12 @@
 
 namespace slotscope {
 
+inline int64_t NsOf(const timespec& time) { return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec; }
+
 inline uint64_t ClockNs(clockid_t clock) {
   timespec ts;
   clock_gettime(clock, &ts);
-  return static_cast<uint64_t>(ts.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(ts.tv_nsec);
+  return static_cast<uint64_t>(NsOf(ts));
 }
 
 inline uint64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }

@@ -11,6 +11,22 @@
 #include "base/escape.h"
 
 namespace slotscope {
+namespace {
+
+// The nth word behind the name, which may hold anything.
+uint64_t ReadStat(int32_t tgid, int nth) {
+  std::ifstream file(fmt::format("/proc/{}/stat", tgid));
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');
+  if (name_end == line.npos) return 0;
+  std::istringstream words(line.substr(name_end + 1));
+  std::string word;
+  for (int i = 0; i < nth; i++) words >> word;
+  return std::strtoull(word.c_str(), nullptr, 10);
+}
+
+}  // namespace
 
 std::vector<int32_t> ListProcesses() {
   std::vector<int32_t> tgids;
@@ -31,17 +47,8 @@ std::string ReadComm(int32_t tgid) {
   return EscapeName(name);
 }
 
-uint64_t ReadStartTicks(int32_t tgid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", tgid));
-  std::string line;
-  std::getline(file, line);
-  // Behind the name, which may hold anything, it is the 20th word.
-  const size_t name_end = line.rfind(')');
-  if (name_end == line.npos) return 0;
-  std::istringstream words(line.substr(name_end + 1));
-  std::string word;
-  for (int i = 0; i < 20; i++) words >> word;
-  return std::strtoull(word.c_str(), nullptr, 10);
-}
+uint64_t ReadStartTicks(int32_t tgid) { return ReadStat(tgid, 20); }
+
+int32_t ReadParent(int32_t tgid) { return static_cast<int32_t>(ReadStat(tgid, 2)); }
 
 }  // namespace slotscope

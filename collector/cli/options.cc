@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -260,50 +261,51 @@ Status ParseThreshold(const char* name, const std::string& text, int64_t* ns) {
   return {};
 }
 
-// What the command line does not say.
-Status ReadConfig(RawOptions* raw) {
-  if (raw->config.empty()) return {};
+// A threshold of a detector: by a line of the configuration, or by an option, which goes before.
+struct Threshold {
+  std::string key;
+  std::string option;
+  std::string given;  // with the option
+  int64_t* ns;
+};
+
+Status ReadConfig(const std::string& path, std::span<const Threshold> thresholds) {
+  const std::string name = fmt::format("--config {}", EscapeControls(path));
+  std::map<std::string, std::string> values;
   po::options_description keys;
-  std::string threshold, window;
-  keys.add_options()("nccl_hang_threshold", po::value(&threshold))("xid_correlation_window",
-                                                                   po::value(&window));
-  std::ifstream file(raw->config);
-  if (!file) return Usage(fmt::format("--config {}: cannot open it", EscapeControls(raw->config)));
+  for (const Threshold& one : thresholds)
+    keys.add_options()(one.key.c_str(), po::value(&values[one.key]));
+  std::ifstream file(path);
+  if (!file) return Usage(fmt::format("{}: cannot open it", name));
   try {
     po::variables_map variables;
     po::store(po::parse_config_file(file, keys), variables);
     po::notify(variables);
   } catch (const po::error& error) {
-    return Usage(
-        fmt::format("--config {}: {}; it has nccl_hang_threshold = S and "
-                    "xid_correlation_window = S",
-                    EscapeControls(raw->config), EscapeControls(error.what())));
+    return Usage(fmt::format("{}: {}; it has nccl_hang_threshold = S and xid_correlation_window = S",
+                             name, EscapeControls(error.what())));
   }
-  const std::pair<const char*, const std::string*> values[] = {{"nccl_hang_threshold", &threshold},
-                                                               {"xid_correlation_window", &window}};
-  for (const auto& [key, value] : values) {
-    int64_t ns;
-    if (value->empty()) continue;
-    const std::string name = fmt::format("--config {}: {}", EscapeControls(raw->config), key);
-    if (Status status = ParseThreshold(name.c_str(), *value, &ns); !status.ok()) return status;
+  for (const Threshold& one : thresholds) {
+    const std::string& value = values[one.key];
+    if (value.empty()) continue;
+    const std::string line = fmt::format("{}: {}", name, one.key);
+    if (Status status = ParseThreshold(line.c_str(), value, one.ns); !status.ok()) return status;
   }
-  if (raw->nccl_hang_threshold.empty()) raw->nccl_hang_threshold = threshold;
-  if (raw->xid_correlation_window.empty()) raw->xid_correlation_window = window;
   return {};
 }
 
-Status ParseJudge(RawOptions* raw, JudgeOptions* judge) {
-  if (Status status = ReadConfig(raw); !status.ok()) return status;
-  if (!raw->nccl_hang_threshold.empty())
-    if (Status status = ParseThreshold("--nccl-hang-threshold", raw->nccl_hang_threshold,
-                                       &judge->nccl_hang.threshold_ns);
-        !status.ok())
+Status ParseJudge(const RawOptions& raw, JudgeOptions* judge) {
+  const Threshold thresholds[] = {{"nccl_hang_threshold", "--nccl-hang-threshold",
+                                   raw.nccl_hang_threshold, &judge->nccl_hang.threshold_ns},
+                                  {"xid_correlation_window", "--xid-correlation-window",
+                                   raw.xid_correlation_window, &judge->xid_window_ns}};
+  if (!raw.config.empty())
+    if (Status status = ReadConfig(raw.config, thresholds); !status.ok()) return status;
+  for (const Threshold& one : thresholds) {
+    if (one.given.empty()) continue;
+    if (Status status = ParseThreshold(one.option.c_str(), one.given, one.ns); !status.ok())
       return status;
-  if (!raw->xid_correlation_window.empty())
-    if (Status status = ParseThreshold("--xid-correlation-window", raw->xid_correlation_window,
-                                       &judge->xid_window_ns);
-        !status.ok())
-      return status;
+  }
   return {};
 }
 
@@ -356,7 +358,7 @@ Status ParseRecordDetect(RawOptions* raw, RecordOptions* record) {
     if (set.pod_evicted && record->k8s_events.empty())
       return Usage("--detect pod_evicted needs --k8s-events");
   }
-  return ParseJudge(raw, &record->judge);
+  return ParseJudge(*raw, &record->judge);
 }
 
 Status ParseRecord(RawOptions* from, RecordOptions* record) {
@@ -696,7 +698,7 @@ Status ParseDetect(RawOptions* raw, DetectOptions* detect) {
   if (raw->json && detect->format != VerdictFormat::kAuto && detect->format != VerdictFormat::kJson)
     return Usage("--json and --format are two formats; give one");
   if (raw->json) detect->format = VerdictFormat::kJson;
-  if (Status status = ParseJudge(raw, &detect->judge); !status.ok()) return status;
+  if (Status status = ParseJudge(*raw, &detect->judge); !status.ok()) return status;
   if (Status status = ParseLogTimes(*raw, &detect->times); !status.ok()) return status;
   if (Status status = ParseHost(*raw, detect); !status.ok()) return status;
   if (raw->as_of.empty()) return {};

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "detect/scan.h"
+
 namespace slotscope {
 namespace {
 
@@ -20,8 +22,6 @@ bool IsSamePod(const PodEviction& one, const PodEviction& other) {
   if (!one.pod_uid.empty() && !other.pod_uid.empty()) return one.pod_uid == other.pod_uid;
   return LeastBetween(one.when, other.when) <= kSamePodNs;
 }
-
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/escape.h"
 
 namespace slotscope {
@@ -35,7 +36,7 @@ bool FrWatch::Poll(int64_t now_ns) {
     if (stat(path.c_str(), &info) || !S_ISREG(info.st_mode)) continue;
     there.insert(name);
     File& file = files_[name];
-    const int64_t changed_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    const int64_t changed_ns = NsOf(info.st_mtim);
     if (file.changed_ns != changed_ns || file.size != static_cast<uint64_t>(info.st_size) ||
         file.inode != info.st_ino) {
       file.changed_ns = changed_ns;

@@ -66,8 +66,7 @@ Status WithName(const std::string& name, const Status& status) {
 Status ReadKernelLog(const std::string& path, LogTimeOptions times, const std::string& node,
                      bool node_is_given, DetectInputs* inputs) {
   if (times.newest_ns == 0) times.newest_ns = ChangedNs(path);
-  if (path == "/dev/kmsg" && !times.boot_ns)
-    times.boot_ns = static_cast<int64_t>(ClockNs(CLOCK_REALTIME) - MonotonicNs());
+  if (path == "/dev/kmsg" && !times.boot_ns) times.boot_ns = ReadClocks().unix_offset_ns;
   KernelLogReader reader(times, node);
   size_t nr_without_year = 0;
   Status status = ReadLines(path, [&](std::string_view line) {

@@ -170,9 +170,7 @@ Status LiveDetectors::Start(const LiveInputs& inputs, const JudgeOptions& option
       !inputs.fr_dir.empty() && std::filesystem::is_regular_file(inputs.fr_dir, error))
     return {Exit::kUsage, fmt::format("--fr-dir {}: it is a file; give the folder of the dumps",
                                       EscapeControls(inputs.fr_dir))};
-  const int64_t now_ns = UnixNs();
-  impl->judge =
-      std::make_unique<LiveJudge>(inputs, options, now_ns, now_ns - static_cast<int64_t>(MonotonicNs()));
+  impl->judge = std::make_unique<LiveJudge>(inputs, options, UnixNs(), ReadClocks().unix_offset_ns);
   impl->host = host;
   impl->news = news;
   impl_ = std::move(impl);

@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -22,15 +21,6 @@ constexpr uint32_t kYoungScans = 10;
 std::string ReadProc(int32_t tgid, const char* name) {
   std::ifstream file(fmt::format("/proc/{}/{}", tgid, name), std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-int32_t ReadParent(int32_t tgid) {
-  const std::string stat = ReadProc(tgid, "stat");
-  const size_t name_end = stat.rfind(')');  // the name may hold anything; then the state, and the parent
-  int32_t parent = 0;
-  if (name_end != stat.npos && stat.size() > name_end + 4)
-    std::from_chars(stat.data() + name_end + 4, stat.data() + stat.size(), parent);
-  return parent;
 }
 
 bool UsesCuda(int32_t tgid) { return ReadProc(tgid, "maps").find("/libcuda") != std::string::npos; }

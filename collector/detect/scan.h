@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -32,6 +33,15 @@ bool TakeNumber(std::string_view* text, T* number) {
   if (error != std::errc() || *number < T{}) return false;
   text->remove_prefix(static_cast<size_t>(end - text->data()));
   return true;
+}
+
+// A to Z only, whatever the locale.
+inline char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
+
+inline std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = Lower(c);
+  return lower;
 }
 
 }  // namespace slotscope

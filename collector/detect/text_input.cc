@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/errno_text.h"
 #include "base/escape.h"
 #include "base/unique_fd.h"
@@ -93,7 +94,7 @@ int64_t ChangedNs(const std::string& path) {
   struct stat info;
   if (path == "-" ? fstat(STDIN_FILENO, &info) : stat(path.c_str(), &info)) return 0;
   if (!S_ISREG(info.st_mode)) return 0;
-  return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+  return NsOf(info.st_mtim);
 }
 
 }  // namespace slotscope

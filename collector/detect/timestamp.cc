@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "detect/scan.h"
+
 namespace slotscope {
 namespace {
 
@@ -128,11 +130,9 @@ int MonthOf(std::string_view word) {
        {"giu", 6},      {"jul", 7},      {"juil", 7}, {"lug", 7},       {"aug", 8},  {"ago", 8},
        {"ao\u00fb", 8}, {"sep", 9},      {"set", 9},  {"oct", 10},      {"okt", 10}, {"ott", 10},
        {"out", 10},     {"nov", 11},     {"dec", 12}, {"d\u00e9c", 12}, {"dez", 12}, {"dic", 12}}};
-  std::string lower(word);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+  const std::string lower = Lower(word);
   for (const auto& [name, month] : kNames)
-    if (std::string_view(lower).starts_with(name)) return month;
+    if (lower.starts_with(name)) return month;
   return 0;
 }
 

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "detect/scan.h"
+
 namespace slotscope {
 namespace {
 
@@ -16,12 +18,7 @@ constexpr size_t kMaxBefore = 7;
 constexpr size_t kMaxLookedAt = 10'000;
 
 // IsSameNode holds only for nodes that have this in common.
-std::string ShortName(std::string_view node) {
-  std::string name(node.substr(0, node.find('.')));
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
-  return name;
-}
+std::string ShortName(std::string_view node) { return Lower(node.substr(0, node.find('.'))); }
 
 }  // namespace
 
