@@ -35,7 +35,7 @@ HEADERS := $(wildcard include/slotscope/*.h)
 SKELETONS := $(B)/bpf/relay.skel.h $(B)/bpf/native.skel.h $(B)/bpf/cuda.skel.h
 UNIT_SRC := $(wildcard tests/unit/*.cc)
 # Pure C of the module, that unit tests run on the host.
-PORTABLE_SRC := kmod/rdt_cpuid.c kmod/rdt_domain.c kmod/rdt_cpu.c
+PORTABLE_SRC := kmod/rdt_cpuid.c kmod/rdt_domain.c kmod/rdt_cpu.c kmod/share.c
 LIVE_SRC := $(wildcard tests/live/*.cc)
 FLEET_SRC := $(wildcard tests/fleet/*.cc)
 FUZZERS := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*.cc))
@@ -57,7 +57,7 @@ kmod: ## the kernel module, for KDIR (default: the running kernel)
 # A module per Debian kernel, from headers in the cache (see scripts/kernels.sh).
 $(B)/kmod/%/slotscope.ko: $(KMOD_SRC) $(HEADERS) scripts/build-kmod.sh scripts/kernels.sh
 	$(call msg,KMOD,$@)
-	$(Q)scripts/build-kmod.sh "$$(scripts/kernels.sh kdir $*)" $(B)/kmod/$*
+	$(Q)kdir=$$(scripts/kernels.sh kdir $*) && root=$$(scripts/kernels.sh root $*) && scripts/build-kmod.sh "$$kdir" $(B)/kmod/$* "$$root"
 
 $(B)/bpf/vmlinux.h:
 	$(call msg,BTF,$@)
@@ -106,11 +106,14 @@ $(B)/slotscope: $(B)/obj/collector/cli/main.o $(B)/libslotscope.a
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS)
 
 # CUDA's libraries, played. Functions begin as NVIDIA's do: a probe on another first instruction costs ten times as much.
-STANDIN := $(B)/standin/libcuda.so.1 $(B)/standin/libcudart.so.13 $(B)/standin/libnvidia-ml.so.1
+STANDIN := $(B)/standin/libcuda.so.1 $(B)/standin/libcudart.so.13 $(B)/standin/libnvidia-ml.so.1 $(B)/standin/librefused_uretprobe.so \
+	$(B)/standin/hostile/libcudart.so.13
 STANDIN_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -O1 -g -fPIC -fcf-protection=none -fno-omit-frame-pointer -fno-semantic-interposition
 $(B)/standin/libcuda.so.1: tests/cuda/standin_driver.c
 $(B)/standin/libcudart.so.13: tests/cuda/standin_runtime.c
 $(B)/standin/libnvidia-ml.so.1: tests/cuda/standin_nvml.c
+$(B)/standin/librefused_uretprobe.so: tests/cuda/refused_uretprobe.c
+$(B)/standin/hostile/libcudart.so.13: tests/cuda/hostile_runtime.c
 $(STANDIN): tests/cuda/standin.h
 	$(call msg,LINK,$@)
 	@mkdir -p $(@D)
@@ -171,7 +174,7 @@ portable: deps-run ## build/portable: the collector with all that it links, for 
 gpu-check: portable ## records CUDA programs on this machine's GPU, and compares with CUDA and NVML; needs nvcc, root
 	$(Q)scripts/gpu_check.sh
 
-vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default), 6.12, 6.1-rt, 6.12-rt
+vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default), 6.12-rt, 7.3, newest, ...
 	$(Q)$(MAKE) $(B)/slotscope $(B)/kmod/$(or $(KERNEL),6.1)/slotscope.ko
 	$(Q)tests/vm/run.sh $(or $(KERNEL),6.1) $(or $(DURATION),10)
 
@@ -181,7 +184,7 @@ test: deps-package ## everything below that this machine can run; what it cannot
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(FUZZERS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh check,unit,fuzz+fleet live vm-6.1-some+vm-6.12-some rdt-some+package
+	$(Q)tests/run.sh check,unit,fuzz+fleet live vm-6.1-some,vm-7.0-some+vm-6.12-some,vm-6.12-rt-some,vm-7.3-some rdt-some package
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(B)/slotscope
@@ -196,9 +199,9 @@ test-live: deps-test ## on this kernel, eBPF source; root
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)tests/run.sh live
 
-test-vm: deps-test ## module and eBPF source in guests: 6.1, 6.12 and both -rt kernels; dkms
+test-vm: deps-test ## module and eBPF source in guests of all kernels from 6.1 to 7.3, as a table; an hour
 	$(Q)$(MAKE) all $(B)/live_tests
-	$(Q)tests/run.sh vm-6.1+vm-6.12
+	$(Q)tests/run.sh vm-matrix
 
 # STRESS_SECONDS=...; the kernel is built once, in 20 minutes.
 test-vm-debug: deps-test ## the module and its relay on a kernel with KASAN, lockdep, kmemleak; a stress of 10 minutes

@@ -7,8 +7,16 @@
  * Nesting. The runtime calls the driver, and itself (__cudaLaunchKernel calls cudaLaunchKernel), and one
  * call may make several. Only the outermost counts. A stack of (stack pointer, function) per thread
  * tells them apart. It survives what skips returns (longjmp, exceptions, a probe that the kernel
- * missed): the stack grows downwards, so a frame whose stack pointer is below that of a new call, or is
- * the same with the same function, has ended. The same with another function is a tail call.
+ * missed): the stack grows downwards, so a frame whose stack pointer is below that of a new call has
+ * ended, and one that has the same, but for a tail call. One that is above has ended if its return
+ * address is not the kernel's trampoline any more. A call far below is on another stack (a coroutine's),
+ * and what is open there has not made it; neither has a call that is open for longer than any.
+ *
+ * Preemption. A program of a uprobe may be preempted, and since 6.13 the kernel gives it a stack that it
+ * shares with all that run it on the same CPU: who comes between would overwrite it. So what uses a
+ * stack runs without preemption there.
+ *
+ * What is lost is lost of one process, whose name waits in ss_cuda_losers.
  */
 #include "output.bpf.h"
 
@@ -20,6 +28,20 @@
 #define SS_CUDA_MAX_DEPTH 8 /* CUDA 13 nests 3 deep; a power of two */
 #define SS_CUDA_NR_ARGS 6
 #define SS_CUDA_TOLD_AGAIN_NS 1000000000ull
+#define SS_CUDA_STACK_BYTES (256ull << 10) /* that CUDA's libraries take, several times */
+#define SS_CUDA_LONGEST_NS 300000000000ull /* a first launch compiles, a wait waits */
+#define SS_CUDA_SHORT_NS 100000ull /* what a call makes itself it mostly makes at once */
+
+/* What we read of the kernel's uprobes, whose names are not in any header. */
+struct xol_area___uprobes {
+	unsigned long vaddr; /* the trampoline's, to which probed functions return */
+} __attribute__((preserve_access_index));
+struct uprobes_state___uprobes {
+	struct xol_area___uprobes *xol_area;
+} __attribute__((preserve_access_index));
+struct mm_struct___uprobes {
+	struct uprobes_state___uprobes uprobes_state;
+} __attribute__((preserve_access_index));
 
 struct ss_cuda_frame {
 	__u64 sp;
@@ -29,7 +51,9 @@ struct ss_cuda_frame {
 struct ss_cuda_open_call {
 	__u64 start_ns; /* 0: none */
 	__u64 values[SS_CUDA_NR_VALUES]; /* what is read at the return is still an address */
-	bool unreadable;
+	bool unreadable; /* then the rest is for another try, at the return: by then it has been read */
+	__u64 sp;
+	__u64 args[SS_CUDA_NR_ARGS + 2];
 };
 
 struct ss_cuda_thread {
@@ -38,6 +62,7 @@ struct ss_cuda_thread {
 	struct ss_cuda_open_call outer;
 	struct ss_cuda_open_call told; /* the latest one within it with SS_CUDA_COOKIE_TOLD */
 	bool spoken; /* a message of it was sent */
+	bool doubted; /* its outermost call was taken for ended, by a guess */
 	/* What it was last told of its device, and about when: some programs ask before each launch. */
 	__u32 got_device; /* + 1; 0: nothing */
 	__u64 got_ns;
@@ -66,6 +91,13 @@ struct {
 	__type(value, __u64);
 } ss_cuda_counts SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SS_CUDA_MAX_LOSERS);
+	__type(key, struct ss_cuda_loser);
+	__type(value, __u64);
+} ss_cuda_losers SEC(".maps");
+
 /* [cpu] */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -90,6 +122,11 @@ const volatile bool ss_cuda_is_watched;
 /* The heartbeat that was stale when the probes last did nothing. */
 __u64 ss_cuda_bypassed_by;
 
+/* Of kernels since 6.10. */
+extern void bpf_preempt_disable(void) __weak __ksym;
+extern void bpf_preempt_enable(void) __weak __ksym;
+const volatile bool ss_cuda_shares_stack;
+
 /* Clang drops a mask where it knows the bound, and the verifier then does not. */
 #define SS_CUDA_BOUNDED(i)                                               \
 	({                                                               \
@@ -103,7 +140,28 @@ static __always_inline void ss_cuda_count(__u32 which)
 	__u64 *count = bpf_map_lookup_elem(&ss_cuda_counts, &which);
 
 	if (count)
-		(*count)++; /* per CPU, and uprobes run in task context: nobody else is at it */
+		(*count)++; /* a task that is preempted in it, and moved, may take one away */
+}
+
+/* A call of that process is lost. Named first: who sees the count finds the name. */
+static __always_inline void ss_cuda_lose(__u32 which, __s32 tgid, __u64 start_time_ns)
+{
+	struct ss_cuda_loser loser = { .tgid = tgid, .start_time_ns = start_time_ns };
+	__u64 one = 1, *count;
+
+	if (bpf_map_update_elem(&ss_cuda_losers, &loser, &one, BPF_NOEXIST)) {
+		count = bpf_map_lookup_elem(&ss_cuda_losers, &loser);
+		if (count)
+			__sync_fetch_and_add(count, 1);
+	}
+	count = bpf_map_lookup_elem(&ss_cuda_counts, &which);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
+static __always_inline void ss_cuda_lose_mine(__u32 which, struct task_struct *task)
+{
+	ss_cuda_lose(which, task->tgid, task->group_leader->start_time);
 }
 
 static __always_inline bool ss_cuda_is_bypassed(void)
@@ -139,9 +197,40 @@ static __always_inline struct ss_cuda_frame *ss_cuda_top(struct ss_cuda_thread *
 	return &thread->frames[SS_CUDA_BOUNDED(thread->depth - 1)];
 }
 
-/* Leaves the frames of calls that have ended, as a call that begins with this stack pointer shows. */
-static __always_inline void ss_cuda_drop_ended(struct ss_cuda_thread *thread, __u64 sp, __u64 probe)
+/* Will whoever has its return address at sp return by way of us? True if that cannot be known. */
+static __always_inline bool ss_cuda_returns_to_us(struct task_struct *task, __u64 sp)
 {
+	struct mm_struct___uprobes *mm = (void *)task->mm;
+	__u64 trampoline = 0, address = 0;
+
+	if (bpf_core_field_exists(mm->uprobes_state.xol_area->vaddr))
+		trampoline = BPF_CORE_READ(mm, uprobes_state.xol_area, vaddr);
+	if (!trampoline)
+		return true;
+	return !bpf_probe_read_user(&address, sizeof(address), (void *)sp) && address == trampoline;
+}
+
+/* Leaves the outermost call if it cannot have made one that begins with this stack pointer. */
+static __always_inline void ss_cuda_leave_outer(struct ss_cuda_thread *thread,
+						struct task_struct *task, __u64 sp)
+{
+	const __u64 outer = thread->frames[0].sp;
+	const __u64 open_ns = bpf_ktime_get_ns() - thread->outer.start_ns;
+	const bool guessed = outer - sp > SS_CUDA_STACK_BYTES || open_ns > SS_CUDA_LONGEST_NS;
+
+	if (!guessed && (open_ns < SS_CUDA_SHORT_NS || ss_cuda_returns_to_us(task, outer)))
+		return;
+	thread->depth = 0;
+	thread->doubted = guessed; /* if it goes on after all, it is lost */
+	ss_cuda_count(SS_CUDA_NR_UNRETURNED);
+}
+
+/* Leaves the frames of calls that have ended, as a call that begins with this stack pointer shows. */
+static __always_inline void ss_cuda_drop_ended(struct ss_cuda_thread *thread,
+					       struct task_struct *task, __u64 sp, __u64 probe)
+{
+	if (thread->depth > 0 && thread->frames[0].sp > sp)
+		ss_cuda_leave_outer(thread, task, sp);
 	if (thread->depth > SS_CUDA_MAX_DEPTH && thread->frames[0].sp < sp)
 		thread->depth = 0; /* the outermost one, so all of them */
 	for (int i = 0; i < SS_CUDA_MAX_DEPTH; i++) {
@@ -149,17 +238,18 @@ static __always_inline void ss_cuda_drop_ended(struct ss_cuda_thread *thread, __
 
 		if (thread->depth == 0 || thread->depth > SS_CUDA_MAX_DEPTH)
 			break;
-		if (top->sp > sp || (top->sp == sp && top->probe != probe))
+		if (top->sp > sp)
 			break;
+		if (top->sp == sp && top->probe != probe && ss_cuda_returns_to_us(task, sp))
+			break; /* a tail call */
 		thread->depth--;
 		ss_cuda_count(SS_CUDA_NR_UNRETURNED);
 	}
 }
 
 /* The value, or for SS_FROM_RESULT* its address. args has SS_CUDA_NR_ARGS + 2 words. */
-static __always_inline __u64 ss_cuda_read_value(struct pt_regs *ctx,
-						const struct ss_cuda_value *value, const __u64 *args,
-						bool *unreadable)
+static __always_inline __u64 ss_cuda_read_value(__u64 sp, const struct ss_cuda_value *value,
+						const __u64 *args, bool *unreadable)
 {
 	__u64 arg = args[SS_CUDA_BOUNDED(value->index)];
 	__u64 at, read = 0;
@@ -181,7 +271,7 @@ static __always_inline __u64 ss_cuda_read_value(struct pt_regs *ctx,
 		is32 = true;
 		/* fall through */
 	case SS_FROM_STACK:
-		at = ctx->sp + 8 + 8 * (__u64)value->index;
+		at = sp + 8 + 8 * (__u64)value->index;
 		break;
 	case SS_FROM_MEMORY32:
 		is32 = true;
@@ -200,6 +290,15 @@ static __always_inline __u64 ss_cuda_read_value(struct pt_regs *ctx,
 	return read;
 }
 
+static __always_inline void ss_cuda_read_values(struct ss_cuda_open_call *call,
+						const struct ss_cuda_probe *probe, __u64 sp,
+						const __u64 *args)
+{
+	call->unreadable = false;
+	for (int i = 0; i < SS_CUDA_NR_VALUES && i < probe->nr_values; i++)
+		call->values[i] = ss_cuda_read_value(sp, &probe->values[i], args, &call->unreadable);
+}
+
 static __always_inline void ss_cuda_open(struct pt_regs *ctx, struct ss_cuda_open_call *call,
 					 __u64 cookie)
 {
@@ -210,15 +309,16 @@ static __always_inline void ss_cuda_open(struct pt_regs *ctx, struct ss_cuda_ope
 	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
 	if (!probe)
 		return;
-	call->unreadable = false;
 	__builtin_memset(call->values, 0, sizeof(call->values));
-	for (int i = 0; i < SS_CUDA_NR_VALUES && i < probe->nr_values; i++)
-		call->values[i] = ss_cuda_read_value(ctx, &probe->values[i], args, &call->unreadable);
+	ss_cuda_read_values(call, probe, ctx->sp, args);
+	if (call->unreadable) {
+		call->sp = ctx->sp;
+		__builtin_memcpy(call->args, args, sizeof(call->args));
+	}
 	call->start_ns = bpf_ktime_get_ns();
 }
 
-SEC("uprobe")
-int ss_cuda_enter(struct pt_regs *ctx)
+static __noinline int ss_cuda_called(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -228,11 +328,11 @@ int ss_cuda_enter(struct pt_regs *ctx)
 		return 0;
 	thread = bpf_task_storage_get(&ss_cuda_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
-		ss_cuda_count(SS_CUDA_NR_UNTRACKED);
+		ss_cuda_lose_mine(SS_CUDA_NR_UNTRACKED, task);
 		return 0;
 	}
 	ss_cuda_resume(thread);
-	ss_cuda_drop_ended(thread, ctx->sp, cookie);
+	ss_cuda_drop_ended(thread, task, ctx->sp, cookie);
 	if (thread->depth < SS_CUDA_MAX_DEPTH) {
 		struct ss_cuda_frame *frame = &thread->frames[SS_CUDA_BOUNDED(thread->depth)];
 
@@ -246,11 +346,21 @@ int ss_cuda_enter(struct pt_regs *ctx)
 	return 0;
 }
 
+/* A page that was not there at the call may be now. Not inlined: it is there twice, and seldom run. */
+static __noinline void ss_cuda_read_again(struct ss_cuda_open_call *call, struct ss_cuda_probe *probe)
+{
+	if (call && probe)
+		ss_cuda_read_values(call, probe, call->sp, call->args);
+}
+
 /* Replaces the addresses of results by what is there. */
 static __always_inline void ss_cuda_read_results(struct ss_cuda_open_call *call,
-						 const struct ss_cuda_probe *probe)
+						 struct ss_cuda_probe *probe)
 {
 	__u32 results = probe->results;
+
+	if (call->unreadable)
+		ss_cuda_read_again(call, probe);
 
 	for (int i = 0; i < SS_CUDA_NR_VALUES && results >> i; i++) {
 		void *at = (void *)call->values[i];
@@ -272,19 +382,6 @@ static __always_inline void ss_cuda_read_results(struct ss_cuda_open_call *call,
 	}
 }
 
-/* The kernel counts what a full buffer refuses (ENOSPC) by record; this counts by call. */
-static __always_inline void ss_cuda_output(void *ctx, struct ss_hdr *message, __u64 size, __u32 nr)
-{
-	__u32 which = SS_CUDA_NR_UNWRITTEN;
-	__u64 *count;
-
-	if (!ss_output(ctx, message, size))
-		return;
-	count = bpf_map_lookup_elem(&ss_cuda_counts, &which);
-	if (count)
-		__sync_fetch_and_add(count, nr); /* a flush may interrupt */
-}
-
 static __always_inline void ss_cuda_write(void *ctx, struct ss_cuda_queue *queue, __u64 ts_ns)
 {
 	__u32 nr = queue->nr;
@@ -294,7 +391,12 @@ static __always_inline void ss_cuda_write(void *ctx, struct ss_cuda_queue *queue
 	if (size > sizeof(queue->batch))
 		return; /* never: the verifier does not know */
 	ss_fill_hdr(&queue->batch.hdr, SS_CUDA_CALLS, size, ts_ns);
-	ss_cuda_output(ctx, &queue->batch.hdr, size, nr);
+	if (!ss_output(ctx, &queue->batch.hdr, size))
+		return;
+	/* The kernel counts what a full buffer refuses by record; this counts by call. */
+	for (__u32 i = 0; i < SS_CUDA_BATCH && i < nr; i++)
+		ss_cuda_lose(SS_CUDA_NR_UNWRITTEN, queue->batch.calls[i].tgid,
+			     queue->batch.calls[i].start_time_ns);
 }
 
 /* Null: somebody else is at it, whom we have interrupted or who has been preempted. */
@@ -345,7 +447,8 @@ static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct
 
 	if (!queue) {
 		ss_cuda_fill(&call, task, thread, probe, open_call, now_ns);
-		ss_cuda_output(ctx, &call.hdr, sizeof(call), 1);
+		if (ss_output(ctx, &call.hdr, sizeof(call)))
+			ss_cuda_lose(SS_CUDA_NR_UNWRITTEN, call.tgid, call.start_time_ns);
 		return;
 	}
 	if (queue->nr == 0)
@@ -385,7 +488,7 @@ static __always_inline void ss_cuda_returned(struct pt_regs *ctx, struct task_st
 		return;
 	ss_cuda_read_results(&thread->outer, probe);
 	if (thread->outer.unreadable) {
-		ss_cuda_count(SS_CUDA_NR_UNREADABLE);
+		ss_cuda_lose_mine(SS_CUDA_NR_UNREADABLE, task);
 		return;
 	}
 	if (probe->op == SS_CUDA_GOT_DEVICE && ss_cuda_is_known(thread))
@@ -410,13 +513,25 @@ static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_stru
 	if (!probe)
 		return;
 	ss_cuda_read_results(&thread->told, probe);
-	if (!thread->told.unreadable)
+	if (thread->told.unreadable)
+		ss_cuda_lose_mine(SS_CUDA_NR_UNREADABLE, task);
+	else
 		ss_cuda_send(ctx, task, thread, probe, &thread->told);
 	thread->told.start_ns = 0; /* what called it may be one of these, too: once is enough */
 }
 
-SEC("uretprobe")
-int ss_cuda_leave(struct pt_regs *ctx)
+/* The return of a call that is not open. */
+static __always_inline void ss_cuda_unmatched(struct ss_cuda_thread *thread, struct task_struct *task)
+{
+	if (!thread->doubted) {
+		ss_cuda_count(SS_CUDA_NR_HALF_SEEN);
+		return;
+	}
+	thread->doubted = false;
+	ss_cuda_lose_mine(SS_CUDA_NR_RESUMED, task);
+}
+
+static __noinline int ss_cuda_went_back(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -426,11 +541,15 @@ int ss_cuda_leave(struct pt_regs *ctx)
 
 	if (ss_cuda_is_bypassed())
 		return 0;
-	thread = bpf_task_storage_get(&ss_cuda_threads, task, 0, 0);
-	if (thread)
-		ss_cuda_resume(thread);
-	if (!thread || thread->depth == 0) {
-		ss_cuda_count(SS_CUDA_NR_HALF_SEEN);
+	/* Made anew only if it was never entered; null: somebody else's look-up is in the way. */
+	thread = bpf_task_storage_get(&ss_cuda_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
+		ss_cuda_lose_mine(SS_CUDA_NR_UNTRACKED, task);
+		return 0;
+	}
+	ss_cuda_resume(thread);
+	if (thread->depth == 0) {
+		ss_cuda_unmatched(thread, task);
 		return 0;
 	}
 	if (thread->depth > SS_CUDA_MAX_DEPTH) {
@@ -449,11 +568,41 @@ int ss_cuda_leave(struct pt_regs *ctx)
 			ss_cuda_count(SS_CUDA_NR_UNRETURNED);
 	}
 	if (!found)
-		ss_cuda_count(SS_CUDA_NR_HALF_SEEN);
+		ss_cuda_unmatched(thread, task);
 	else if (thread->depth > 0)
 		ss_cuda_nested(ctx, task, thread, cookie);
 	else
 		ss_cuda_returned(ctx, task, thread, cookie);
+	return 0;
+}
+
+static __always_inline void ss_cuda_own_stack(void)
+{
+	if (ss_cuda_shares_stack && bpf_preempt_disable)
+		bpf_preempt_disable();
+}
+
+static __always_inline void ss_cuda_share_stack(void)
+{
+	if (ss_cuda_shares_stack && bpf_preempt_enable)
+		bpf_preempt_enable();
+}
+
+SEC("uprobe")
+int ss_cuda_enter(struct pt_regs *ctx)
+{
+	ss_cuda_own_stack();
+	ss_cuda_called(ctx);
+	ss_cuda_share_stack();
+	return 0;
+}
+
+SEC("uretprobe")
+int ss_cuda_leave(struct pt_regs *ctx)
+{
+	ss_cuda_own_stack();
+	ss_cuda_went_back(ctx);
+	ss_cuda_share_stack();
 	return 0;
 }
 

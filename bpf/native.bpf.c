@@ -22,9 +22,8 @@
 
 #define SS_CLOCK_MONOTONIC 1
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(ss_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
-	     unsigned int prev_state)
+static __always_inline int ss_switched(void *ctx, bool preempt, struct task_struct *prev,
+				       struct task_struct *next, unsigned int prev_state)
 {
 	struct ss_process *process;
 
@@ -40,6 +39,24 @@ int BPF_PROG(ss_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	}
 	ss_thread_uncount(ctx, prev, process);
 	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(ss_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	return ss_switched(ctx, preempt, prev, next, prev_state);
+}
+
+/*
+ * Of kernels before 5.18, which do not pass the state (added in fa2c3254d7cf). It is looked up: whoever
+ * is woken on another CPU just now looks like one that was preempted.
+ */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(ss_sched_switch_stateless, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
+{
+	return ss_switched(ctx, preempt, prev, next, prev->__state);
 }
 
 SEC("tp_btf/sched_wakeup_new")
@@ -87,7 +104,7 @@ static __always_inline void ss_process_renamed(void *ctx, struct task_struct *p,
 	struct ss_process *process = ss_process_find(p);
 	struct ss_task_meta meta;
 
-	if (!process)
+	if (!process || (cause == SS_TASK_RENAME && !ss_process_may_tell_rename(process)))
 		return;
 	ss_fill_task_meta(&meta, process, p, comm, cause);
 	ss_output(ctx, &meta.hdr, sizeof(meta));

@@ -19,6 +19,8 @@
 
 #include "output.bpf.h"
 
+#include <bpf/bpf_core_read.h>
+
 #include <slotscope/rmid_fifo.h>
 
 #define SS_PF_KTHREAD 0x00200000 /* include/linux/sched.h */
@@ -41,6 +43,9 @@ struct ss_process {
 	__s32 ppid;
 	__s32 nr_threads; /* counted births minus counted final switch-outs */
 	__u32 flags; /* SS_TASK_KTHREAD, SS_PROCESS_ADOPTED */
+	__u64 renames_ns; /* since when nr_renames counts */
+	__u32 nr_renames;
+	__u32 zero;
 };
 
 /*
@@ -57,7 +62,10 @@ struct {
 	__type(value, struct ss_allocator);
 } ss_allocator SEC(".maps");
 
-/* signal_struct pointer -> process. Preallocated: a probe allocates nothing. */
+/*
+ * signal_struct pointer -> process. Preallocated: a probe allocates nothing. Sized by pid_max, as
+ * ss_threads.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -82,6 +90,14 @@ unsigned long long ss_nr_retried;
 unsigned long long ss_nr_bad_free; /* a bug of ours if not 0 */
 unsigned long long ss_nr_stale; /* entries whose process had gone unseen; a bug of ours if not 0 */
 unsigned long long ss_nr_uncounted; /* threads that found no room in ss_threads */
+unsigned long long ss_nr_untold_renames; /* beyond SS_RENAMES_MAX */
+
+/*
+ * The table was full when somebody looked last, and nobody has left it since. To look again, the kernel
+ * would search all CPUs' lists of free elements, under the run-queue lock.
+ */
+unsigned int ss_processes_full;
+unsigned int ss_threads_full;
 
 #define SS_COUNT(counter) __sync_fetch_and_add(&(counter), 1)
 
@@ -193,6 +209,26 @@ static __always_inline void ss_process_put(void *ctx, struct ss_process *process
 		ss_output(ctx, &meta.hdr, sizeof(meta));
 	}
 	bpf_map_delete_elem(&ss_processes, &key);
+	ss_processes_full = 0;
+}
+
+/*
+ * Of cgroup v2; on hosts where the cpu controller is still one of v1, its cgroup there. The hierarchy of
+ * v2 has the id 0.
+ */
+static __always_inline __u64 ss_cgroup_id_of(struct task_struct *p)
+{
+	struct css_set *cgroups = p->cgroups;
+	struct cgroup_subsys_state *cpu = NULL;
+	__u64 id = 0;
+
+	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id))
+		bpf_probe_read_kernel(&cpu, sizeof(cpu),
+				      &cgroups->subsys[bpf_core_enum_value(enum cgroup_subsys_id,
+									   cpu_cgrp_id)]);
+	if (cpu && BPF_CORE_READ(cpu, cgroup, root, hierarchy_id) != 0)
+		id = BPF_CORE_READ(cpu, cgroup, kn, id);
+	return id ?: cgroups->dfl_cgrp->kn->id;
 }
 
 static __always_inline void ss_fill_task_meta(struct ss_task_meta *meta,
@@ -204,13 +240,28 @@ static __always_inline void ss_fill_task_meta(struct ss_task_meta *meta,
 	__builtin_memset(meta, 0, sizeof(*meta));
 	ss_fill_hdr(&meta->hdr, SS_TASK_META, sizeof(*meta), bpf_ktime_get_ns());
 	meta->start_time_ns = process->start_time_ns;
-	meta->cgroup_id = leader->cgroups->dfl_cgrp->kn->id;
+	meta->cgroup_id = ss_cgroup_id_of(leader);
 	meta->tgid = process->tgid;
 	meta->ppid = process->ppid;
 	meta->rmid = (__u32)lease;
 	meta->generation = (__u32)(lease >> 32);
 	meta->flags = (process->flags & SS_TASK_KTHREAD) | cause;
 	bpf_probe_read_kernel_str(meta->comm, sizeof(meta->comm), comm);
+}
+
+/* CPUs that race for it let some more through. */
+static __always_inline bool ss_process_may_tell_rename(struct ss_process *process)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	if (now_ns - process->renames_ns > SS_RENAMES_PERIOD_NS) {
+		process->renames_ns = now_ns;
+		process->nr_renames = 0;
+	}
+	if (process->nr_renames++ < SS_RENAMES_MAX)
+		return true;
+	SS_COUNT(ss_nr_untold_renames);
+	return false;
 }
 
 static __always_inline struct ss_process *ss_process_find(struct task_struct *p)
@@ -232,6 +283,9 @@ static __always_inline struct ss_process *ss_process_insert(struct task_struct *
 	struct ss_process fresh = {};
 	long err; /* EEXIST: another CPU was faster */
 
+	*created = false;
+	if (ss_processes_full)
+		return NULL;
 	fresh.owner = key;
 	fresh.start_time_ns = leader->start_time;
 	fresh.tgid = p->tgid;
@@ -239,6 +293,8 @@ static __always_inline struct ss_process *ss_process_insert(struct task_struct *
 	fresh.flags = flags | (p->flags & SS_PF_KTHREAD ? SS_TASK_KTHREAD : 0);
 	err = bpf_map_update_elem(&ss_processes, &key, &fresh, BPF_NOEXIST);
 	*created = !err;
+	if (err && err != -SS_EEXIST)
+		ss_processes_full = 1;
 	return bpf_map_lookup_elem(&ss_processes, &key);
 }
 
@@ -253,10 +309,16 @@ static __always_inline void ss_thread_count(struct task_struct *p, struct ss_pro
 
 	if (!allocator)
 		return;
+	if (ss_threads_full) {
+		SS_COUNT(ss_nr_uncounted);
+		return;
+	}
 	err = bpf_map_update_elem(&ss_threads, &task, &one, BPF_NOEXIST);
 	if (err) {
-		if (err != -SS_EEXIST)
+		if (err != -SS_EEXIST) {
+			ss_threads_full = 1;
 			SS_COUNT(ss_nr_uncounted);
+		}
 		return;
 	}
 	bpf_spin_lock(&allocator->lock);
@@ -276,6 +338,8 @@ static __always_inline void ss_thread_uncount(void *ctx, struct task_struct *p,
 	__u64 task = (__u64)p;
 	bool counted = !bpf_map_delete_elem(&ss_threads, &task);
 
+	if (counted)
+		ss_threads_full = 0;
 	ss_process_put(ctx, process, (__u64)p->signal, counted, !p->signal->live.counter, false);
 }
 

@@ -3,6 +3,9 @@
  * The relay: each tracepoint of the module carries a pointer to one finished message. Copy it, add the
  * perf counters to a measure, send it; measures in a batch while there are many. Raw tracepoints need no
  * BTF of the module, and their reference keeps it loaded.
+ *
+ * The header says how long the message is. What an older module does not send is zero in ours, and what
+ * a newer one sends beyond it is left out.
  */
 #include "batch.bpf.h"
 #include "counters.bpf.h"
@@ -11,10 +14,18 @@
 static __always_inline void ss_relay(struct bpf_raw_tracepoint_args *ctx, struct ss_hdr *msg, __u32 size,
 				     __u16 type)
 {
-	if (bpf_probe_read_kernel(msg, size, (void *)ctx->args[0])) {
+	__u32 sent = 0;
+
+	__builtin_memset(msg, 0, size);
+	if (!bpf_probe_read_kernel(msg, sizeof(*msg), (void *)ctx->args[0]))
+		sent = msg->size;
+	if (sent > size)
+		sent = size;
+	if (sent < sizeof(*msg) || bpf_probe_read_kernel(msg, sent, (void *)ctx->args[0])) {
 		ss_count_output_error(type);
 		return;
 	}
+	msg->size = size;
 	if (type == SS_MEASURE) {
 		ss_read_counters((struct ss_measure *)msg);
 		ss_send_measure(ctx, (struct ss_measure *)msg);

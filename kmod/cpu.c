@@ -50,10 +50,11 @@ static void ss_cpu_set_process(struct ss_cpu *cpu, struct task_struct *p)
 	cpu->flags = IS_ENABLED(CONFIG_SCHED_INFO) ? 0 : SS_MEASURE_NO_WAIT;
 	if (p->pid == 0) {
 		memset(&cpu->id, 0, sizeof(cpu->id));
+		cpu->id.slot = SS_NO_SLOT;
 		cpu->flags |= SS_MEASURE_IDLE;
 		return;
 	}
-	if (!ss_process_switch_in(p, &cpu->id))
+	if (!ss_process_switch_in(p, &cpu->id, cpu->last_ns))
 		cpu->flags |= SS_MEASURE_UNTRACKED;
 	if (cpu->id.flags & SS_TASK_KTHREAD)
 		cpu->flags |= SS_MEASURE_KTHREAD;
@@ -123,9 +124,11 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 		if ((preempt || !prev_state) && prev->pid)
 			cpu->preemptions++;
 		if (prev->signal != next->signal) {
+			ss_rdt_leave(); /* before the clock is read */
 			ss_cpu_measure(cpu, ss_cpu_now(cpu), next->tgid, 0);
+			ss_process_ran(cpu->id.slot, cpu->last_ns);
 			ss_cpu_set_process(cpu, next);
-			ss_rdt_run(cpu->id.rmid);
+			ss_rdt_run(cpu->id.rmid, cpu->last_ns);
 		}
 	}
 	/* Last, also on a CPU that is not watched: the free is never before the measure it closes. */
@@ -167,19 +170,42 @@ static void ss_cpu_emit_state(u64 now_ns, u32 online)
 	trace_ss_cpu_state(&msg);
 }
 
-void ss_cpu_watch(void)
+bool ss_cpu_runs(unsigned int cpu, u64 lease)
 {
-	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
+	const struct ss_cpu *there = per_cpu_ptr(&ss_cpu, cpu);
 
-	lockdep_assert_irqs_disabled();
+	return READ_ONCE(there->watched) && READ_ONCE(there->id.rmid) == (u32)lease &&
+	       READ_ONCE(there->id.generation) == (u32)(lease >> 32);
+}
+
+static void ss_cpu_begin(struct ss_cpu *cpu)
+{
 	cpu->last_ns = ss_cpu_now(cpu);
 	cpu->wait_ns = 0;
 	cpu->switches = 0;
 	cpu->preemptions = 0;
 	cpu->run_delay = ss_run_delay(current);
 	cpu->last_due_ns = 0;
+}
+
+bool ss_cpu_restart(void)
+{
+	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
+
+	lockdep_assert_irqs_disabled();
+	if (cpu->watched)
+		ss_cpu_begin(cpu);
+	return cpu->watched;
+}
+
+void ss_cpu_watch(void)
+{
+	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
+
+	lockdep_assert_irqs_disabled();
+	ss_cpu_begin(cpu);
 	ss_cpu_set_process(cpu, current);
-	ss_rdt_run(cpu->id.rmid);
+	ss_rdt_run(cpu->id.rmid, cpu->last_ns);
 	cpu->watched = true;
 	ss_cpu_emit_state(cpu->last_ns, 1);
 }

@@ -68,18 +68,25 @@ static int __init ss_init(void)
 		goto err_probes;
 	err = ss_tick_init(cpus);
 	if (err)
-		goto err_probes;
-	err = ss_procfs_init();
+		goto err_population;
+	err = ss_pressure_init();
 	if (err)
 		goto err_tick;
+	err = ss_procfs_init();
+	if (err)
+		goto err_pressure;
 	ss_report_start();
 	ss_fault_end();
 	pr_info("%s backend (%s), %u RMIDs, ABI %d\n", ss_rdt_backend(), ss_rdt_reason(), rmids,
 		SS_ABI_VERSION);
 	return 0;
 
+err_pressure:
+	ss_pressure_exit();
 err_tick:
 	ss_tick_exit();
+err_population:
+	ss_population_exit();
 err_probes:
 	ss_probes_unregister();
 err_process:
@@ -93,7 +100,9 @@ static void __exit ss_exit(void)
 {
 	ss_report_stop();
 	ss_procfs_exit();
+	ss_pressure_exit();
 	ss_tick_exit();
+	ss_population_exit();
 	ss_probes_unregister();
 	ss_process_exit();
 	ss_rdt_exit();

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, value) (*(volatile __typeof__(x) *)&(x) = (value))
 #endif
 
 #endif /* SLOTSCOPE_PORTABLE_H */

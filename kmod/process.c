@@ -17,6 +17,7 @@
  * Lock order: ss_process_lock, then the one in rmid.c. No tracepoint is emitted under either.
  */
 #include <linux/cgroup.h>
+#include <linux/cred.h>
 #include <linux/delay.h>
 #include <linux/hash.h>
 #include <linux/log2.h>
@@ -35,15 +36,33 @@
 #define SS_PROBE_SLOTS (SS_BUCKET_KEYS * SS_PROBE_BUCKETS)
 #define SS_DUMP_BATCH 256 /* messages between two pauses of a state dump */
 
+#define SS_TABLE_PIECE 512 /* slots that are looked at between two pauses */
+#define SS_RAN_STEP_NS 100000000ull /* ran_ns is not written more often: CPUs share it */
+
 struct ss_process {
 	u64 lease; /* generation << 32 | rmid, 0: none. Read without the lock at switch-in */
 	u64 start_time_ns;
-	u64 cgroup_id;
+	u64 ran_ns; /* when it ran last, SS_RAN_STEP_NS too old at most. Written without the lock */
 	s32 tgid;
 	s32 ppid;
+	u32 flags; /* SS_TASK_KTHREAD, SS_PROCESS_SUSPENDED. Read without the lock at switch-in */
+	u32 first; /* bits of selectors that want it to be served first */
+	u64 cgroup_id; /* this and uid: now and then written without the lock by who runs */
+	u32 uid;
 	int nr_threads; /* births seen minus final switch-outs seen */
-	u32 flags; /* SS_TASK_KTHREAD */
+	u64 renames_ns; /* since when nr_renames counts */
+	u32 nr_renames;
 	char comm[SS_COMM_LEN];
+};
+
+/* In ss_process.flags only: its RMID is being taken back, and it gets no other one meanwhile. */
+#define SS_PROCESS_SUSPENDED (1u << 31)
+
+/* Who ran without an RMID lately, a sample: one per residue of uids, and of cgroups. */
+#define SS_NR_WANTERS 8
+struct ss_wanters {
+	struct ss_wanter by_uid[SS_NR_WANTERS];
+	struct ss_wanter by_cgroup[SS_NR_WANTERS];
 };
 
 static DEFINE_RAW_SPINLOCK(ss_process_lock);
@@ -52,6 +71,11 @@ static struct signal_struct **ss_keys;
 static struct ss_process *ss_entries; /* written under ss_process_lock */
 static u32 ss_nr_slots; /* power of two */
 static struct ss_process_stats ss_stats; /* under ss_process_lock */
+static bool ss_complete; /* the walk at load is over; under ss_process_lock */
+static struct ss_limits ss_limits; /* under ss_process_lock */
+static u32 ss_slot_of_rmid[SS_RMID_CAPACITY]; /* whose it is; under ss_process_lock */
+static u32 ss_selectors; /* bits that are in use; under ss_process_lock */
+static DEFINE_PER_CPU(struct ss_wanters, ss_wanters); /* written by its CPU, torn reads do no harm */
 
 /* Rather no table than somebody killed for its memory: it can be hundreds of megabytes. */
 static void *ss_process_alloc(size_t size)
@@ -103,14 +127,32 @@ static int ss_process_find(const struct signal_struct *signal)
 	return -1;
 }
 
+/* Of cgroup v2; on hosts where the cpu controller is still one of v1, its cgroup there. */
 static u64 ss_cgroup_id_of(struct task_struct *p)
 {
+	struct cgroup *cgroup;
 	u64 id;
 
 	rcu_read_lock();
-	id = cgroup_id(task_dfl_cgroup(p));
+	cgroup = task_dfl_cgroup(p);
+#ifdef CONFIG_CGROUP_SCHED
+	if (!cgroup_subsys_on_dfl(cpu_cgrp_subsys))
+		cgroup = task_css_check(p, cpu_cgrp_id, true)->cgroup;
+#endif
+	id = cgroup_id(cgroup);
 	rcu_read_unlock();
 	return id;
+}
+
+/* As the initial user namespace numbers it: with one of its own, a user is still the same one. */
+static u32 ss_uid_of(struct task_struct *p)
+{
+	u32 uid;
+
+	rcu_read_lock();
+	uid = from_kuid(&init_user_ns, task_uid(p));
+	rcu_read_unlock();
+	return uid;
 }
 
 static s32 ss_parent_of(struct task_struct *p)
@@ -133,6 +175,18 @@ static u32 ss_lease_generation(u64 lease)
 	return (u32)(lease >> 32);
 }
 
+/* Children are served first where their parents are. */
+static u32 ss_parents_selectors(struct task_struct *leader)
+{
+	int slot;
+
+	lockdep_assert_held(&ss_process_lock);
+	rcu_read_lock();
+	slot = ss_process_find(rcu_dereference(leader->real_parent)->signal);
+	rcu_read_unlock();
+	return slot < 0 ? 0 : ss_entries[slot].first;
+}
+
 /* REQUIRES: `leader` is in no slot yet. Returns its slot, or -1 if there is no room. */
 static int ss_process_insert(struct task_struct *leader)
 {
@@ -150,11 +204,15 @@ static int ss_process_insert(struct task_struct *leader)
 	entry = &ss_entries[slot];
 	WRITE_ONCE(entry->lease, 0);
 	entry->start_time_ns = leader->start_time;
+	entry->ran_ns = ktime_get_mono_fast_ns();
 	entry->cgroup_id = ss_cgroup_id_of(leader);
+	entry->uid = ss_uid_of(leader);
+	entry->first = ss_selectors ? ss_parents_selectors(leader) : 0;
 	entry->tgid = leader->tgid;
 	entry->ppid = ss_parent_of(leader);
 	entry->nr_threads = 0;
-	entry->flags = leader->flags & PF_KTHREAD ? SS_TASK_KTHREAD : 0;
+	entry->nr_renames = 0;
+	WRITE_ONCE(entry->flags, leader->flags & PF_KTHREAD ? SS_TASK_KTHREAD : 0);
 	strscpy_pad(entry->comm, leader->comm, sizeof(entry->comm));
 	ss_stats.nr_processes++;
 	/* Pairs with the acquire in ss_process_find(). */
@@ -203,15 +261,27 @@ static void ss_emit_rmid_event(struct ss_rmid_event *event)
 	}
 }
 
+static void ss_process_set_lease(struct ss_process *entry, u64 lease)
+{
+	lockdep_assert_held(&ss_process_lock);
+	ss_slot_of_rmid[ss_lease_rmid(lease)] = entry - ss_entries;
+	WRITE_ONCE(entry->lease, lease);
+}
+
+static bool ss_process_is_limited(const struct ss_process *entry)
+{
+	lockdep_assert_held(&ss_process_lock);
+	return ss_share_is_limited(&ss_limits, entry->uid, entry->cgroup_id, entry->first);
+}
+
 /* A birth takes its RMID under both locks, so that nobody sees the entry half made. */
 static void ss_process_lease(struct ss_process *entry, struct ss_rmid_event *event)
 {
-	int rmid;
-
 	lockdep_assert_held(&ss_process_lock);
-	rmid = ss_rmid_alloc(entry->tgid, entry->start_time_ns, entry->comm, event);
-	if (rmid > 0)
-		WRITE_ONCE(entry->lease, (u64)event->generation << 32 | (u32)rmid);
+	if (ss_process_is_limited(entry))
+		ss_rmid_refuse(entry->tgid, entry->start_time_ns, event);
+	else if (ss_rmid_alloc(entry->tgid, entry->start_time_ns, entry->comm, event) > 0)
+		ss_process_set_lease(entry, (u64)event->generation << 32 | event->rmid);
 }
 
 static void ss_process_end(int slot, struct ss_rmid_event *event)
@@ -220,7 +290,7 @@ static void ss_process_end(int slot, struct ss_rmid_event *event)
 
 	lockdep_assert_held(&ss_process_lock);
 	if (entry->lease)
-		ss_rmid_free(ss_lease_rmid(entry->lease), event);
+		ss_rmid_free(ss_lease_rmid(entry->lease), SS_RMID_ENDED, event);
 	WRITE_ONCE(ss_keys[slot], NULL);
 	ss_stats.nr_processes--;
 }
@@ -275,7 +345,7 @@ void ss_process_thread_dead(struct task_struct *prev)
 	raw_spin_lock(&ss_process_lock);
 	slot = ss_process_find(prev->signal);
 	if (slot < 0) {
-		ss_stats.nr_unknown_dead++;
+		ss_stats.nr_unknown_dead += ss_complete;
 		goto out;
 	}
 	entry = &ss_entries[slot];
@@ -295,7 +365,7 @@ out:
 		ss_emit_meta(&meta);
 }
 
-void ss_process_thread_existing(struct task_struct *p)
+bool ss_process_thread_existing(struct task_struct *p)
 {
 	struct ss_rmid_event event;
 	int slot;
@@ -307,12 +377,41 @@ void ss_process_thread_existing(struct task_struct *p)
 		slot = ss_process_insert(p->group_leader);
 		if (slot >= 0 && !(p->flags & PF_KTHREAD))
 			ss_process_lease(&ss_entries[slot], &event);
-		else if (slot < 0 && thread_group_leader(p))
-			ss_stats.nr_untracked++;
 	}
 	if (slot >= 0)
 		ss_entries[slot].nr_threads++;
 	raw_spin_unlock(&ss_process_lock);
+	return slot >= 0;
+}
+
+bool ss_process_is_known(struct task_struct *p)
+{
+	return ss_process_find(p->signal) >= 0;
+}
+
+void ss_process_set_complete(u32 nr_untracked)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ss_process_lock, flags);
+	ss_complete = true;
+	ss_stats.nr_untracked += nr_untracked;
+	raw_spin_unlock_irqrestore(&ss_process_lock, flags);
+}
+
+static bool ss_process_may_tell_rename(struct ss_process *entry)
+{
+	const u64 now_ns = ktime_get_mono_fast_ns();
+
+	lockdep_assert_held(&ss_process_lock);
+	if (now_ns - entry->renames_ns > SS_RENAMES_PERIOD_NS) {
+		entry->renames_ns = now_ns;
+		entry->nr_renames = 0;
+	}
+	if (entry->nr_renames++ < SS_RENAMES_MAX)
+		return true;
+	ss_stats.nr_untold_renames++;
+	return false;
 }
 
 void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause)
@@ -328,10 +427,12 @@ void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause)
 		entry = &ss_entries[slot];
 		strscpy_pad(entry->comm, comm, sizeof(entry->comm));
 		entry->cgroup_id = ss_cgroup_id_of(p);
+		entry->uid = ss_uid_of(p);
 		if (entry->lease)
 			ss_rmid_rename(ss_lease_rmid(entry->lease),
 				       ss_lease_generation(entry->lease), entry->comm);
-		ss_process_fill_meta(entry, cause, &meta);
+		if (cause != SS_TASK_RENAME || ss_process_may_tell_rename(entry))
+			ss_process_fill_meta(entry, cause, &meta);
 	}
 	raw_spin_unlock(&ss_process_lock);
 	if (meta.hdr.type)
@@ -339,25 +440,52 @@ void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause)
 	local_irq_restore(flags);
 }
 
+static bool ss_process_touch(struct ss_process *entry, u64 now_ns)
+{
+	if ((s64)(now_ns - READ_ONCE(entry->ran_ns)) <= (s64)SS_RAN_STEP_NS)
+		return false;
+	WRITE_ONCE(entry->ran_ns, now_ns);
+	return true;
+}
+
+/* Nothing says so when a process becomes another user's, or is moved. */
+static void ss_process_refresh(struct ss_process *entry, struct task_struct *p)
+{
+	WRITE_ONCE(entry->uid, ss_uid_of(p));
+	WRITE_ONCE(entry->cgroup_id, ss_cgroup_id_of(p));
+}
+
 /* The process has no RMID: perhaps there is one now. Never waits for a lock. */
-static void ss_process_retry_lease(struct ss_process *entry, const struct signal_struct *signal,
-				   int slot)
+static void ss_process_retry_lease(struct ss_process *entry, struct task_struct *p, int slot)
 {
 	struct ss_rmid_event event = {};
 
 	if (!ss_rmid_may_alloc() || !raw_spin_trylock(&ss_process_lock))
 		return;
-	if (ss_keys[slot] == signal && !entry->lease &&
-	    ss_rmid_try_alloc(entry->tgid, entry->start_time_ns, entry->comm, &event) > 0)
-		WRITE_ONCE(entry->lease, (u64)event.generation << 32 | event.rmid);
-	else
-		event.hdr.type = 0;
+	if (ss_keys[slot] == p->signal && !entry->lease && !(entry->flags & SS_PROCESS_SUSPENDED)) {
+		ss_process_refresh(entry, p);
+		if (!ss_process_is_limited(entry) &&
+		    ss_rmid_try_alloc(entry->tgid, entry->start_time_ns, entry->comm, &event) > 0)
+			ss_process_set_lease(entry, (u64)event.generation << 32 | event.rmid);
+		else
+			event.hdr.type = 0;
+	}
 	raw_spin_unlock(&ss_process_lock);
 	if (event.hdr.type)
 		ss_emit_rmid_event(&event);
 }
 
-bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id)
+/* It runs without an RMID. */
+static void ss_process_note_wanter(const struct ss_process *entry, u64 now_ns)
+{
+	const struct ss_wanter wanter = { now_ns, entry->cgroup_id, entry->uid, !!entry->first };
+	struct ss_wanters *wanters = this_cpu_ptr(&ss_wanters);
+
+	wanters->by_uid[wanter.uid % SS_NR_WANTERS] = wanter;
+	wanters->by_cgroup[wanter.cgroup_id % SS_NR_WANTERS] = wanter;
+}
+
+bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id, u64 now_ns)
 {
 	struct ss_process *entry;
 	u64 lease;
@@ -368,20 +496,171 @@ bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id)
 		memset(id, 0, sizeof(*id));
 		id->tgid = p->tgid;
 		id->flags = p->flags & PF_KTHREAD ? SS_TASK_KTHREAD : 0;
+		id->slot = SS_NO_SLOT;
 		return false;
 	}
 	entry = &ss_entries[slot];
-	if (!READ_ONCE(entry->lease) && !(entry->flags & SS_TASK_KTHREAD))
-		ss_process_retry_lease(entry, p->signal, slot);
+	if (ss_process_touch(entry, now_ns))
+		ss_process_refresh(entry, p);
+	if (unlikely(!READ_ONCE(entry->lease)) && !(entry->flags & SS_TASK_KTHREAD)) {
+		ss_process_retry_lease(entry, p, slot);
+		if (!READ_ONCE(entry->lease))
+			ss_process_note_wanter(entry, now_ns);
+	}
 	lease = READ_ONCE(entry->lease);
 	id->start_time_ns = entry->start_time_ns;
 	id->tgid = entry->tgid;
 	id->ppid = entry->ppid;
 	id->rmid = ss_lease_rmid(lease);
 	id->generation = ss_lease_generation(lease);
-	id->flags = entry->flags;
+	id->flags = entry->flags & SS_TASK_KTHREAD;
+	id->slot = slot;
 	return true;
 }
+
+void ss_process_ran(u32 slot, u64 now_ns)
+{
+	if (slot != SS_NO_SLOT)
+		ss_process_touch(&ss_entries[slot], now_ns);
+}
+
+/* ---- Taking RMIDs back (pressure.c). Process context, pieces of bounded length under the lock. */
+
+u32 ss_process_holders(struct ss_holder holders[SS_RMID_CAPACITY])
+{
+	u32 rmid, nr = 0;
+
+	for (rmid = 1; rmid < ss_rmid_count(); rmid++) {
+		struct ss_holder *holder = &holders[nr];
+		const struct ss_process *entry;
+		unsigned long flags;
+
+		raw_spin_lock_irqsave(&ss_process_lock, flags);
+		entry = &ss_entries[ss_slot_of_rmid[rmid]];
+		if (ss_keys[ss_slot_of_rmid[rmid]] && ss_lease_rmid(entry->lease) == rmid) {
+			holder->lease = entry->lease;
+			holder->ran_ns = READ_ONCE(entry->ran_ns);
+			holder->cgroup_id = entry->cgroup_id;
+			holder->uid = entry->uid;
+			holder->first = entry->first;
+			holder->slot = ss_slot_of_rmid[rmid];
+			nr++;
+		}
+		raw_spin_unlock_irqrestore(&ss_process_lock, flags);
+	}
+	return nr;
+}
+
+u32 ss_process_wanters(struct ss_wanter *wanters, u32 max)
+{
+	unsigned int cpu;
+	u32 i, nr = 0;
+
+	for_each_possible_cpu(cpu) {
+		const struct ss_wanters *from = per_cpu_ptr(&ss_wanters, cpu);
+
+		for (i = 0; i < SS_NR_WANTERS && nr + 2 <= max; i++) {
+			wanters[nr] = from->by_uid[i];
+			nr += !!wanters[nr].wanted_ns;
+			wanters[nr] = from->by_cgroup[i];
+			nr += !!wanters[nr].wanted_ns;
+		}
+	}
+	return nr;
+}
+
+void ss_process_set_limits(const struct ss_limits *limits)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ss_process_lock, flags);
+	ss_limits = *limits;
+	raw_spin_unlock_irqrestore(&ss_process_lock, flags);
+}
+
+bool ss_process_suspend_lease(const struct ss_holder *holder)
+{
+	struct ss_process *entry = &ss_entries[holder->slot];
+	unsigned long flags;
+	bool is_his;
+
+	raw_spin_lock_irqsave(&ss_process_lock, flags);
+	/* A lease is never given twice, so it names the process, too. */
+	is_his = ss_keys[holder->slot] && entry->lease == holder->lease;
+	if (is_his) {
+		WRITE_ONCE(entry->flags, entry->flags | SS_PROCESS_SUSPENDED);
+		WRITE_ONCE(entry->lease, 0);
+	}
+	raw_spin_unlock_irqrestore(&ss_process_lock, flags);
+	return is_his;
+}
+
+void ss_process_end_suspension(const struct ss_holder *holder, bool runs)
+{
+	struct ss_process *entry = &ss_entries[holder->slot];
+	struct ss_rmid_event event = {};
+	unsigned long flags;
+	bool lives;
+
+	raw_spin_lock_irqsave(&ss_process_lock, flags);
+	/* If it has ended meanwhile, its successor in that slot is not suspended. */
+	lives = ss_keys[holder->slot] && entry->flags & SS_PROCESS_SUSPENDED;
+	if (lives)
+		WRITE_ONCE(entry->flags, entry->flags & ~SS_PROCESS_SUSPENDED);
+	if (lives && runs)
+		ss_process_set_lease(entry, holder->lease);
+	else
+		ss_rmid_free(ss_lease_rmid(holder->lease), SS_RMID_TAKEN_BACK, &event);
+	raw_spin_unlock(&ss_process_lock);
+	if (event.hdr.type)
+		ss_emit_rmid_event(&event);
+	local_irq_restore(flags);
+}
+
+/* ---- Processes that are to be served first. */
+
+/* Sets and clears bits of `first` of all processes, or of one. Returns of how many. */
+static u32 ss_process_mark(s32 tgid, u32 set, u32 clear)
+{
+	unsigned long flags;
+	u32 from, slot, nr = 0;
+
+	for (from = 0; from < ss_nr_slots; from += SS_TABLE_PIECE) {
+		raw_spin_lock_irqsave(&ss_process_lock, flags);
+		for (slot = from; slot < min(from + SS_TABLE_PIECE, ss_nr_slots); slot++) {
+			if (!ss_keys[slot] || (tgid && ss_entries[slot].tgid != tgid))
+				continue;
+			ss_entries[slot].first = (ss_entries[slot].first | set) & ~clear;
+			nr++;
+		}
+		raw_spin_unlock_irqrestore(&ss_process_lock, flags);
+		cond_resched();
+	}
+	return nr;
+}
+
+int ss_process_select(s32 tgid, u32 selector)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ss_process_lock, flags);
+	ss_selectors |= 1u << selector;
+	raw_spin_unlock_irqrestore(&ss_process_lock, flags);
+	return ss_process_mark(tgid, 1u << selector, 0) ? 0 : -ESRCH;
+}
+
+/* Children are born with their parents' bits until the first line, and found by the second. */
+void ss_process_deselect(u32 selector)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ss_process_lock, flags);
+	ss_selectors &= ~(1u << selector);
+	raw_spin_unlock_irqrestore(&ss_process_lock, flags);
+	ss_process_mark(0, 0, 1u << selector);
+}
+
+/* ---- The state dump. */
 
 /*
  * task_meta of every process, then rmid_existing of every live RMID. Each is copied with its timestamp
@@ -444,6 +723,7 @@ void ss_process_show(struct seq_file *m)
 	seq_printf(m, "processes: %llu\n", stats.nr_processes);
 	seq_printf(m, "process_slots: %u\n", ss_nr_slots);
 	seq_printf(m, "untracked: %llu\n", stats.nr_untracked);
+	seq_printf(m, "untold_renames: %llu\n", stats.nr_untold_renames);
 	seq_printf(m, "unknown_dead: %llu\n", stats.nr_unknown_dead);
 	seq_printf(m, "stale: %llu\n", stats.nr_stale);
 }

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /proc/slotscope/rmids  read: the RMID table, one snapshot taken at open. Write "dump": emit
- *                        rmid_existing and task_meta for all that is there now. Else -EINVAL.
+ *                        rmid_existing and task_meta for all that is there now. Write "first TGID": that
+ *                        process and its children get RMIDs before others, until the file is closed.
+ *                        Else -EINVAL.
  * /proc/slotscope/info   read: what this module is, decided and counted, "key: value" lines.
  *
- * Both are 0600: names and ids of all processes are nothing for everybody.
+ * Names and ids of all processes are nothing for everybody: whoever opens a file must be allowed to
+ * watch the machine (CAP_PERFMON in the initial user namespace, as perf asks for it; being root in a
+ * container is not enough). Reads and writes then go by who opened it.
  */
-#include <linux/math64.h>
+#include <linux/bitops.h>
+#include <linux/capability.h>
+#include <linux/kstrtox.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
-#include <linux/version.h>
 #include <linux/vmalloc.h>
 
 #include "slotscope.h"
@@ -24,9 +29,19 @@ static const char *const ss_rmid_state_names[] = {
 	[SS_RMID_LIVE_STATE] = "live",
 };
 
+#define SS_NR_SELECTORS 8
+
+/* An open /proc/slotscope/rmids. */
+struct ss_rmids_file {
+	unsigned long selector; /* + 1 of "first"; 0: none yet */
+	struct ss_rmid_line lines[SS_RMID_CAPACITY];
+};
+
+static unsigned long ss_selectors; /* bits that are in use */
+
 static int ss_rmids_show(struct seq_file *m, void *v)
 {
-	const struct ss_rmid_line *lines = m->private;
+	const struct ss_rmid_line *lines = ((struct ss_rmids_file *)m->private)->lines;
 	u32 rmid;
 
 	seq_puts(m, "rmid state tgid generation since_ns start_time_ns comm\n");
@@ -44,41 +59,85 @@ static int ss_rmids_show(struct seq_file *m, void *v)
 
 static int ss_rmids_open(struct inode *inode, struct file *file)
 {
-	struct ss_rmid_line *lines;
+	struct ss_rmids_file *opened;
 	int err;
 
-	lines = vzalloc(array_size(SS_RMID_CAPACITY, sizeof(*lines)));
-	if (!lines)
+	if (!perfmon_capable())
+		return -EPERM;
+	opened = vzalloc(sizeof(*opened));
+	if (!opened)
 		return -ENOMEM;
-	ss_rmid_snapshot(lines);
+	err = ss_rmid_snapshot(opened->lines);
 	/* The whole table fits one buffer, so it is never formatted twice. */
-	err = single_open_size(file, ss_rmids_show, lines, SS_RMID_CAPACITY * 160);
+	if (!err)
+		err = single_open_size(file, ss_rmids_show, opened, SS_RMID_CAPACITY * 160);
 	if (err)
-		vfree(lines);
+		vfree(opened);
 	return err;
 }
 
 static int ss_rmids_release(struct inode *inode, struct file *file)
 {
 	struct seq_file *m = file->private_data;
+	struct ss_rmids_file *opened = m->private;
 
-	vfree(m->private);
+	if (opened->selector) {
+		ss_process_deselect(opened->selector - 1);
+		clear_bit_unlock(opened->selector - 1, &ss_selectors);
+	}
+	vfree(opened);
 	return single_release(inode, file);
+}
+
+/* Two writers of one open file may both get one: the second gives it back. */
+static int ss_rmids_take_selector(struct ss_rmids_file *opened)
+{
+	unsigned long selector;
+
+	if (READ_ONCE(opened->selector))
+		return 0;
+	for (selector = 0; selector < SS_NR_SELECTORS; selector++) {
+		if (test_and_set_bit_lock(selector, &ss_selectors))
+			continue;
+		if (cmpxchg(&opened->selector, 0, selector + 1))
+			clear_bit_unlock(selector, &ss_selectors);
+		return 0;
+	}
+	return -EBUSY;
+}
+
+static int ss_rmids_first(struct ss_rmids_file *opened, const char *tgid)
+{
+	int number, err = kstrtoint(tgid, 10, &number);
+
+	if (err || number <= 0)
+		return -EINVAL;
+	err = ss_rmids_take_selector(opened);
+	return err ?: ss_process_select(number, READ_ONCE(opened->selector) - 1);
 }
 
 static ssize_t ss_rmids_write(struct file *file, const char __user *ubuf, size_t count, loff_t *ppos)
 {
-	static const char wanted[] = { 'd', 'u', 'm', 'p', '\n' };
-	char command[sizeof(wanted)];
+	struct seq_file *m = file->private_data;
+	char command[24];
+	size_t length = count;
 	int err;
 
-	if (count != sizeof(wanted) && count != sizeof(wanted) - 1) /* echo -n */
+	if (count == 0 || count >= sizeof(command))
 		return -EINVAL;
 	if (copy_from_user(command, ubuf, count))
 		return -EFAULT;
-	if (memcmp(command, wanted, count))
-		return -EINVAL;
-	err = ss_process_dump();
+	if (command[length - 1] == '\n')
+		length--;
+	command[length] = '\0';
+	if (strlen(command) != length)
+		err = -EINVAL;
+	else if (!strcmp(command, "dump"))
+		err = ss_process_dump();
+	else if (!strncmp(command, "first ", 6) && command[6] != '+')
+		err = ss_rmids_first(m->private, command + 6);
+	else
+		err = -EINVAL;
 	return err ?: count;
 }
 
@@ -106,19 +165,34 @@ static int ss_info_show(struct seq_file *m, void *v)
 	seq_printf(m, "rmid_retried_allocs: %llu\n", stats.nr_retried);
 	seq_printf(m, "rmid_failed_none_free: %llu\n", stats.nr_failed_none);
 	seq_printf(m, "rmid_failed_in_limbo: %llu\n", stats.nr_failed_limbo);
+	seq_printf(m, "rmid_failed_over_share: %llu\n", stats.nr_failed_share);
+	seq_printf(m, "rmid_taken_back: %llu\n", stats.nr_taken_back);
 	seq_printf(m, "rmid_bad_frees: %llu\n", stats.nr_bad_free);
+	ss_pressure_show(m);
 	ss_process_show(m);
 	ss_population_show(m);
 	return 0;
 }
+
+static int ss_info_open(struct inode *inode, struct file *file)
+{
+	return perfmon_capable() ? single_open(file, ss_info_show, NULL) : -EPERM;
+}
+
+static const struct proc_ops ss_info_ops = {
+	.proc_open = ss_info_open,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = single_release,
+};
 
 int ss_procfs_init(void)
 {
 	ss_proc_dir = ss_fault_here() ? NULL : proc_mkdir("slotscope", NULL);
 	if (!ss_proc_dir)
 		return -ENOMEM;
-	if (!ss_fault_here() && proc_create("rmids", 0600, ss_proc_dir, &ss_rmids_ops) &&
-	    !ss_fault_here() && proc_create_single("info", 0400, ss_proc_dir, ss_info_show))
+	if (!ss_fault_here() && proc_create("rmids", 0666, ss_proc_dir, &ss_rmids_ops) &&
+	    !ss_fault_here() && proc_create("info", 0444, ss_proc_dir, &ss_info_ops))
 		return 0;
 	ss_procfs_exit();
 	return -ENOMEM;

@@ -14,12 +14,17 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/reboot.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/suspend.h>
 #include <linux/topology.h>
+#include <linux/workqueue.h>
 
+#ifdef SS_HAS_CPUID_API
+#include <asm/cpuid/api.h>
+#endif
 #include <asm/msr.h>
 #include <asm/processor.h>
 
@@ -51,6 +56,7 @@ static struct file_system_type *ss_resctrl; /* NULL: the kernel has none */
 static DEFINE_PER_CPU(struct ss_rdt_cpu, ss_rdt_cpu);
 static DEFINE_PER_CPU(u32, ss_rdt_l3); /* as surveyed */
 static DEFINE_PER_CPU(struct ss_rdt_shared *, ss_rdt_mine); /* its domain's, while it is online */
+static DEFINE_PER_CPU(u32, ss_rdt_runs); /* the RMID of who runs, programmed or not */
 static DEFINE_MUTEX(ss_rdt_mutex); /* ss_rdt_nodes, their cpus; in process context */
 static LIST_HEAD(ss_rdt_nodes);
 
@@ -64,14 +70,19 @@ static const char *const ss_rdt_aside_texts[] = {
 
 /* ---- The machine. */
 
+/* By halves: the calls for all 64 bits were renamed in 6.16 (rdmsrl_safe, now rdmsrq_safe). */
 static int ss_op_rdmsr(u32 msr, u64 *value)
 {
-	return rdmsrl_safe(msr, value);
+	u32 low, high;
+	int err = rdmsr_safe(msr, &low, &high);
+
+	*value = (u64)high << 32 | low;
+	return err;
 }
 
 static int ss_op_wrmsr(u32 msr, u64 value)
 {
-	return wrmsrl_safe(msr, value);
+	return wrmsr_safe(msr, (u32)value, (u32)(value >> 32));
 }
 
 static u64 ss_op_now_ns(void)
@@ -95,6 +106,17 @@ static void ss_op_unclaim(u64 *word, u32 bit)
 	clear_bit_unlock(bit, (unsigned long *)word);
 }
 
+static bool ss_op_is_leaving(const struct ss_rdt_shared *shared, u32 rmid)
+{
+	const struct ss_rdt_node *node = container_of(shared, struct ss_rdt_node, shared);
+	unsigned int cpu;
+
+	for_each_cpu(cpu, &node->cpus)
+		if (ss_rdt_cpu_is_leaving(per_cpu_ptr(&ss_rdt_cpu, cpu), rmid))
+			return true;
+	return false;
+}
+
 static const struct ss_rdt_ops ss_rdt_ops = {
 	.rdmsr = ss_op_rdmsr,
 	.wrmsr = ss_op_wrmsr,
@@ -103,6 +125,7 @@ static const struct ss_rdt_ops ss_rdt_ops = {
 	.emit = ss_op_emit,
 	.claim = ss_op_claim,
 	.unclaim = ss_op_unclaim,
+	.is_leaving = ss_op_is_leaving,
 };
 
 /* Unlocked: the list is only looked at, and the superblock that makes it non-empty is not. */
@@ -159,7 +182,7 @@ static u32 ss_rdt_is_assignable(void)
 
 	if (boot_cpu_data.extended_cpuid_level < SS_CPUID_ABMC_LEAF ||
 	    !(cpuid_ebx(SS_CPUID_ABMC_LEAF) & SS_CPUID_ABMC_EBX) ||
-	    rdmsrl_safe(SS_MSR_ABMC_CONFIG, &config))
+	    ss_op_rdmsr(SS_MSR_ABMC_CONFIG, &config))
 		return 0;
 	return config & SS_ABMC_ENABLED ? SS_RDT_ASSIGNABLE : 0;
 }
@@ -193,6 +216,31 @@ static bool ss_rdt_begin(struct ss_rdt_cpu *cpu, struct ss_rdt_shared *shared)
 	return ss_rdt_may_go_on(cpu) && ss_rdt_accept(cpu, ss_rdt_cpu_begin(cpu, &ss_rdt_ops, shared));
 }
 
+/*
+ * Looks for resctrl from time to time: without a listener nothing ticks, and a CPU that never switches
+ * would keep its RMID.
+ */
+#define SS_RDT_LOOK_PERIOD (HZ / 2)
+
+static void ss_rdt_leave_cpu(void *unused)
+{
+	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
+
+	if (cpu->shared)
+		ss_rdt_may_go_on(cpu);
+}
+
+static void ss_rdt_look(struct work_struct *work)
+{
+	if (ss_resctrl_is_mounted() || READ_ONCE(ss_rdt_aside_why)) {
+		on_each_cpu(ss_rdt_leave_cpu, NULL, 1);
+		return;
+	}
+	schedule_delayed_work(to_delayed_work(work), SS_RDT_LOOK_PERIOD);
+}
+
+static DECLARE_DELAYED_WORK(ss_rdt_look_work, ss_rdt_look);
+
 /* ---- Suspend. */
 
 /*
@@ -209,8 +257,10 @@ static void ss_rdt_resume_cpu(void *unused)
 	struct ss_rdt_shared *mine = this_cpu_read(ss_rdt_mine);
 	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
 
-	if (mine && !cpu->shared)
-		ss_rdt_begin(cpu, mine);
+	/* Who runs may not be switched for long. */
+	if (mine && !cpu->shared && ss_rdt_begin(cpu, mine))
+		ss_rdt_accept(cpu, ss_rdt_cpu_run(cpu, &ss_rdt_ops, this_cpu_read(ss_rdt_runs),
+						  ss_op_now_ns()));
 }
 
 /* No counter is a base for what comes: it may lose its power. */
@@ -243,7 +293,78 @@ static int ss_rdt_pm(struct notifier_block *block, unsigned long action, void *u
 
 static struct notifier_block ss_rdt_pm_block = { .notifier_call = ss_rdt_pm };
 
+/* The next kernel, which kexec starts without a reset, finds RMID 0 everywhere. */
+static int ss_rdt_reboot(struct notifier_block *block, unsigned long action, void *unused)
+{
+	on_each_cpu(ss_rdt_pause_cpu, NULL, 1);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block ss_rdt_reboot_block = { .notifier_call = ss_rdt_reboot };
+
 /* ---- The choice, at load. */
+
+/*
+ * Counters that somebody does not want to be used: by clearcpuid= (the kernel then says that the CPU has
+ * none), or by rdt=!NAME, which is resctrl's own and which nothing but the command line shows.
+ */
+static const struct {
+	const char *rdt_name;
+	u32 feature;
+	u32 event;
+} ss_rdt_features[] = {
+	{ "cmt", X86_FEATURE_CQM_OCCUP_LLC, SS_RDT_LLC_OCCUPANCY },
+	{ "mbmtotal", X86_FEATURE_CQM_MBM_TOTAL, SS_RDT_MBM_TOTAL },
+	{ "mbmlocal", X86_FEATURE_CQM_MBM_LOCAL, SS_RDT_MBM_LOCAL },
+};
+
+/* Is "!name" one of the words of rdt=? The last rdt= counts, as in the kernel. */
+static bool ss_rdt_is_off(const char *command_line, const char *name)
+{
+	const char *option = NULL, *word, *at = command_line;
+
+	while ((at = strstr(at, "rdt="))) {
+		if (at == command_line || at[-1] == ' ')
+			option = at + strlen("rdt=");
+		at++;
+	}
+	for (word = option; word && *word && *word != ' ' && *word != '\n'; word++)
+		if (word[0] == '!' && !strncmp(word + 1, name, strlen(name)) &&
+		    strchr(", \n", word[1 + strlen(name)]))
+			return true;
+	return false;
+}
+
+/* Of this kernel. Returns "" if it cannot be read. To be freed. */
+static char *ss_read_command_line(void)
+{
+	char *text = kzalloc(PAGE_SIZE, GFP_KERNEL);
+	struct file *file;
+	loff_t at = 0;
+
+	if (!text)
+		return NULL;
+	file = filp_open("/proc/cmdline", O_RDONLY, 0);
+	if (IS_ERR(file))
+		return text;
+	if (kernel_read(file, text, PAGE_SIZE - 1, &at) < 0)
+		text[0] = '\0';
+	filp_close(file, NULL);
+	return text;
+}
+
+/* Takes out of *events those that are not wanted. */
+static void ss_rdt_drop_events(u32 *events)
+{
+	char *command_line = ss_read_command_line();
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(ss_rdt_features); i++)
+		if (!boot_cpu_has(ss_rdt_features[i].feature) ||
+		    (command_line && ss_rdt_is_off(command_line, ss_rdt_features[i].rdt_name)))
+			*events &= ~(1u << ss_rdt_features[i].event);
+	kfree(command_line);
+}
 
 struct ss_rdt_survey {
 	raw_spinlock_t lock;
@@ -322,7 +443,7 @@ static void ss_rdt_survey_split(void *arg)
 	bool *is_split = arg;
 	u64 config;
 
-	if (rdmsrl_safe(SS_MSR_SNC_CONFIG, &config) || config & SS_SNC_NOT_SPLIT)
+	if (ss_op_rdmsr(SS_MSR_SNC_CONFIG, &config) || config & SS_SNC_NOT_SPLIT)
 		WRITE_ONCE(*is_split, false);
 }
 
@@ -343,6 +464,8 @@ static const char *ss_rdt_survey_machine(void)
 	struct ss_rdt_survey survey = {};
 	const char *why;
 
+	if (!boot_cpu_has(X86_FEATURE_CQM))
+		return "the kernel sees no RDT monitoring in the CPU (it has none, or clearcpuid= says so)";
 	raw_spin_lock_init(&survey.lock);
 	cpus_read_lock();
 	on_each_cpu(ss_rdt_survey_cpu, &survey, 1);
@@ -354,8 +477,11 @@ static const char *ss_rdt_survey_machine(void)
 	cpus_read_unlock();
 	if (why)
 		return why;
+	ss_rdt_drop_events(&ss_rdt_caps.events);
+	if (!ss_rdt_caps.events)
+		return "the kernel's command line forbids all RDT counters (rdt=, clearcpuid=)";
 	/* Asks for a module if there is none: only where the kernel has it built in. */
-	if (IS_ENABLED(CONFIG_X86_CPU_RESCTRL) && boot_cpu_has(X86_FEATURE_CQM))
+	if (IS_ENABLED(CONFIG_X86_CPU_RESCTRL))
 		ss_resctrl = get_fs_type("resctrl");
 	if (ss_resctrl_is_mounted())
 		return "resctrl is mounted";
@@ -373,10 +499,12 @@ u32 ss_rdt_init(bool wanted, u32 nr_rmids, u32 budget_us)
 	}
 	ss_rdt_used = true;
 	register_pm_notifier(&ss_rdt_pm_block);
+	register_reboot_notifier(&ss_rdt_reboot_block);
 	ss_rdt_budget_ns = budget_us * 1000ull;
 	nr_rmids = min(nr_rmids, ss_rdt_caps.nr_rmids);
 	ss_rdt_caps.nr_rmids = nr_rmids;
 	strscpy(ss_rdt_why, "the CPUs have RDT monitoring, and nobody else uses it", sizeof(ss_rdt_why));
+	schedule_delayed_work(&ss_rdt_look_work, SS_RDT_LOOK_PERIOD);
 	return nr_rmids;
 }
 
@@ -384,8 +512,11 @@ void ss_rdt_exit(void)
 {
 	struct ss_rdt_node *node, *next;
 
-	if (ss_rdt_used)
+	if (ss_rdt_used) {
+		cancel_delayed_work_sync(&ss_rdt_look_work);
+		unregister_reboot_notifier(&ss_rdt_reboot_block);
 		unregister_pm_notifier(&ss_rdt_pm_block);
+	}
 	list_for_each_entry_safe(node, next, &ss_rdt_nodes, list)
 		kvfree(node);
 	INIT_LIST_HEAD(&ss_rdt_nodes);
@@ -404,7 +535,7 @@ static struct ss_rdt_node *ss_rdt_find_node(u32 l3, int numa)
 	list_for_each_entry(node, &ss_rdt_nodes, list)
 		if (node->shared.domain.id == id)
 			return node;
-	node = ss_fault_here() ? NULL : kvzalloc(sizeof(*node), GFP_KERNEL);
+	node = kvzalloc(sizeof(*node), GFP_KERNEL);
 	if (!node)
 		return NULL;
 	node->numa = numa;
@@ -413,7 +544,7 @@ static struct ss_rdt_node *ss_rdt_find_node(u32 l3, int numa)
 	return node;
 }
 
-int ss_rdt_cpu_online(void)
+void ss_rdt_cpu_online(void)
 {
 	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
 	struct ss_rdt_node *node;
@@ -421,10 +552,9 @@ int ss_rdt_cpu_online(void)
 	struct ss_rdt_caps caps, common = ss_rdt_caps;
 	const int numa = ss_node_of(raw_smp_processor_id());
 	unsigned long flags;
-	int err = 0;
 
 	if (!ss_rdt_used || READ_ONCE(ss_rdt_aside_why))
-		return 0;
+		return;
 	ss_rdt_read_cpuid(&cpuid);
 	/* It came later, and is another kind of CPU: it runs under RMID 0. */
 	if (ss_rdt_decode_caps(&cpuid, &caps) ||
@@ -432,7 +562,7 @@ int ss_rdt_cpu_online(void)
 	    !ss_rdt_caps_intersect(&common, &caps) || common.nr_rmids < ss_rdt_caps.nr_rmids ||
 	    common.nr_hardware_rmids < ss_rdt_caps.nr_hardware_rmids ||
 	    common.events != ss_rdt_caps.events)
-		return 0;
+		return;
 	mutex_lock(&ss_rdt_mutex);
 	node = ss_rdt_find_node(ss_rdt_decode_l3(&cpuid), numa);
 	if (node && node->numa != numa) {
@@ -449,10 +579,10 @@ int ss_rdt_cpu_online(void)
 		}
 		local_irq_restore(flags);
 	} else {
-		err = -ENOMEM;
+		pr_warn("no memory for the RDT counters of CPU %u's L3 cache: it runs under RMID 0\n",
+			raw_smp_processor_id());
 	}
 	mutex_unlock(&ss_rdt_mutex);
-	return err;
 }
 
 void ss_rdt_cpu_offline(void)
@@ -472,12 +602,18 @@ void ss_rdt_cpu_offline(void)
 
 /* ---- Probes and ticks. Interrupts off. */
 
-void ss_rdt_run(u32 rmid)
+void ss_rdt_leave(void)
+{
+	ss_rdt_cpu_leave(this_cpu_ptr(&ss_rdt_cpu));
+}
+
+void ss_rdt_run(u32 rmid, u64 since_ns)
 {
 	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
 
+	this_cpu_write(ss_rdt_runs, rmid);
 	if (cpu->shared && ss_rdt_may_go_on(cpu))
-		ss_rdt_accept(cpu, ss_rdt_cpu_run(cpu, &ss_rdt_ops, rmid));
+		ss_rdt_accept(cpu, ss_rdt_cpu_run(cpu, &ss_rdt_ops, rmid, since_ns));
 }
 
 void ss_rdt_tick(void)
@@ -527,18 +663,26 @@ static void ss_rdt_show_counters(struct seq_file *m)
 		all.nr_reads += one->stats.nr_reads;
 		all.nr_skipped += one->stats.nr_skipped;
 		all.nr_errors += one->stats.nr_errors;
+		all.nr_slow_reads += one->stats.nr_slow_reads;
+		all.nr_slow_switches += one->stats.nr_slow_switches;
 		all.nr_unattributed += one->stats.nr_unattributed;
-		for (i = 0; i < SS_RDT_NR_MBM; i++)
+		for (i = 0; i < SS_RDT_NR_MBM; i++) {
 			all.unattributed_bytes[i] += one->stats.unattributed_bytes[i];
+			all.doubted_bytes[i] += one->stats.doubted_bytes[i];
+		}
 	}
 	seq_printf(m, "rdt_programmed: %llu\n", nr_programmed);
 	seq_printf(m, "rdt_adopted_closids: %llu\n", nr_adopted);
 	seq_printf(m, "rdt_reads: %llu\n", all.nr_reads);
 	seq_printf(m, "rdt_skipped_reads: %llu\n", all.nr_skipped);
 	seq_printf(m, "rdt_read_errors: %llu\n", all.nr_errors);
+	seq_printf(m, "rdt_slow_reads: %llu\n", all.nr_slow_reads);
+	seq_printf(m, "rdt_slow_switches: %llu\n", all.nr_slow_switches);
 	seq_printf(m, "rdt_unattributed_deltas: %llu\n", all.nr_unattributed);
 	seq_printf(m, "rdt_unattributed_total_bytes: %llu\n", all.unattributed_bytes[0]);
 	seq_printf(m, "rdt_unattributed_local_bytes: %llu\n", all.unattributed_bytes[1]);
+	seq_printf(m, "rdt_doubted_total_bytes: %llu\n", all.doubted_bytes[0]);
+	seq_printf(m, "rdt_doubted_local_bytes: %llu\n", all.doubted_bytes[1]);
 }
 
 void ss_rdt_show(struct seq_file *m)

@@ -13,6 +13,13 @@
 
 #define SS_SWEEP_PER_TICK 2
 #define SS_SILENCE_NS 100000000ull /* nobody read for so long: what was read then is no base */
+#define SS_READ_STEP_NS 10000000ull /* how often a domain's CPUs write down that they read */
+
+/* More time than it may have passed since a clock that is not to be far from now. */
+static bool ss_rdt_took_long(const struct ss_rdt_ops *ops, __u64 since_ns)
+{
+	return (__s64)(ops->now_ns() - since_ns) > (__s64)SS_RDT_SLOW_NS;
+}
 
 /* PQR_ASSOC as it should be, but for its CLOSID: that is taken as it is found. */
 static enum ss_rdt_trouble ss_rdt_find_closid(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops)
@@ -46,6 +53,7 @@ enum ss_rdt_trouble ss_rdt_cpu_begin(struct ss_rdt_cpu *cpu, const struct ss_rdt
 
 	cpu->shared = NULL;
 	cpu->rmid = 0;
+	cpu->leaves = false;
 	memset(cpu->ran, 0, sizeof(cpu->ran));
 	if (ops->rdmsr(SS_MSR_PQR_ASSOC, &pqr))
 		return SS_RDT_REFUSED;
@@ -74,26 +82,59 @@ void ss_rdt_cpu_end(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops)
 			ops->claim(&cpu->shared->left[word], __builtin_ctzll(bits));
 	cpu->shared = NULL;
 	cpu->rmid = 0;
+	cpu->leaves = false;
+}
+
+/* What is counted under this RMID until it is read next is not what its owner's time says. */
+static void ss_rdt_doubt(struct ss_rdt_shared *shared, const struct ss_rdt_ops *ops, __u32 rmid)
+{
+	if (rmid)
+		ops->claim(&shared->domain.rmids[rmid].claimed, SS_RDT_DOUBT_BIT);
+}
+
+void ss_rdt_cpu_leave(struct ss_rdt_cpu *cpu)
+{
+	WRITE_ONCE(cpu->leaves, true);
+}
+
+bool ss_rdt_cpu_is_leaving(const struct ss_rdt_cpu *cpu, __u32 rmid)
+{
+	return READ_ONCE(cpu->leaves) && READ_ONCE(cpu->rmid) == rmid;
+}
+
+static enum ss_rdt_trouble ss_rdt_program(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops,
+					  __u32 rmid, __u64 since_ns)
+{
+	const __u32 before = cpu->rmid;
+	enum ss_rdt_trouble trouble = ss_rdt_find_closid(cpu, ops);
+
+	if (trouble)
+		return trouble;
+	if (ss_rdt_write_pqr(cpu, ops, rmid))
+		return SS_RDT_REFUSED;
+	cpu->nr_programmed++;
+	if (ss_rdt_took_long(ops, since_ns)) {
+		ss_rdt_doubt(cpu->shared, ops, before);
+		ss_rdt_doubt(cpu->shared, ops, rmid);
+		cpu->stats.nr_slow_switches++;
+	}
+	return SS_RDT_NO_TROUBLE;
 }
 
 /* The CLOSID is looked up each time: somebody may have set it since, and it is not ours to undo. */
-enum ss_rdt_trouble ss_rdt_cpu_run(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32 rmid)
+enum ss_rdt_trouble ss_rdt_cpu_run(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32 rmid,
+				   __u64 since_ns)
 {
-	enum ss_rdt_trouble trouble;
+	enum ss_rdt_trouble trouble = SS_RDT_NO_TROUBLE;
 
 	if (!cpu->shared)
 		return SS_RDT_NO_TROUBLE;
-	if (rmid != cpu->rmid) {
-		trouble = ss_rdt_find_closid(cpu, ops);
-		if (trouble)
-			return trouble;
-		if (ss_rdt_write_pqr(cpu, ops, rmid))
-			return SS_RDT_REFUSED;
-		cpu->nr_programmed++;
-	}
-	if (rmid)
+	if (rmid != cpu->rmid)
+		trouble = ss_rdt_program(cpu, ops, rmid, since_ns);
+	WRITE_ONCE(cpu->leaves, false); /* not before the doubt */
+	if (rmid && !trouble)
 		cpu->ran[rmid % SS_RMID_CAPACITY / 64] |= 1ull << rmid % 64;
-	return SS_RDT_NO_TROUBLE;
+	return trouble;
 }
 
 enum ss_rdt_trouble ss_rdt_cpu_check(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops)
@@ -101,37 +142,97 @@ enum ss_rdt_trouble ss_rdt_cpu_check(struct ss_rdt_cpu *cpu, const struct ss_rdt
 	return cpu->shared ? ss_rdt_find_closid(cpu, ops) : SS_RDT_NO_TROUBLE;
 }
 
-/* All events of one RMID. False: another CPU reads it just now. */
+/* All events of one RMID, at one moment. */
+struct ss_rdt_reading {
+	struct ss_rdt_owner owner;
+	__u64 now_ns;
+	__u64 values[SS_RDT_NR_EVENTS]; /* by event - 1; 0: not read */
+	__u32 faults; /* bits by event: the CPU refused */
+};
+
+/* False: it took long, and nobody knows when each of the values was. */
+static bool ss_rdt_read_values(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32 rmid,
+			       struct ss_rdt_reading *reading)
+{
+	const struct ss_rdt_domain *domain = &cpu->shared->domain;
+	const __u64 begin_ns = ops->now_ns();
+	__u32 event;
+	__u64 selector;
+
+	memset(reading, 0, sizeof(*reading));
+	/* In this order: an owner that comes or goes meanwhile is seen by the next read. */
+	ops->owner(rmid, &reading->owner);
+	reading->now_ns = ops->now_ns();
+	for (event = SS_RDT_MBM_LOCAL; event >= SS_RDT_LLC_OCCUPANCY; event--) {
+		if (!(domain->caps.events & 1u << event))
+			continue;
+		selector = (__u64)(domain->first_rmid + rmid) << 32 | event;
+		if (ops->wrmsr(SS_MSR_QM_EVTSEL, selector) ||
+		    ops->rdmsr(SS_MSR_QM_CTR, &reading->values[event - 1]))
+			reading->faults |= 1u << event;
+	}
+	return !ss_rdt_took_long(ops, begin_ns);
+}
+
+/*
+ * A CPU that is taken away between the clock of a switch and PQR_ASSOC counts on for who does not run
+ * any more. It says so itself only when it is back: whoever reads meanwhile has to look.
+ */
+static bool ss_rdt_is_doubtful(const struct ss_rdt_shared *shared, const struct ss_rdt_ops *ops,
+			       __u32 rmid, const struct ss_rdt_reading *reading)
+{
+	if (!ss_rdt_domain_is_long(&shared->domain, rmid, reading->values, reading->now_ns,
+				   SS_RDT_LONG_NS))
+		return false;
+	/* In this order: who is back has doubted before it ceased to leave. */
+	return ops->is_leaving(shared, rmid) ||
+	       READ_ONCE(shared->domain.rmids[rmid].claimed) & 1ull << SS_RDT_DOUBT_BIT;
+}
+
+/* False: another CPU reads it just now, or it took long twice; it is to be read later. */
 static bool ss_rdt_read_rmid(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32 rmid,
 			     __u32 flags)
 {
 	struct ss_rdt_shared *shared = cpu->shared;
-	struct ss_rdt_owner owner;
+	struct ss_rdt_rmid *one = &shared->domain.rmids[rmid];
+	struct ss_rdt_reading reading;
 	struct ss_rdt_sample sample;
 	__u32 event, how;
-	__u64 selector, value, now_ns;
+	__u64 value;
+	bool in_time;
 
-	if (!ops->claim(&shared->claimed[rmid / 64], rmid % 64))
+	if (!ops->claim(&one->claimed, SS_RDT_CLAIM_BIT))
 		return false;
-	/* In this order: an owner that comes or goes meanwhile is seen by the next read. */
-	ops->owner(rmid, &owner);
-	now_ns = ops->now_ns();
-	/* Bandwidth first: it says how much of the cache has been filled anew. */
+	flags |= cpu->assignable;
+	/* Before it is read: what is doubted from here on is in the next delta as well. */
+	if (one->claimed & 1ull << SS_RDT_DOUBT_BIT) {
+		ops->unclaim(&one->claimed, SS_RDT_DOUBT_BIT);
+		flags |= SS_RDT_DOUBTED;
+	}
+	in_time = ss_rdt_read_values(cpu, ops, rmid, &reading);
+	if (!in_time) {
+		cpu->stats.nr_slow_reads++;
+		in_time = ss_rdt_read_values(cpu, ops, rmid, &reading);
+	}
+	if (!in_time) {
+		if (flags & SS_RDT_DOUBTED)
+			ss_rdt_doubt(shared, ops, rmid);
+		ops->unclaim(&one->claimed, SS_RDT_CLAIM_BIT);
+		return false;
+	}
+	if (ss_rdt_is_doubtful(shared, ops, rmid, &reading))
+		flags |= SS_RDT_DOUBTED;
 	for (event = SS_RDT_MBM_LOCAL; event >= SS_RDT_LLC_OCCUPANCY; event--) {
 		if (!(shared->domain.caps.events & 1u << event))
 			continue;
-		how = flags | cpu->assignable;
-		value = 0;
-		selector = (__u64)(shared->domain.first_rmid + rmid) << 32 | event;
-		if (ops->wrmsr(SS_MSR_QM_EVTSEL, selector) ||
-		    ops->rdmsr(SS_MSR_QM_CTR, &value))
-			how |= SS_RDT_FAULT;
+		value = reading.values[event - 1];
+		how = flags | (reading.faults & 1u << event ? SS_RDT_FAULT : 0);
 		cpu->stats.nr_errors += how & SS_RDT_FAULT || value >> 62;
-		if (ss_rdt_domain_take(&shared->domain, rmid, event, value, how, &owner, now_ns,
-				       &cpu->stats, &sample))
+		if (ss_rdt_domain_take(&shared->domain, rmid, event, value, how, &reading.owner,
+				       reading.now_ns, &cpu->stats, &sample))
 			ops->emit(&sample);
 	}
-	ops->unclaim(&shared->claimed[rmid / 64], rmid % 64);
+	ops->unclaim(&one->claimed, SS_RDT_CLAIM_BIT);
 	cpu->stats.nr_reads++;
 	return true;
 }
@@ -199,18 +300,19 @@ static void ss_rdt_read_left(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *op
 	}
 }
 
-/* Races with other CPUs' sweeps only make it read one twice, or a round later. */
+/*
+ * Each CPU goes round by itself, in a quarter of a second: a cursor for all of a domain would be a line
+ * that all of them write in each tick.
+ */
 static void ss_rdt_sweep(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u64 until_ns)
 {
-	const __u32 nr_rmids = cpu->shared->domain.caps.nr_rmids;
-	__u32 i, rmid;
+	__u32 i;
 
 	for (i = 0; i < SS_SWEEP_PER_TICK && ops->now_ns() < until_ns; i++) {
-		rmid = cpu->shared->sweep + 1;
-		if (rmid >= nr_rmids)
-			rmid = 1;
-		cpu->shared->sweep = rmid;
-		ss_rdt_read_rmid(cpu, ops, rmid, 0);
+		cpu->sweep++;
+		if (cpu->sweep >= cpu->shared->domain.caps.nr_rmids)
+			cpu->sweep = 1;
+		ss_rdt_read_rmid(cpu, ops, cpu->sweep, 0);
 	}
 }
 
@@ -224,7 +326,8 @@ void ss_rdt_cpu_read(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u64
 	until_ns = now_ns + budget_ns;
 	if (now_ns - cpu->shared->read_ns > SS_SILENCE_NS && now_ns > cpu->shared->read_ns)
 		cpu->shared->domain.epoch++;
-	cpu->shared->read_ns = now_ns;
+	if (now_ns - cpu->shared->read_ns > SS_READ_STEP_NS)
+		cpu->shared->read_ns = now_ns;
 	/* Somebody else may have chosen a counter and not read it yet. */
 	if (ops->rdmsr(SS_MSR_QM_EVTSEL, &selected))
 		return;

@@ -14,6 +14,20 @@
 
 #define SS_RDT_WORDS (SS_RMID_CAPACITY / 64)
 
+/*
+ * Between a clock and what it is the time of, at most so much: a hypervisor, firmware or an NMI may take
+ * the CPU away there, and what the counters count meanwhile would stand in another millisecond.
+ */
+#define SS_RDT_SLOW_NS 100000ull
+
+/*
+ * A delta that is longer than this, two ticks: whoever reads it asks whether some CPU still counts for
+ * the RMID although its clock says that the process is gone.
+ */
+#define SS_RDT_LONG_NS 2000000ull
+
+struct ss_rdt_shared;
+
 struct ss_rdt_ops {
 	/* 0, or < 0 if this CPU refuses (#GP). */
 	int (*rdmsr)(__u32 msr, __u64 *value);
@@ -24,16 +38,15 @@ struct ss_rdt_ops {
 	/* Atomic, on words that CPUs share: was the bit clear? / clears it. */
 	bool (*claim)(__u64 *word, __u32 bit);
 	void (*unclaim)(__u64 *word, __u32 bit);
+	/* Is a CPU of the domain leaving this RMID, as ss_rdt_cpu_leave() says? */
+	bool (*is_leaving)(const struct ss_rdt_shared *shared, __u32 rmid);
 };
 
 /* What the CPUs of a domain share beside its counters. */
 struct ss_rdt_shared {
 	struct ss_rdt_domain domain;
-	__u64 claimed[SS_RDT_WORDS]; /* somebody reads it just now */
-	__u64 left[SS_RDT_WORDS]; /* some CPU had no time to read it */
-	__u64 read_ns; /* when some CPU read last */
-	__u32 sweep; /* the RMID that the slow sweep reads next, roughly */
-	__u32 zero;
+	__u64 left[SS_RDT_WORDS]; /* some CPU had no time to read it; seldom written */
+	__u64 read_ns; /* when some CPU read last, 10 ms too old at most */
 };
 
 enum ss_rdt_trouble {
@@ -45,9 +58,11 @@ enum ss_rdt_trouble {
 struct ss_rdt_cpu {
 	struct ss_rdt_shared *shared; /* NULL: RDT is not used on this CPU */
 	__u32 rmid; /* as programmed */
+	__u32 leaves; /* it is about to be another one; the domain's CPUs look at both */
 	__u32 closid; /* as found; never another one */
 	__u32 assignable; /* SS_RDT_ASSIGNABLE or 0 */
 	__u32 cursor; /* the RMID to begin with */
+	__u32 sweep; /* the RMID that this CPU's slow sweep read last */
 	__u32 left_first; /* in this tick, what others left comes before what ran here */
 	__u64 ran[SS_RDT_WORDS]; /* RMIDs that ran here since they were last read */
 	struct ss_rdt_stats stats;
@@ -60,8 +75,12 @@ enum ss_rdt_trouble ss_rdt_cpu_begin(struct ss_rdt_cpu *cpu, const struct ss_rdt
 				     struct ss_rdt_shared *shared);
 /* RMID 0, with the CLOSID that is there now, and nothing more after that. A foreign RMID stays. */
 void ss_rdt_cpu_end(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops);
-/* A process with this RMID (0: none) runs from now on. Not if there is trouble. */
-enum ss_rdt_trouble ss_rdt_cpu_run(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32 rmid);
+/* Before the clock is read that says when its process stops to run here; until ss_rdt_cpu_run(). */
+void ss_rdt_cpu_leave(struct ss_rdt_cpu *cpu);
+bool ss_rdt_cpu_is_leaving(const struct ss_rdt_cpu *cpu, __u32 rmid);
+/* A process with this RMID (0: none) runs, by the clock since since_ns. Not if there is trouble. */
+enum ss_rdt_trouble ss_rdt_cpu_run(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32 rmid,
+				   __u64 since_ns);
 /* Once per tick, before anything else: is all as we left it? */
 enum ss_rdt_trouble ss_rdt_cpu_check(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops);
 /* Reads for at most budget_ns: what ran here, what others left, and a little of the rest. */

@@ -16,11 +16,13 @@
  * late writes of the owner before: nobody's either.
  *
  * Occupancy. Lines of the owner before stay in the cache until others push them out. They are at most as
- * many as the smallest reading since, and gone when twice the cache has been filled anew; until one of
- * the two says that hardly any are left, a reading is tainted.
+ * many as the smallest reading since; until that says that hardly any are left, a reading is tainted.
+ * How much memory traffic there was since says nothing: lines that others use keep their RMID, and a
+ * partition of the cache keeps the traffic of others out.
  */
 #include "rdt_domain.h"
 
+#define SS_STALE_SHARE 256 /* of the cache, in lines of owners before, is none */
 #define SS_QM_CTR_ERROR (1ull << 63)
 #define SS_QM_CTR_UNAVAILABLE (1ull << 62)
 #define SS_QM_CTR_OVERFLOW (1ull << 61)
@@ -104,8 +106,6 @@ static bool ss_rdt_take_mbm(struct ss_rdt_domain *domain, __u32 rmid, __u32 whic
 	one->has_base &= ~(1u << which);
 	if (status == SS_RDT_OK)
 		one->has_base |= 1u << which;
-	if (which == 0)
-		domain->traffic_bytes += bytes;
 
 	if (!owner->live && (!(flags & SS_RDT_RAN) || read_ns >= owner->freed_ns)) {
 		ss_rdt_count_unattributed(stats, which, bytes);
@@ -120,12 +120,26 @@ static bool ss_rdt_take_mbm(struct ss_rdt_domain *domain, __u32 rmid, __u32 whic
 		sample->value = 0;
 		status = SS_RDT_BASELINE;
 	}
+	if (status == SS_RDT_OK && flags & SS_RDT_DOUBTED) {
+		ss_rdt_count_unattributed(stats, which, bytes);
+		stats->doubted_bytes[which] += bytes;
+		sample->value = 0;
+		status = SS_RDT_PARTIAL;
+	}
 	sample->status = status;
 	if (flags & SS_RDT_RAN)
 		return true;
 	if (status == SS_RDT_OK && !bytes)
 		one->read_ns[which] = read_ns; /* the next delta begins there as well */
-	return status == SS_RDT_OK && bytes;
+	return bytes && (status == SS_RDT_OK || status == SS_RDT_PARTIAL);
+}
+
+/* So little of a cache that its sharing out among processes is not another one by it. */
+static __u64 ss_rdt_stale_limit(const struct ss_rdt_caps *caps)
+{
+	const __u64 share = caps->cache_bytes / SS_STALE_SHARE;
+
+	return share && share < caps->unit_bytes ? caps->unit_bytes : share;
 }
 
 static bool ss_rdt_take_occupancy(struct ss_rdt_domain *domain, __u32 rmid, __u64 value, __u32 flags,
@@ -140,7 +154,6 @@ static bool ss_rdt_take_occupancy(struct ss_rdt_domain *domain, __u32 rmid, __u6
 
 	if (owned && one->taint_generation != owner->generation) {
 		one->taint_generation = owner->generation;
-		one->taint_traffic = domain->traffic_bytes;
 		/* Nobody looked between the two owners: all may be the first one's. */
 		if (one->occupancy_ns < (owner->live ? owner->freed_ns : owner->prev_freed_ns))
 			one->stale_bytes = ~0ull;
@@ -149,11 +162,7 @@ static bool ss_rdt_take_occupancy(struct ss_rdt_domain *domain, __u32 rmid, __u6
 		one->occupancy_ns = sample->hdr.ts_ns;
 		if (bytes < one->stale_bytes)
 			one->stale_bytes = bytes;
-		/* Signed: the sum may lose what two CPUs add at once, and so step back. */
-		if (caps->cache_bytes && (__s64)(domain->traffic_bytes - one->taint_traffic) >=
-						 (__s64)(2 * caps->cache_bytes))
-			one->stale_bytes = 0;
-		if (one->stale_bytes > caps->cache_bytes / caps->nr_rmids)
+		if (one->stale_bytes > ss_rdt_stale_limit(caps))
 			status = SS_RDT_TAINTED;
 		if (!owner->live)
 			one->stale_bytes = bytes; /* for whoever is next */
@@ -162,6 +171,21 @@ static bool ss_rdt_take_occupancy(struct ss_rdt_domain *domain, __u32 rmid, __u6
 	sample->value = status == SS_RDT_OK ? bytes : 0;
 	sample->status = status;
 	return owned && flags & SS_RDT_RAN;
+}
+
+bool ss_rdt_domain_is_long(const struct ss_rdt_domain *domain, __u32 rmid, const __u64 *values,
+			   __u64 now_ns, __u64 long_ns)
+{
+	const __u64 mask = (1ull << domain->caps.width) - 1;
+	const struct ss_rdt_rmid *one = &domain->rmids[rmid];
+	__u32 which;
+
+	for (which = 0; which < SS_RDT_NR_MBM; which++)
+		if (domain->caps.events & 1u << (SS_RDT_MBM_TOTAL + which) &&
+		    (values[SS_RDT_MBM_TOTAL + which - 1] & mask) != one->count[which] &&
+		    (__s64)(now_ns - one->read_ns[which]) > (__s64)long_ns)
+			return true;
+	return false;
 }
 
 bool ss_rdt_domain_take(struct ss_rdt_domain *domain, __u32 rmid, enum ss_rdt_event event, __u64 value,

@@ -39,7 +39,8 @@ static void ss_report_all(void)
 	ss_rmid_get_stats(&rmids);
 	ss_process_get_stats(&processes);
 	ss_report_backend();
-	ss_report_growth(&ss_no_rmid, rmids.nr_failed_none + rmids.nr_failed_limbo);
+	ss_report_growth(&ss_no_rmid,
+			 rmids.nr_failed_none + rmids.nr_failed_limbo + rmids.nr_failed_share);
 	ss_report_growth(&ss_untracked, processes.nr_untracked);
 	ss_report_growth(&ss_bad, rmids.nr_bad_free + processes.nr_stale);
 }

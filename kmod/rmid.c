@@ -6,6 +6,7 @@
  * under the run-queue lock and from procfs: the lock is raw and is taken with interrupts off; under
  * it there is a bounded amount of work and no tracepoint.
  */
+#include <linux/sched.h>
 #include <linux/seqlock.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -13,6 +14,10 @@
 
 #include "rdt_domain.h"
 #include "slotscope.h"
+
+#define SS_NR_LATEST 32 /* power of two */
+#define SS_SNAPSHOT_PIECE 32 /* RMIDs that are copied under the lock at a time */
+#define SS_SNAPSHOT_TRIES 100
 
 struct ss_rmid_owner {
 	seqcount_raw_spinlock_t seq; /* of lease: it is read without the lock */
@@ -27,6 +32,8 @@ static DEFINE_RAW_SPINLOCK(ss_rmid_lock);
 static struct ss_rmid_fifo ss_fifo;
 static struct ss_rmid_owner ss_owner[SS_RMID_CAPACITY];
 static struct ss_rmid_stats ss_stats;
+/* The RMIDs of the latest transitions, by ss_fifo.seq: what a snapshot has to copy again. */
+static u16 ss_latest[SS_NR_LATEST];
 
 void ss_rmid_init(u32 nr_rmids)
 {
@@ -68,6 +75,17 @@ static void ss_rmid_set_live(u32 rmid, bool live, u64 now_ns)
 	else
 		lease->freed_ns = now_ns;
 	write_seqcount_end(&ss_owner[rmid].seq);
+	ss_latest[ss_fifo.seq % SS_NR_LATEST] = rmid;
+}
+
+static void ss_rmid_fill_failure(struct ss_rmid_event *event, s32 tgid, u64 start_time_ns, int reason,
+				 u64 now_ns)
+{
+	ss_rmid_fill_event(event, 0, now_ns);
+	event->hdr.type = SS_RMID_ALLOC_FAILED;
+	event->tgid = tgid;
+	event->start_time_ns = start_time_ns;
+	event->reason = reason;
 }
 
 static int ss_rmid_alloc_locked(s32 tgid, u64 start_time_ns, const char *comm,
@@ -80,11 +98,7 @@ static int ss_rmid_alloc_locked(s32 tgid, u64 start_time_ns, const char *comm,
 	lockdep_assert_held(&ss_rmid_lock);
 	rmid = ss_rmid_fifo_alloc(&ss_fifo, &now_ns);
 	if (rmid < 0) {
-		ss_rmid_fill_event(event, 0, now_ns);
-		event->hdr.type = SS_RMID_ALLOC_FAILED;
-		event->tgid = tgid;
-		event->start_time_ns = start_time_ns;
-		event->reason = rmid;
+		ss_rmid_fill_failure(event, tgid, start_time_ns, rmid, now_ns);
 		return rmid;
 	}
 	owner = &ss_owner[rmid];
@@ -136,7 +150,25 @@ int ss_rmid_try_alloc(s32 tgid, u64 start_time_ns, const char *comm, struct ss_r
 	return rmid > 0 ? rmid : 0;
 }
 
-void ss_rmid_free(u32 rmid, struct ss_rmid_event *event)
+void ss_rmid_refuse(s32 tgid, u64 start_time_ns, struct ss_rmid_event *event)
+{
+	unsigned long flags;
+	u64 now_ns;
+
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	now_ns = ktime_get_mono_fast_ns();
+	ss_rmid_fifo_clamp(&ss_fifo, &now_ns);
+	ss_rmid_fill_failure(event, tgid, start_time_ns, SS_RMID_OVER_SHARE, now_ns);
+	ss_stats.nr_failed_share++;
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+}
+
+u32 ss_rmid_count_free(void)
+{
+	return READ_ONCE(ss_fifo.count);
+}
+
+void ss_rmid_free(u32 rmid, enum ss_rmid_end why, struct ss_rmid_event *event)
 {
 	unsigned long flags;
 	u64 now_ns;
@@ -150,6 +182,8 @@ void ss_rmid_free(u32 rmid, struct ss_rmid_event *event)
 		ss_stats.nr_free++;
 		ss_rmid_fill_event(event, rmid, now_ns);
 		event->hdr.type = SS_RMID_FREE;
+		event->reason = why;
+		ss_stats.nr_taken_back += why == SS_RMID_TAKEN_BACK;
 		ss_rmid_set_live(rmid, false, now_ns);
 	}
 	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
@@ -177,7 +211,18 @@ void ss_rmid_rename(u32 rmid, u32 generation, const char *comm)
 	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
 }
 
-static void ss_rmid_copy_locked(u32 rmid, u64 now_ns, struct ss_rmid_line *line)
+/* In limbo, or free? */
+static void ss_rmid_set_free_state(u64 now_ns, struct ss_rmid_line *line)
+{
+	if (line->state == SS_RMID_LIVE_STATE)
+		return;
+	if (line->generation && now_ns - line->since_ns < ss_fifo.limbo_ns)
+		line->state = SS_RMID_LIMBO_STATE;
+	else
+		line->state = SS_RMID_FREE_STATE;
+}
+
+static void ss_rmid_copy_locked(u32 rmid, struct ss_rmid_line *line)
 {
 	const struct ss_rmid_owner *owner = &ss_owner[rmid];
 
@@ -188,12 +233,7 @@ static void ss_rmid_copy_locked(u32 rmid, u64 now_ns, struct ss_rmid_line *line)
 	line->start_time_ns = owner->start_time_ns;
 	line->since_ns = owner->lease.live ? owner->lease.alloc_ns : owner->lease.freed_ns;
 	memcpy(line->comm, owner->comm, sizeof(line->comm));
-	if (ss_fifo.live[rmid])
-		line->state = SS_RMID_LIVE_STATE;
-	else if (line->generation && now_ns - line->since_ns < ss_fifo.limbo_ns)
-		line->state = SS_RMID_LIMBO_STATE;
-	else
-		line->state = SS_RMID_FREE_STATE;
+	line->state = ss_fifo.live[rmid] ? SS_RMID_LIVE_STATE : SS_RMID_FREE_STATE;
 }
 
 bool ss_rmid_copy(u32 rmid, struct ss_rmid_line *line, struct ss_rmid_event *event)
@@ -206,7 +246,7 @@ bool ss_rmid_copy(u32 rmid, struct ss_rmid_line *line, struct ss_rmid_event *eve
 	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
 	now_ns = ktime_get_mono_fast_ns();
 	ss_rmid_fifo_clamp(&ss_fifo, &now_ns);
-	ss_rmid_copy_locked(rmid, now_ns, line);
+	ss_rmid_copy_locked(rmid, line);
 	ss_rmid_fill_event(event, rmid, now_ns);
 	event->hdr.type = SS_RMID_EXISTING;
 	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
@@ -214,21 +254,51 @@ bool ss_rmid_copy(u32 rmid, struct ss_rmid_line *line, struct ss_rmid_event *eve
 }
 
 /*
- * One moment for all lines. 512 entries are some ten microseconds with interrupts off, once per open
- * of a file that only root can open.
+ * Copies all lines piece by piece, and then again what has changed meanwhile, so that they are of one
+ * moment: the end of the last piece. Returns false if that is more than ss_latest remembers.
  */
-void ss_rmid_snapshot(struct ss_rmid_line lines[SS_RMID_CAPACITY])
+static bool ss_rmid_try_snapshot(struct ss_rmid_line lines[SS_RMID_CAPACITY])
 {
 	unsigned long flags;
-	u64 now_ns;
-	u32 rmid;
+	u64 now_ns, begin_seq;
+	u32 from, rmid;
 
 	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	begin_seq = ss_fifo.seq;
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+	for (from = 1; from < ss_fifo.nr_rmids; from += SS_SNAPSHOT_PIECE) {
+		raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+		for (rmid = from; rmid < ss_fifo.nr_rmids && rmid < from + SS_SNAPSHOT_PIECE; rmid++)
+			ss_rmid_copy_locked(rmid, &lines[rmid]);
+		raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+	}
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	if (ss_fifo.seq - begin_seq > SS_NR_LATEST) {
+		raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+		return false;
+	}
 	now_ns = ktime_get_mono_fast_ns();
 	ss_rmid_fifo_clamp(&ss_fifo, &now_ns);
-	for (rmid = 1; rmid < ss_fifo.nr_rmids; rmid++)
-		ss_rmid_copy_locked(rmid, now_ns, &lines[rmid]);
+	while (begin_seq != ss_fifo.seq) {
+		rmid = ss_latest[++begin_seq % SS_NR_LATEST];
+		ss_rmid_copy_locked(rmid, &lines[rmid]);
+	}
 	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+	for (rmid = 1; rmid < ss_fifo.nr_rmids; rmid++)
+		ss_rmid_set_free_state(now_ns, &lines[rmid]);
+	return true;
+}
+
+int ss_rmid_snapshot(struct ss_rmid_line lines[SS_RMID_CAPACITY])
+{
+	int tries;
+
+	for (tries = 0; tries < SS_SNAPSHOT_TRIES; tries++) {
+		if (ss_rmid_try_snapshot(lines))
+			return 0;
+		cond_resched();
+	}
+	return -EAGAIN;
 }
 
 void ss_rmid_get_stats(struct ss_rmid_stats *stats)

@@ -14,7 +14,11 @@
 
 #include <slotscope/events.h>
 
-TRACE_EVENT(ss_measure,
+/* tick.c: what a tick emits makes it tick while somebody listens to it. */
+int ss_tick_listen(void);
+void ss_tick_ignore(void);
+
+TRACE_EVENT_FN(ss_measure,
 	TP_PROTO(const struct ss_measure *msg),
 	TP_ARGS(msg),
 	TP_STRUCT__entry(
@@ -44,7 +48,8 @@ TRACE_EVENT(ss_measure,
 	TP_printk("tgid=%d rmid=%u generation=%u start_ns=%llu ts_ns=%llu wait_ns=%llu switches=%u preemptions=%u next_tgid=%d flags=%#x",
 		__entry->tgid, __entry->rmid, __entry->generation, __entry->start_ns,
 		__entry->ts_ns, __entry->wait_ns, __entry->switches, __entry->preemptions,
-		__entry->next_tgid, __entry->flags)
+		__entry->next_tgid, __entry->flags),
+	ss_tick_listen, ss_tick_ignore
 );
 
 TRACE_EVENT(ss_task_meta,
@@ -111,7 +116,7 @@ DEFINE_EVENT(ss_rmid_event, ss_rmid_existing,
 	TP_PROTO(const struct ss_rmid_event *msg),
 	TP_ARGS(msg));
 
-TRACE_EVENT(ss_rdt_sample,
+TRACE_EVENT_FN(ss_rdt_sample,
 	TP_PROTO(const struct ss_rdt_sample *msg),
 	TP_ARGS(msg),
 	TP_STRUCT__entry(
@@ -136,10 +141,11 @@ TRACE_EVENT(ss_rdt_sample,
 	),
 	TP_printk("rmid=%u generation=%u domain=%u event=%u value=%llu status=%u since_ns=%llu ts_ns=%llu",
 		__entry->rmid, __entry->generation, __entry->domain, __entry->event,
-		__entry->value, __entry->status, __entry->since_ns, __entry->ts_ns)
+		__entry->value, __entry->status, __entry->since_ns, __entry->ts_ns),
+	ss_tick_listen, ss_tick_ignore
 );
 
-TRACE_EVENT(ss_tick,
+TRACE_EVENT_FN(ss_tick,
 	TP_PROTO(const struct ss_tick *msg),
 	TP_ARGS(msg),
 	TP_STRUCT__entry(
@@ -153,7 +159,8 @@ TRACE_EVENT(ss_tick,
 		__entry->missed = msg->missed;
 	),
 	TP_printk("ts_ns=%llu due_ns=%llu missed=%u", __entry->ts_ns, __entry->due_ns,
-		__entry->missed)
+		__entry->missed),
+	ss_tick_listen, ss_tick_ignore
 );
 
 TRACE_EVENT(ss_cpu_state,

@@ -19,7 +19,7 @@ STAGES = "base ring nvml cuda raw gen merge track slots gpu straggle join detect
 FOLDERS = "include kmod bpf collector bench tests scripts deploy debian".split()
 TOP_FILES = "Makefile dkms.conf README.md CONTRIBUTING.md LICENSE".split()
 SOURCE = re.compile(r"\.(c|h|cc|py|sh)$|(^|/)(Makefile|Kbuild)$|^dkms\.conf$")
-PORTABLE = re.compile(r"kmod/(portable|rdt_\w+)\.h$")  # pure C, compiled for the host too
+PORTABLE = re.compile(r"kmod/(portable|share|rdt_\w+)\.h$")  # pure C, compiled for the host too
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)", re.M)
 VERSIONS = {
     "kmod/slotscope.h": r'#define SS_VERSION "(.*)"',
@@ -152,6 +152,8 @@ def check_kbuild(files):
     objects = re.search(r"^slotscope-y\s*:=(.*(?:\\\n.*)*)", kbuild, re.M)
     line = line_of(kbuild, objects.start()) if objects else 1
     built = set(re.findall(r"([\w-]+)\.o\b", objects[1])) if objects else set()
+    for optional in re.findall(r"^slotscope-\$\(\w+\)\s*\+=(.*)", kbuild, re.M):
+        built |= set(re.findall(r"([\w-]+)\.o\b", optional))
     there = {path[5:-2] for path in files if re.match(r"kmod/[^/]*\.c$", path)}
     for name in sorted(there - built):
         yield f"kmod/{name}.c", 1, f"not built: add {name}.o to kmod/Kbuild, or remove the file"

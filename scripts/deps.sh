@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# deps.sh run|test|peers|deb|package|qemu-rdt|debug-kernel: installs the Debian packages that are missing, and nothing else. Says what and why.
+# deps.sh run|test|peers|deb|package|qemu-rdt|source-kernel|debian13: installs the Debian packages that are missing, and nothing else. Says what and why.
 # Without root it prints the one command to run instead.
 set -euo pipefail
 
@@ -41,11 +41,12 @@ declare -A why=(
 	[dwarves]="type information of the module"
 	[xz-utils]="unpacks guest kernels' modules"
 	[zstd]="unpacks guest kernels' modules"
-	[bc]="builds the debug kernel"
-	[bison]="builds the debug kernel"
-	[flex]="builds the debug kernel"
-	[libssl-dev]="builds the debug kernel"
+	[bc]="builds kernels from source"
+	[bison]="builds kernels from source"
+	[flex]="builds kernels from source"
+	[libssl-dev]="builds kernels from source"
 	[debhelper]="make deb"
+	[mmdebstrap]="unpacks the compiler of Debian 13, for modules of its kernels"
 	[lintian]="make test-package"
 	[systemd]="make test-package: checks the unit"
 	[dh-dkms]="make deb"
@@ -65,14 +66,15 @@ declare -A why=(
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
 	libxxhash-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
 testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 python3-jsonschema qemu-system-x86
-	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils zstd)
+	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils zstd mmdebstrap)
 peers=(linux-perf bpftrace)
 qemu_rdt=(dpkg-dev libglib2.0-dev libpixman-1-dev libcap-ng-dev libattr1-dev libfdt-dev zlib1g-dev meson ninja-build
 	pkg-config qemu-system-data seabios ipxe-qemu)
 deb=("${run[@]}" debhelper dh-dkms dpkg-dev)
 # All of test, and more.
 package=("${deb[@]}" "${testing[@]}" lintian systemd)
-debug_kernel=(g++ make bc bison flex libelf-dev libssl-dev dwarves python3 cpio xz-utils)
+debian13=(mmdebstrap)
+source_kernel=(g++ make bc bison flex libelf-dev libssl-dev dwarves python3 cpio xz-utils)
 
 case ${1:-} in
 run) wanted=("${run[@]}") ;;
@@ -81,9 +83,10 @@ peers) wanted=("${peers[@]}") ;;
 qemu-rdt) wanted=("${qemu_rdt[@]}") ;;
 deb) wanted=("${deb[@]}") ;;
 package) wanted=("${package[@]}") ;;
-debug-kernel) wanted=("${debug_kernel[@]}") ;;
+source-kernel) wanted=("${source_kernel[@]}") ;;
+debian13) wanted=("${debian13[@]}") ;;
 *)
-	echo "usage: deps.sh run|test|peers|deb|package|qemu-rdt|debug-kernel" >&2
+	echo "usage: deps.sh run|test|peers|deb|package|qemu-rdt|source-kernel|debian13" >&2
 	exit 2
 	;;
 esac

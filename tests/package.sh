@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# package.sh: what make deb built is clean (lintian), installs, works, upgrades, is removed and purged without a trace,
+# package.sh: what make deb built is clean (lintian), installs, works, replaces 0.1.0, is removed and purged without a trace,
 # and so does what make dkms-install lays out; for the kernels 6.1 and 6.12. All of it in an overlay over this
-# system's files, which is thrown away. Each module that dkms built is loaded in a guest. Exit code 77: cannot run here.
+# system's files, which is thrown away. Each module that dkms built is loaded in a guest, and that of 0.1.0 beside the
+# new recorder. Exit code 77: cannot run here.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -20,7 +21,7 @@ traces() { find / -xdev \( -path "$top" -o -path /tmp -o -path /var/cache/man -o
 # module RELEASE prints the path of the module that dkms installed.
 module() { find "/lib/modules/$1/updates/dkms" -name 'slotscope.ko*' 2>/dev/null; }
 
-is_in_dkms() { dkms status -m slotscope -v "$version" -k "$1" 2>/dev/null | grep -q installed; }
+is_in_dkms() { dkms status -m slotscope -v "${2:-$version}" -k "$1" 2>/dev/null | grep -q installed; }
 
 # Of what it finds under /lib/modules, the package builds for the running kernel only.
 install_for() { # install_for RELEASE...
@@ -37,18 +38,82 @@ use_module() {
 	modprobe --set-version "$1" --show-depends slotscope | grep -q 'rmids=64' || fail "modprobe does not read our options"
 }
 
+# Headers of a kernel come that the module was not built for: they are configured, without it.
+pass_over() { # pass_over RELEASE, whose headers are taken for it
+	local unknown=8.0.0-amd64
+	mkdir "/lib/modules/$unknown"
+	ln -s "$(readlink -f "/lib/modules/$1/build")" "/lib/modules/$unknown/build"
+	quietly /etc/kernel/header_postinst.d/dkms $unknown
+	[ -z "$(module $unknown)" ] || fail "dkms built the module for a kernel that dkms.conf does not name"
+	rm -r "/lib/modules/$unknown"
+	quietly dkms remove -m slotscope -v "$version" -k "$1"
+	quietly /etc/kernel/header_postinst.d/dkms "$1"
+	is_in_dkms "$1" || fail "dkms did not build the module by itself when headers of $1 were configured"
+}
+
+# The command of the unit, as systemd runs it.
+unit=/lib/systemd/system/slotscope.service
+unit_command() { sed -n "s/^ExecStart=\/bin\/sh -c '\(.*\)'$/\1/p" $unit | sed 's/%%/%/g'; }
+
 # Well-formed, not enabled, and its command records.
 use_unit() {
-	local command unit=/lib/systemd/system/slotscope.service
 	quietly systemd-analyze verify $unit
 	[ ! -e /etc/systemd/system/multi-user.target.wants/slotscope.service ] || fail "the unit is enabled"
-	command=$(sed -n "s/^ExecStart=\/bin\/sh -c '\(.*\)'$/\1/p" $unit)
 	mkdir /var/lib/slotscope
 	# shellcheck source=debian/slotscope.default
 	. /etc/default/slotscope
-	SLOTSCOPE_OPTIONS="$SLOTSCOPE_OPTIONS --duration 1" STATE_DIRECTORY=/var/lib/slotscope quietly sh -c "${command//%%/%}"
+	SLOTSCOPE_OPTIONS="$SLOTSCOPE_OPTIONS --duration 1" STATE_DIRECTORY=/var/lib/slotscope quietly sh -c "$(unit_command)"
 	grep -q '^# identity: holds' /var/lib/slotscope/slots-20*Z.csv || fail "the unit's command recorded nothing that holds"
 	rm -r /var/lib/slotscope
+}
+
+# make_old FOLDER: packages of these, as those of 0.1.0 were: that version, and messages of ABI 1.
+make_old() {
+	local deb tree source
+	mkdir "$1"
+	for deb in /tmp/debs/*.deb; do
+		tree=$1/$(basename "$deb" .deb)
+		dpkg-deb -R "$deb" "$tree"
+		sed -i "s/${version//./\\.}/0.1.0/g" "$tree"/DEBIAN/*
+		source=$tree/usr/src/slotscope-0.1.0
+		if [ -d "$tree/usr/src/slotscope-$version" ]; then
+			mv "$tree/usr/src/slotscope-$version" "$source"
+			sed -i "s/${version//./\\.}/0.1.0/" "$source/dkms.conf" "$source/kmod/slotscope.h"
+			sed -i 's/^#define SS_ABI_VERSION .*/#define SS_ABI_VERSION 1/' "$source/include/slotscope/events.h"
+		fi
+		dpkg-deb --root-owner-group -b "$tree" "$1" >/dev/null
+		rm -r "$tree"
+	done
+}
+
+# From 0.1.0, configured and recording: its configuration and its recording go on, and of its module only what is
+# loaded is left.
+upgrade() { # upgrade OUT RELEASE
+	local recorder options='--max-size 4G --source auto --top 50 --gpu off --slot 1 --window 64'
+	make_old /tmp/old
+	quietly apt-get install -y --no-install-recommends /tmp/old/*.deb
+	is_in_dkms "$2" 0.1.0 || quietly dkms install -m slotscope -v 0.1.0 -k "$2"
+	mkdir -p "$1/old"
+	cp "$(module "$2")" "$1/old/"
+	echo "SLOTSCOPE_OPTIONS=\"$options\"" >/etc/default/slotscope
+	mkdir /var/lib/slotscope
+	SLOTSCOPE_OPTIONS=$options STATE_DIRECTORY=/var/lib/slotscope sh -c "$(unit_command)" >/tmp/log 2>&1 &
+	recorder=$!
+	until grep -q recording /tmp/log; do
+		kill -0 $recorder 2>/dev/null || fail "the recorder ended: $(cat /tmp/log)"
+		sleep 0.1
+	done
+	apt-get install -y --no-install-recommends /tmp/debs/*.deb >/tmp/apt-log 2>&1 || fail "the upgrade failed: $(tail -n 40 /tmp/apt-log)"
+	kill $recorder || fail "the upgrade ended the recording"
+	wait $recorder || fail "a recording from before the upgrade failed: $(cat /tmp/log)"
+	[ "$(cat /etc/default/slotscope)" = "SLOTSCOPE_OPTIONS=\"$options\"" ] || fail "the upgrade changed /etc/default/slotscope"
+	! dkms status -m slotscope -v 0.1.0 2>/dev/null | grep -q . || fail "after the upgrade dkms still has 0.1.0"
+	rm -r /var/lib/slotscope
+	use_unit
+	unit_command >"$1/old/command"
+	echo "$options" >"$1/old/options"
+	quietly apt-get purge -y slotscope slotscope-dkms
+	echo "ok    packages: 0.1.0 is replaced while it records; its options stay, and are good"
 }
 
 inside() {
@@ -56,6 +121,8 @@ inside() {
 	shift
 	export DEBIAN_FRONTEND=noninteractive LC_ALL=C HOME=/root
 	before=$(traces)
+	upgrade "$out" "$1"
+	[ "$(traces)" = "$before" ] || fail "a purge after an upgrade left: $(diff <(echo "$before") <(traces))"
 
 	quietly apt-get install -y --no-install-recommends /tmp/debs/*.deb
 	for package in slotscope slotscope-dkms; do
@@ -67,6 +134,7 @@ inside() {
 		cp "$(module "$release")" "$out/$release/"
 	done
 	use_module "$1"
+	pass_over "$1"
 	use_unit
 	[ "$(/usr/bin/slotscope --version)" = "slotscope $version" ] || fail "slotscope --version is $(/usr/bin/slotscope --version)"
 	zgrep -q 'row per process' /usr/share/man/man1/slotscope.1.gz || fail "there is no manual page"
@@ -154,3 +222,18 @@ for release in "${releases[@]}"; do
 		rmmod slotscope'
 	echo "ok    $release: the module that dkms built loads, and is recorded from"
 done
+
+# 0.1.0's module is loaded, and the package is the new one: its service records by eBPF alone, and says why.
+case $(echo "$out"/old/slotscope.ko*) in
+*.xz) unxz "$out/old/slotscope.ko.xz" ;;
+esac
+options="$(<"$out/old/options") --duration 1"
+{
+	echo "insmod slotscope.ko || exit 1"
+	echo "export SLOTSCOPE_OPTIONS='$options' STATE_DIRECTORY=/tmp"
+	echo "($(<"$out/old/command")) >log 2>&1 || { cat log; exit 1; }"
+	echo "grep 'ABI 1' log && grep '^# source: bpf (.*ABI 1' /tmp/slots-*.csv && grep '^# identity: holds' /tmp/slots-*.csv && rmmod slotscope"
+} >"$out/old/in-guest.sh"
+"$top/tests/vm/guest.sh" --quiet --in "$out/old/slotscope.ko" --in "$out/old/in-guest.sh" --in "$top/build/slotscope:/usr/bin/slotscope" \
+	"${releases[0]}" -- sh in-guest.sh
+echo "ok    with the module of 0.1.0 loaded the new recorder takes eBPF alone, and says so"

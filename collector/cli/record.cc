@@ -70,8 +70,16 @@ struct ChosenSource {
   std::string why;
 };
 
-ChosenSource ChooseSource(const RecordOptions& options) {
-  SourceOptions source = {options.counters, options.nr_rmids};
+// Why the module that is loaded cannot be used; empty if it can. An upgrade leaves the old one loaded.
+std::string WhyNotModule() {
+  std::string text;
+  Status status = ReadModuleFile(kModuleInfoPath, &text);
+  if (status.ok()) status = CheckModuleAbi(ParseModuleInfo(text));
+  return status.code() == Exit::kModule ? status.message() : "";
+}
+
+ChosenSource ChooseSource(const RecordOptions& options, std::vector<int32_t> served_first) {
+  SourceOptions source = {options.counters, options.nr_rmids, std::move(served_first)};
   switch (options.source) {
     case SourceChoice::kKmod:
       return {MakeKmodSource(source), "asked for"};
@@ -80,8 +88,12 @@ ChosenSource ChooseSource(const RecordOptions& options) {
     case SourceChoice::kAuto:
       break;
   }
-  if (IsModuleLoaded()) return {MakeKmodSource(source), "the kernel module is loaded"};
-  return {MakeNativeSource(source), "the kernel module is not loaded"};
+  if (!IsModuleLoaded()) return {MakeNativeSource(source), "the kernel module is not loaded"};
+  if (std::string why = WhyNotModule(); !why.empty()) {
+    Say(stderr, "slotscope: {}; recording without it\n", why);
+    return {MakeNativeSource(source), why};
+  }
+  return {MakeKmodSource(source), "the kernel module is loaded"};
 }
 
 // Fills in what is not known of the GPU.
@@ -175,7 +187,9 @@ class Recording {
     // Before the source: it may take seconds, in which nobody drains the rings.
     if (options_.gpu != GpuChoice::kOff) nvml_ = OpenNvml(&nvml_status_);
     if (Status status = services_.Open(); !status.ok()) return status;
-    ChosenSource chosen = ChooseSource(options_);
+    std::vector<int32_t> selected(options_.output.fold.tgids.begin(), options_.output.fold.tgids.end());
+    if (has_command()) selected.push_back(command_.pid());
+    ChosenSource chosen = ChooseSource(options_, std::move(selected));
     source_ = std::move(chosen.source);
     if (Status status = source_->Start(); !status.ok()) return status;
     why_ = chosen.why;

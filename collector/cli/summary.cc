@@ -151,6 +151,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
   number("offline_ns", a.offline_ns);
   number("untracked_processes", run.losses.nr_untracked);
   number("births_without_rmid", run.losses.nr_failed_allocs);
+  number("untold_renames", run.losses.nr_untold_renames);
   number("duplicate_allocs", run.tracker.nr_duplicate_allocs);
   number("unknown_frees", run.tracker.nr_unknown_frees);
   number("forgotten_processes", run.tracker.nr_forgotten);
@@ -169,6 +170,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
   if (HasCalls(run)) {
     number("cuda_calls", run.gpu.nr_calls);
     number("lost_cuda_calls", run.losses.nr_lost_calls);
+    number("late_cuda_looks", run.losses.nr_late_looks);
     number("bypassed_cuda_calls", run.losses.nr_bypassed_calls);
     number("cuda_bypassed_ns", run.losses.bypassed_ns);
     number("malformed_cuda_calls", run.merge.nr_malformed_calls);
@@ -243,6 +245,12 @@ std::string SummaryTable(const RunSummary& run) {
                    "GPU: CUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}\n",
                    run.gpu.nr_calls, run.losses.nr_lost_calls, run.merge.nr_malformed_calls,
                    run.gpu.nr_late, run.gpu.nr_unknown_frees);
+  if (run.losses.nr_late_looks)
+    fmt::format_to(
+        out,
+        "note: some process maps files all the time: processes that began to use CUDA may have "
+        "been found a second late ({} looks were put off)\n",
+        run.losses.nr_late_looks);
   if (run.nr_episodes)
     fmt::format_to(out, "straggling: episodes {} (--straggle FILE says who took the CPU)\n",
                    run.nr_episodes);
@@ -260,6 +268,12 @@ std::string SummaryTable(const RunSummary& run) {
   if (run.losses.nr_failed_allocs || run.losses.nr_untracked)
     fmt::format_to(out, "RMIDs: {} births found none free, {} processes found no room in the table\n",
                    run.losses.nr_failed_allocs, run.losses.nr_untracked);
+  if (run.losses.nr_untold_renames)
+    fmt::format_to(
+        out,
+        "note: {} renames were not recorded: some process renames itself all the time; its name is "
+        "brought up to date now and then\n",
+        run.losses.nr_untold_renames);
   if (run.nr_unknown)
     fmt::format_to(
         out,

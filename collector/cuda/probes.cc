@@ -109,6 +109,8 @@ Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
     for (bpf_program* program : {progs.ss_cuda_enter, progs.ss_cuda_leave})
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));
   skeleton_->rodata->ss_cuda_is_watched = is_watched;
+  skeleton_->rodata->ss_cuda_shares_stack =
+      libbpf_find_vmlinux_btf_id("bpf_jit_supports_private_stack", BPF_TRACE_FENTRY) >= 0;
   nr_cpus_ = PossibleCpus();
   bpf_map__set_max_entries(skeleton_->maps.ss_cuda_queues, static_cast<uint32_t>(nr_cpus_));
   int error = bpf_map__reuse_fd(skeleton_->maps.ss_events, events_fd);
@@ -206,6 +208,18 @@ Status CudaProbes::AttachSingle(const std::string& path, const CudaLibrary& libr
       attachment->single_.push_back(std::move(link));
     }
   return {};
+}
+
+void CudaProbes::TakeLosers(std::vector<LostCalls>* lost) {
+  if (!skeleton_) return;
+  const int fd = bpf_map__fd(skeleton_->maps.ss_cuda_losers);
+  ss_cuda_loser loser;
+  // Whoever goes on to lose calls is there again, and taken the next time.
+  for (int i = 0; i < SS_CUDA_MAX_LOSERS && !bpf_map_get_next_key(fd, nullptr, &loser); i++) {
+    uint64_t nr = 0;
+    if (bpf_map_lookup_and_delete_elem(fd, &loser, &nr)) return;
+    lost->push_back({loser.tgid, 0, loser.start_time_ns, nr});
+  }
 }
 
 uint64_t CudaProbes::nr_skipped_runs() const {

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "cuda/library.h"
+#include "ring/item.h"
 
 struct cuda;
 
@@ -56,6 +57,9 @@ class CudaProbes {
   Status Attach(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
   // Sums over all CPUs: of one of enum ss_cuda_count, and of all.
   uint64_t count(ss_cuda_count which) const;
+  // Adds those whose calls were lost since they were last taken. What has been counted (see
+  // SS_CUDA_NR_UNREADABLE and the like) before this call, and is not among them, may be anybody's.
+  void TakeLosers(std::vector<LostCalls>* lost);
   // Of the probes: see SumSkippedRuns.
   uint64_t nr_skipped_runs() const;
   CudaCounts counts() const;

@@ -22,6 +22,7 @@
 #include "base/errno_text.h"
 #include "base/event_fd.h"
 #include "base/proc.h"
+#include "cuda/uretprobe_safety.h"
 #include "nvml/visible.h"
 
 namespace slotscope {
@@ -30,6 +31,7 @@ namespace {
 // A library is probed this much after it was mapped; to initialize CUDA takes longer.
 constexpr int kLookMs = 10;
 constexpr int kScanMs = 1000;
+constexpr uint32_t kMaxLooks = 10;                    // in a second, at one process
 constexpr uint64_t kReleasePeriodNs = 5'000'000'000;  // as seed 002's scan of processes
 constexpr uint64_t kMaxCoverageNotes = 10'000;
 // Where Debian, Red Hat, NVIDIA's installer and WSL put them.
@@ -47,6 +49,7 @@ Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> g
                           ItemQueue* items) {
   gpus_ = std::move(gpus);
   items_ = items;
+  if (Status status = CheckUretprobesAreSafe(); !status.ok()) return status;
   if (Status status = probes_.Load(events_fd, errors_fd, has_watchdog); !status.ok()) return status;
   if (has_watchdog) {
     Status status = watchdog_.Pin(probes_.watchdog_fd(), kWatchdogPath, &news_);
@@ -57,7 +60,8 @@ Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> g
   }
   if (Status status = OpenEventFd(&wake_); !status.ok()) return status;
   probes_.UseQueues();
-  items_->SetLosses([this](SourceLosses* losses) { AddLosses(losses); });
+  items_->SetLosses(
+      [this](SourceLosses* losses, std::vector<LostCalls>* lost) { AddLosses(losses, lost); });
   items_->SetPrompt([this] {
     probes_.Flush();
     watchdog_.Poll(ClockNs(CLOCK_BOOTTIME));
@@ -77,9 +81,22 @@ void CudaWatcher::Stop() {
 }
 
 // The reader's thread.
-void CudaWatcher::AddLosses(SourceLosses* losses) const {
-  losses->nr_lost_calls = probes_.count(SS_CUDA_NR_UNREADABLE) + probes_.count(SS_CUDA_NR_UNTRACKED) +
-                          probes_.count(SS_CUDA_NR_UNWRITTEN) + probes_.nr_skipped_runs();
+void CudaWatcher::AddLosses(SourceLosses* losses, std::vector<LostCalls>* lost) {
+  // A name is there before its call is counted, so what has been counted and has none is anybody's.
+  const uint64_t nr_lost = probes_.count(SS_CUDA_NR_UNREADABLE) + probes_.count(SS_CUDA_NR_UNTRACKED) +
+                           probes_.count(SS_CUDA_NR_UNWRITTEN) + probes_.count(SS_CUDA_NR_RESUMED) +
+                           probes_.nr_skipped_runs();
+  if (nr_lost != nr_lost_calls_) {
+    nr_lost_calls_ = nr_lost;
+    const size_t nr_before = lost->size();
+    probes_.TakeLosers(lost);
+    for (size_t i = nr_before; i < lost->size(); i++) nr_named_calls_ += (*lost)[i].nr;
+    const uint64_t nr_known = nr_named_calls_ + nr_unnamed_calls_;
+    if (nr_lost > nr_known) nr_unnamed_calls_ += nr_lost - nr_known;
+  }
+  losses->nr_late_looks = nr_late_looks_.load(std::memory_order_relaxed);
+  losses->nr_lost_calls = nr_lost_calls_;
+  losses->nr_unnamed_calls = nr_unnamed_calls_;
   losses->nr_bypassed_calls = probes_.count(SS_CUDA_NR_BYPASSED);
   losses->bypassed_ns = watchdog_.bypassed_ns();
 }
@@ -91,20 +108,43 @@ void CudaWatcher::Run() {
         fmt::format("{}; processes that begin to use CUDA are found a second late", watches.message()));
   ScanAll();
   uint64_t next_release_ns = MonotonicNs() + kReleasePeriodNs;
+  uint64_t scanned_ns = MonotonicNs();
+  bool complete = watches.ok();
+  std::set<int32_t> mapped;  // each once, however many libraries
   while (!stop_requested_.load(std::memory_order_relaxed)) {
     pollfd fd = {wake_.get(), POLLIN, 0};
     poll(&fd, 1, watches.ok() ? kLookMs : kScanMs);
-    std::set<int32_t> mapped;  // each once, however many libraries
-    const bool complete = map_events_.Take([&](int32_t tgid, std::string_view path) {
+    complete &= map_events_.Take([&](int32_t tgid, std::string_view path) {
       // What a process that uses CUDA loads later may have a runtime of its own.
       if (IsCudaName(path) || seen_.contains(tgid)) mapped.insert(tgid);
     });
-    for (int32_t tgid : mapped) ScanProcess(tgid);
-    if (!complete || !watches.ok()) ScanAll();
+    // Whoever maps files all the time waits, and all do if the kernel's buffer was too small for him.
+    const uint64_t now_ns = MonotonicNs();
+    for (auto at = mapped.begin(); at != mapped.end();) {
+      const bool look = TakeLook(*at, now_ns / 1'000'000'000);
+      if (look) ScanProcess(*at);
+      at = look ? mapped.erase(at) : std::next(at);
+    }
+    if (!complete && (!watches.ok() || now_ns - scanned_ns >= kScanMs * 1'000'000ull)) {
+      ScanAll();
+      scanned_ns = MonotonicNs();
+      complete = watches.ok();
+    } else if (!complete) {
+      nr_late_looks_.fetch_add(1, std::memory_order_relaxed);
+    }
     if (MonotonicNs() < next_release_ns) continue;
     next_release_ns = MonotonicNs() + kReleasePeriodNs;
     ReleaseUnused();
   }
+}
+
+// False: not in this second any more.
+bool CudaWatcher::TakeLook(int32_t tgid, uint64_t second) {
+  if (looks_second_ != second) looks_.clear();
+  looks_second_ = second;
+  if (looks_[tgid]++ < kMaxLooks) return true;
+  nr_late_looks_.fetch_add(1, std::memory_order_relaxed);
+  return false;
 }
 
 void CudaWatcher::ScanAll() {

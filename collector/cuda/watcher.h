@@ -64,6 +64,7 @@ class CudaWatcher {
   };
 
   void Run();
+  bool TakeLook(int32_t tgid, uint64_t second);
   void ScanAll();
   void ScanProcess(int32_t tgid);
   void TellView(int32_t tgid);
@@ -76,7 +77,7 @@ class CudaWatcher {
   void ReleaseUnused();
   void Release(const std::function<bool(const File&)>& which);
 
-  void AddLosses(SourceLosses* losses) const;
+  void AddLosses(SourceLosses* losses, std::vector<LostCalls>* lost);
 
   CudaProbes probes_;
   Watchdog watchdog_;
@@ -87,10 +88,16 @@ class CudaWatcher {
     std::string coverage;  // what was said of it
   };
   std::map<int32_t, Seen> seen_;  // processes that use CUDA
+  // Looks at processes since a second has begun, by which others cannot keep us from the rest.
+  uint64_t looks_second_ = 0;
+  std::map<int32_t, uint32_t> looks_;
+  std::atomic<uint64_t> nr_late_looks_{0};
   std::set<std::string> told_coverages_;
   uint64_t nr_coverage_notes_ = 0;
   std::vector<GpuDevice> gpus_;
   ItemQueue* items_ = nullptr;
+  // The reader's thread: calls that were lost, of these those whose process is known, and not.
+  uint64_t nr_lost_calls_ = 0, nr_named_calls_ = 0, nr_unnamed_calls_ = 0;
   UniqueFd wake_;
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};

@@ -55,7 +55,11 @@ void GpuTracker::OnExit(ProcessKey process, uint64_t ts_ns) {
 }
 
 void GpuTracker::OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
-  Queue({Change::Kind::kLoss, from_ns, {}, {}, to_ns});
+  Queue({Change::Kind::kLossOfAll, from_ns, {}, {}, to_ns});
+}
+
+void GpuTracker::OnLostCalls(ProcessKey process, uint64_t from_ns, uint64_t to_ns) {
+  Queue({Change::Kind::kLoss, from_ns, process, {}, to_ns});
 }
 
 void GpuTracker::ApplyUntil(uint64_t end_ns) {
@@ -72,6 +76,15 @@ void GpuTracker::ApplyUntil(uint64_t end_ns) {
   applied_ns_ = end_ns;
 }
 
+GpuProcess& GpuTracker::ProcessOf(const Change& change) {
+  SpanSink* const sink = keeps_ & kSpans ? this : nullptr;
+  std::vector<GpuBalance>* const balances = keeps_ & kBalances ? &balances_ : nullptr;
+  auto [found, is_new] =
+      processes_.try_emplace(change.process, change.process, &machine_, sink, balances, &stats_, &pool_);
+  if (is_new && change.at_ns < lossy_until_ns_) found->second.OnLostCalls(lossy_until_ns_);
+  return found->second;
+}
+
 void GpuTracker::Apply(const Change& change) {
   switch (change.kind) {
     case Change::Kind::kCall: {
@@ -79,12 +92,7 @@ void GpuTracker::Apply(const Change& change) {
         stats_.nr_late++;
         break;
       }
-      SpanSink* const sink = keeps_ & kSpans ? this : nullptr;
-      std::vector<GpuBalance>* const balances = keeps_ & kBalances ? &balances_ : nullptr;
-      auto [found, is_new] = processes_.try_emplace(change.process, change.process, &machine_, sink,
-                                                    balances, &stats_, &pool_);
-      if (is_new && change.at_ns < lossy_until_ns_) found->second.OnLostCalls(lossy_until_ns_);
-      found->second.Apply(change.call, change.at_ns);
+      ProcessOf(change).Apply(change.call, change.at_ns);
       break;
     }
     case Change::Kind::kExit:
@@ -101,7 +109,10 @@ void GpuTracker::Apply(const Change& change) {
       }
       machine_.OnExit(change.process.tgid, change.at_ns);
       break;
-    case Change::Kind::kLoss:
+    case Change::Kind::kLoss:  // one of which nothing else is known yet has calls all the same
+      if (!gone_.contains(change.process)) ProcessOf(change).OnLostCalls(change.until_ns);
+      break;
+    case Change::Kind::kLossOfAll:
       for (auto& [key, process] : processes_) process.OnLostCalls(change.until_ns);
       lossy_until_ns_ = std::max(lossy_until_ns_, change.until_ns);
   }

@@ -38,6 +38,7 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   void OnCall(const ss_cuda_call& call) override;
   void OnExit(ProcessKey process, uint64_t ts_ns) override;
   void OnLostCalls(uint64_t from_ns, uint64_t to_ns) override;
+  void OnLostCalls(ProcessKey process, uint64_t from_ns, uint64_t to_ns) override;
   void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
     machine_.OnView(tgid, gpus, ts_ns);
   }
@@ -50,12 +51,12 @@ class GpuTracker final : public GpuJoin, private SpanSink {
 
  private:
   struct Change {
-    enum class Kind { kCall, kExit, kLoss };
+    enum class Kind { kCall, kExit, kLoss, kLossOfAll };
     Kind kind;
     uint64_t at_ns;
     ProcessKey process;
     ss_cuda_call call;
-    uint64_t until_ns = 0;  // of kLoss
+    uint64_t until_ns = 0;  // of losses
   };
 
   void OnKernels(const KernelSpan& span) override;
@@ -64,6 +65,7 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   void Queue(const Change& change);
   void ApplyUntil(uint64_t end_ns);
   void Apply(const Change& change);
+  GpuProcess& ProcessOf(const Change& change);
 
   uint64_t slot_ns_;
   uint32_t keeps_;

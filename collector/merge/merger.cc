@@ -25,6 +25,7 @@ ss_any_message MakeOffline(size_t cpu, uint64_t ts_ns) {
 
 // A raw file of a recorder that knew no GPUs has shorter ones.
 constexpr size_t kOldLosses = offsetof(SourceLosses, nr_lost_calls);
+constexpr size_t kNamelessLosses = offsetof(SourceLosses, nr_unnamed_calls);
 
 // Of the clock before and after.
 bool IsInterval(const ItemHeader& item) {
@@ -112,6 +113,11 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
     case ItemKind::kRemoteGone:
     case ItemKind::kRemoteCounts:
       return OnRemoteItem(item, payload);
+    case ItemKind::kLostCalls:
+      if (payload.size() < sizeof(LostCalls)) return false;
+      sink_->OnLostCalls(Load<LostCalls>(payload.data()), std::min(item.end_ns, item.begin_ns),
+                         item.begin_ns);
+      return true;
     case ItemKind::kGpuView:
       return OnGpuView(payload, item.begin_ns);
     case ItemKind::kGpuSample:
@@ -126,8 +132,10 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
 void Merger::OnLosses(std::span<const std::byte> payload, uint64_t from_ns, uint64_t ts_ns) {
   SourceLosses losses;
   std::memcpy(&losses, payload.data(), std::min(payload.size(), sizeof(losses)));
+  // An older recorder knew of no call whose it was.
+  if (payload.size() <= kNamelessLosses) losses.nr_unnamed_calls = losses.nr_lost_calls;
   // What of CUDA finds no room in a ring is counted where it is written, call by call.
-  if (losses.nr_lost_calls != losses_.nr_lost_calls ||
+  if (losses.nr_unnamed_calls != losses_.nr_unnamed_calls ||
       losses.nr_bypassed_calls != losses_.nr_bypassed_calls)
     sink_->OnLostCalls(from_ns, ts_ns);
   losses_ = losses;

@@ -68,6 +68,11 @@ struct MergeSink {
     (void)from_ns;
     (void)to_ns;
   }
+  // Of this process.
+  virtual void OnLostCalls(const LostCalls&, uint64_t from_ns, uint64_t to_ns) {
+    (void)from_ns;
+    (void)to_ns;
+  }
   // As GpuJoin's (slots/gpu_join.h); indices are any numbers.
   virtual void OnGpuView(int32_t, std::span<const int32_t>, uint64_t) {}
   virtual void OnGpuSample(const GpuSample&, uint64_t) {}

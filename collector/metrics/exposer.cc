@@ -109,9 +109,11 @@ void AddLosses(const MetricsSnapshot& now, Families* to) {
       {"unknown", Count(now.merge.nr_unknown)},
       {"malformed", Count(now.merge.nr_malformed)},
       {"late", Count(now.merge.nr_late)},
-      {"untracked_processes", Count(now.losses.nr_untracked)}};
+      {"untracked_processes", Count(now.losses.nr_untracked)},
+      {"renames", Count(now.losses.nr_untold_renames)}};
   if (now.has_gpu) {
     lost.emplace_back("cuda_calls", Count(now.losses.nr_lost_calls));
+    lost.emplace_back("late_cuda_looks", Count(now.losses.nr_late_looks));
     lost.emplace_back("bypassed_cuda_calls", Count(now.losses.nr_bypassed_calls));
   }
   to->CounterOf("slotscope_lost_total", "What did not get into slots, by what it was.", "what", lost);

@@ -20,6 +20,8 @@ namespace slotscope {
 namespace {
 
 constexpr size_t kMaxFactsBytes = 1u << 20;
+// Messages of version 1 mean the same in version 2, which only has more to say of RMIDs that are freed.
+constexpr uint32_t kOldestAbi = 1;
 
 uint64_t HashOf(const RawChunkHeader& header, std::span<const std::byte> bytes) {
   uint64_t seed = XXH3_64bits(&header, offsetof(RawChunkHeader, hash));
@@ -63,12 +65,13 @@ Status RawFileReader::Open(const std::string& path) {
       std::memcmp(header.magic, kRawMagic, sizeof(kRawMagic)) != 0)
     return {Exit::kBadInput,
             fmt::format("{} is no raw file: give one that slotscope record --raw has made", path)};
-  if (header.version != kRawVersion || header.abi_version != SS_ABI_VERSION)
-    return {
-        Exit::kBadInput,
-        fmt::format("{} has version {} and messages of version {}; this slotscope reads {} and {}: use "
-                    "the slotscope that recorded it",
-                    path, header.version, header.abi_version, kRawVersion, SS_ABI_VERSION)};
+  if (header.version != kRawVersion || header.abi_version < kOldestAbi ||
+      header.abi_version > SS_ABI_VERSION)
+    return {Exit::kBadInput,
+            fmt::format(
+                "{} has version {} and messages of version {}; this slotscope reads {} and {} to {}: "
+                "use the slotscope that recorded it",
+                path, header.version, header.abi_version, kRawVersion, kOldestAbi, SS_ABI_VERSION)};
   good_bytes_ = sizeof(header);
   std::vector<std::byte> json(kMaxFactsBytes);
   RawChunkHeader chunk;

@@ -32,6 +32,7 @@ enum class ItemKind : uint16_t {
   kRemoteStraggle = 15,  // a RemoteStraggle
   kRemoteGone = 16,      // the connection to it ended at begin_ns
   kRemoteCounts = 17,    // a RemoteCounts, as of begin_ns
+  kLostCalls = 18,       // a LostCalls: made between end_ns and begin_ns; before the losses with them
 };
 
 struct ItemHeader {
@@ -86,9 +87,21 @@ struct SourceLosses {
   uint64_t nr_lost_calls = 0;      // CUDA calls whose message could not be made
   uint64_t nr_bypassed_calls = 0;  // CUDA calls and returns that were not looked at: no heartbeat
   uint64_t bypassed_ns = 0;        // for how long
+  uint64_t nr_untold_renames = 0;  // of processes that rename themselves all the time
+  uint64_t nr_unnamed_calls = 0;   // of nr_lost_calls: those that no LostCalls tells of
+  uint64_t nr_late_looks = 0;      // for CUDA at a process, or at all, that were put off
   bool operator==(const SourceLosses&) const = default;
 };
 static_assert(sizeof(SourceLosses) % kItemAlign == 0);
+
+// CUDA calls of one process whose message could not be made.
+struct LostCalls {
+  int32_t tgid;
+  uint32_t zero;
+  uint64_t start_time_ns;
+  uint64_t nr;
+};
+static_assert(sizeof(LostCalls) % kItemAlign == 0);
 
 // Which of the GPUs in the facts are devices 0, 1, ... of a process: indices follow.
 struct GpuViewItem {

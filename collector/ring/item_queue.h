@@ -48,10 +48,12 @@ class ItemQueue {
   void Prompt() {
     if (prompt_) prompt_();
   }
-  // Fills in what the source does not know of: losses of CUDA calls. Asked often. As SetPrompt().
-  void SetLosses(std::function<void(SourceLosses*)> losses) { add_losses_ = std::move(losses); }
-  void AddLosses(SourceLosses* losses) const {
-    if (add_losses_) add_losses_(losses);
+  // Fills in what the source does not know of: losses of CUDA calls, and whose they are that have been
+  // lost since it was asked last. Asked often. As SetPrompt().
+  using LossesFn = std::function<void(SourceLosses* losses, std::vector<LostCalls>* lost)>;
+  void SetLosses(LossesFn losses) { add_losses_ = std::move(losses); }
+  void AddLosses(SourceLosses* losses, std::vector<LostCalls>* lost) const {
+    if (add_losses_) add_losses_(losses, lost);
   }
   std::vector<Entry> Take() {
     std::lock_guard lock(mutex_);
@@ -60,7 +62,7 @@ class ItemQueue {
 
  private:
   std::function<void()> prompt_;
-  std::function<void(SourceLosses*)> add_losses_;
+  LossesFn add_losses_;
   std::mutex mutex_;
   std::vector<Entry> entries_;
 };

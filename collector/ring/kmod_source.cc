@@ -39,8 +39,10 @@ SourceLosses ReadModuleLosses() {
   if (!ReadModuleFile(kModuleInfoPath, &text).ok()) return losses;
   ModuleInfo info = ParseModuleInfo(text);
   losses.nr_untracked = ToNumber(info, "untracked");
-  losses.nr_failed_allocs =
-      ToNumber(info, "rmid_failed_none_free") + ToNumber(info, "rmid_failed_in_limbo");
+  losses.nr_failed_allocs = ToNumber(info, "rmid_failed_none_free") +
+                            ToNumber(info, "rmid_failed_in_limbo") +
+                            ToNumber(info, "rmid_failed_over_share");
+  losses.nr_untold_renames = ToNumber(info, "untold_renames");
   return losses;
 }
 
@@ -55,7 +57,9 @@ Status WriteDump() {
 class KmodSource final : public Source {
  public:
   explicit KmodSource(const SourceOptions& options)
-      : nr_cpus_(PossibleCpus()), counters_(options.counters, nr_cpus_) {}
+      : nr_cpus_(PossibleCpus()),
+        counters_(options.counters, nr_cpus_),
+        served_first_(options.served_first) {}
 
   const SourceInfo& info() const override { return info_; }
   PerfRings& rings() override { return *rings_; }
@@ -79,6 +83,7 @@ class KmodSource final : public Source {
     if (int err = relay__attach(skeleton_.get()))
       return {Exit::kModule,
               fmt::format("cannot attach to the module's tracepoints: {}", ErrnoText(err))};
+    ServeFirst();
     return {};
   }
 
@@ -111,6 +116,7 @@ class KmodSource final : public Source {
     losses = ReadModuleLosses();
     losses.nr_untracked -= std::min(losses.nr_untracked, at_start_.nr_untracked);
     losses.nr_failed_allocs -= std::min(losses.nr_failed_allocs, at_start_.nr_failed_allocs);
+    losses.nr_untold_renames -= std::min(losses.nr_untold_renames, at_start_.nr_untold_renames);
     losses.nr_output_errors = SumOutputErrors(bpf_map__fd(skeleton_->maps.ss_output_errors));
     losses.nr_skipped_runs = SumSkippedRuns(skeleton_->obj, nullptr);
     return losses;
@@ -162,6 +168,22 @@ class KmodSource final : public Source {
     info_.notes.insert(info_.notes.end(), counters_.notes().begin(), counters_.notes().end());
   }
 
+  // Holds as long as the file is open. A process that is not there has nothing to be served.
+  void ServeFirst() {
+    if (served_first_.empty()) return;
+    first_file_.Reset(open(kModuleRmidsPath, O_WRONLY | O_CLOEXEC));
+    for (int32_t tgid : served_first_) {
+      const std::string line = fmt::format("first {}\n", tgid);
+      if (!first_file_.valid() ||
+          (write(first_file_.get(), line.data(), line.size()) < 0 && errno != ESRCH)) {
+        info_.notes.push_back(
+            fmt::format("the selected processes are not served first when RMIDs are short: {}",
+                        errno == EBUSY ? "too many others have asked for that" : ErrnoText(errno)));
+        return;
+      }
+    }
+  }
+
   Status Load() {
     skeleton_.reset(relay__open());
     if (!skeleton_) return {Exit::kKernel, fmt::format("cannot open the relay: {}", ErrnoText(errno))};
@@ -183,6 +205,8 @@ class KmodSource final : public Source {
   SourceInfo info_;
   SourceLosses at_start_;
   bool has_hardware_ = false;
+  std::vector<int32_t> served_first_;
+  UniqueFd first_file_;
   // Destroyed in reverse: rings first, then the object.
   std::unique_ptr<relay, SkeletonDeleter> skeleton_;
   std::unique_ptr<PerfRings> rings_;

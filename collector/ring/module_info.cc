@@ -91,7 +91,8 @@ Status CheckModuleAbi(const ModuleInfo& info) {
   if (abi->second != std::to_string(SS_ABI_VERSION))
     return {Exit::kModule,
             fmt::format("the loaded module speaks ABI {}, this program ABI {}: install both from the "
-                        "same version of slotscope",
+                        "same version of slotscope and load the module anew (rmmod slotscope && "
+                        "modprobe slotscope)",
                         abi->second, SS_ABI_VERSION)};
   return {};
 }

@@ -55,6 +55,22 @@ uint32_t ReadPidMax() {
   return std::clamp(pid_max, 32768u, kMaxThreads);
 }
 
+// What this kernel passes to a program on that tracepoint; 0 if it has no such tracepoint.
+size_t CountTracepointArguments(const char* tracepoint) {
+  std::unique_ptr<btf, decltype(&btf__free)> types(btf__load_vmlinux_btf(), btf__free);
+  if (!types) return 0;
+  const auto follow = [&](const btf_type* type) {
+    return type ? btf__type_by_id(types.get(), type->type) : nullptr;
+  };
+  const int id = btf__find_by_name_kind(types.get(), fmt::format("btf_trace_{}", tracepoint).c_str(),
+                                        BTF_KIND_TYPEDEF);
+  const btf_type* pointer =
+      id < 0 ? nullptr : follow(btf__type_by_id(types.get(), static_cast<uint32_t>(id)));
+  const btf_type* function = pointer && btf_is_ptr(pointer) ? follow(pointer) : nullptr;
+  if (!function || !btf_is_func_proto(function) || btf_vlen(function) == 0) return 0;
+  return btf_vlen(function) - 1u;  // the first one is the probe's own
+}
+
 // Runs `call` on `cpu`. Returns false if this thread could not get there.
 template <typename Call>
 bool OnCpu(int cpu, Call call) {
@@ -157,6 +173,7 @@ class NativeSource final : public Source {
     // Another timer that interrupts our tick skips the program that would only have ignored it.
     losses.nr_skipped_runs = SumSkippedRuns(skeleton_->obj, skeleton_->progs.ss_hrtimer_expire_exit);
     losses.nr_untracked = skeleton_->bss->ss_nr_untracked;
+    losses.nr_untold_renames = skeleton_->bss->ss_nr_untold_renames;
     losses.nr_failed_allocs = skeleton_->bss->ss_nr_failed_none + skeleton_->bss->ss_nr_failed_limbo;
     return losses;
   }
@@ -203,6 +220,12 @@ class NativeSource final : public Source {
   // With the timer if the kernel allows bpf_timer, else with the perf event tick.
   Status Load() {
     use_timer_ = libbpf_find_vmlinux_btf_id("hrtimer_expire_exit", BPF_TRACE_RAW_TP) >= 0;
+    has_switch_state_ = CountTracepointArguments("sched_switch") > 3;
+    if (!has_switch_state_)
+      info_.notes.push_back(
+          "this kernel does not pass the state of who is switched out: some who were woken meanwhile "
+          "count "
+          "as preempted");
     int err = TryLoad();
     if (err && use_timer_ && err != -EPERM) {
       use_timer_ = false;
@@ -225,9 +248,12 @@ class NativeSource final : public Source {
     for (bpf_map* map : {maps.ss_events, maps.ss_perf_cycles, maps.ss_perf_instructions,
                          maps.ss_perf_llc_misses, maps.ss_cpus, maps.ss_timers})
       bpf_map__set_max_entries(map, cpus);
-    bpf_map__set_max_entries(maps.ss_threads, ReadPidMax());
+    for (bpf_map* map : {maps.ss_processes, maps.ss_threads})
+      bpf_map__set_max_entries(map, ReadPidMax());
     skeleton_->rodata->ss_counters_opened = counters_.opened_mask();
     auto& progs = skeleton_->progs;
+    bpf_program__set_autoload(progs.ss_sched_switch, has_switch_state_);
+    bpf_program__set_autoload(progs.ss_sched_switch_stateless, !has_switch_state_);
     bpf_program__set_autoload(progs.ss_start_timer, use_timer_);
     bpf_program__set_autoload(progs.ss_hrtimer_expire_exit, use_timer_);
     bpf_map__set_autocreate(maps.ss_timers, use_timer_);
@@ -265,9 +291,9 @@ class NativeSource final : public Source {
     auto& progs = skeleton_->progs;
     tick_links_.resize(nr_cpus_);
     // sched_switch first: a death that is missed is an RMID that never comes back.
-    for (bpf_program* program :
-         {progs.ss_sched_switch, progs.ss_sched_wakeup_new, progs.ss_sched_process_exec,
-          progs.ss_task_rename, progs.ss_hrtimer_expire_exit}) {
+    bpf_program* on_switch = has_switch_state_ ? progs.ss_sched_switch : progs.ss_sched_switch_stateless;
+    for (bpf_program* program : {on_switch, progs.ss_sched_wakeup_new, progs.ss_sched_process_exec,
+                                 progs.ss_task_rename, progs.ss_hrtimer_expire_exit}) {
       if (program == progs.ss_hrtimer_expire_exit && !use_timer_) continue;
       Link link(bpf_program__attach(program));
       if (!link)
@@ -365,8 +391,9 @@ class NativeSource final : public Source {
   std::vector<Link> links_;
   std::vector<Link> tick_links_;  // by CPU, perf event tick only
   bool use_timer_ = false;
-  uint32_t epoch_ = 0;      // of ss_watch, never 0 once used
-  size_t timer_flags_ = 0;  // index into kTimerFlags
+  bool has_switch_state_ = true;  // sched_switch has a fourth argument
+  uint32_t epoch_ = 0;            // of ss_watch, never 0 once used
+  size_t timer_flags_ = 0;        // index into kTimerFlags
 };
 
 }  // namespace

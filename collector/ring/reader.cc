@@ -19,6 +19,7 @@ namespace {
 constexpr uint64_t kHotplugPeriodNs = 50'000'000;
 constexpr uint64_t kLossCheckPeriodNs = 1'000'000'000;
 constexpr uint64_t kDumpPeriodNs = 1'000'000'000;  // a dump must not be what loses the next records
+constexpr uint64_t kDumpRest = 50;                 // times as long as it took
 constexpr uint64_t kMaxRetryNs = 10'000'000'000;
 // 320 ms of rounds and 16 MB, more on large machines; pages that are never filled cost nothing.
 constexpr size_t kBlocks = 64;
@@ -213,11 +214,12 @@ void Reader::FollowNews() {
 void Reader::FollowLosses() {
   const uint64_t now_ns = MonotonicNs();  // what is lost from here on is told next time
   SourceLosses losses = source_->losses();
-  others_->AddLosses(&losses);
+  AddOthersLosses(&losses);
   if (losses.nr_output_errors != losses_.nr_output_errors) ReopenDeadRings();
   if (losses.nr_output_errors != losses_.nr_output_errors ||
-      losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_untracked != losses_.nr_untracked)
-    RequestDump();  // a birth may be among them, or an end that cannot be told
+      losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_untracked != losses_.nr_untracked ||
+      losses.nr_untold_renames != losses_.nr_untold_renames)
+    RequestDump();  // a birth may be among them, or an end that cannot be told, or a name
   PutLosses(losses, std::exchange(losses_checked_ns_, now_ns));
 }
 
@@ -225,8 +227,16 @@ void Reader::FollowLosses() {
 // now were made since the last round began, as they wait for each other.
 void Reader::FollowLostCalls(uint64_t begun_ns) {
   SourceLosses losses = losses_;
-  others_->AddLosses(&losses);
+  AddOthersLosses(&losses);
   PutLosses(losses, std::exchange(lost_calls_checked_ns_, begun_ns));
+}
+
+void Reader::AddOthersLosses(SourceLosses* losses) {
+  std::vector<LostCalls> lost;
+  others_->AddLosses(losses, &lost);
+  for (const LostCalls& one : lost)
+    Put(ItemKind::kLostCalls, 0, MonotonicNs(), lost_calls_checked_ns_,
+        std::as_bytes(std::span(&one, 1)));
 }
 
 void Reader::PutLosses(const SourceLosses& losses, uint64_t since_ns) {
@@ -261,7 +271,10 @@ void Reader::Run() {
     }
     if (now_ns >= next_dump_ns && dump_requested_.exchange(false, std::memory_order_relaxed)) {
       if (Status status = TakeDump(); !status.ok()) Warn(status.message());
-      next_dump_ns = now_ns + kDumpPeriodNs;
+      // Of many processes it takes long; while the table of processes is full, there is one after
+      // another.
+      const uint64_t done_ns = MonotonicNs();
+      next_dump_ns = done_ns + std::max(kDumpPeriodNs, kDumpRest * (done_ns - now_ns));
     }
   }
   source_->Stop();

@@ -73,6 +73,7 @@ class Reader {
   void FollowClock();
   void FollowLosses();
   void FollowLostCalls(uint64_t begun_ns);
+  void AddOthersLosses(SourceLosses* losses);
   void PutLosses(const SourceLosses& losses, uint64_t since_ns);
   void FollowNews();
   void PutOthers();

@@ -72,6 +72,9 @@ class Source {
 struct SourceOptions {
   CounterSpecs counters;
   uint32_t nr_rmids = 512;  // eBPF source only; the module has its own parameter
+  // Processes that get an RMID before others, with their children, while the source exists. Module only:
+  // the RMIDs of the eBPF source count nothing.
+  std::vector<int32_t> served_first;
 };
 
 // Does something on a CPU, unless that is away. If it goes while we are at it, that is no failure: the

@@ -25,6 +25,8 @@ struct GpuJoin {
   virtual void OnExit(ProcessKey process, uint64_t ts_ns) = 0;
   // Calls were lost, somewhere from from_ns to to_ns.
   virtual void OnLostCalls(uint64_t from_ns, uint64_t to_ns) = 0;
+  // Of this process.
+  virtual void OnLostCalls(ProcessKey process, uint64_t from_ns, uint64_t to_ns) = 0;
   // Which GPUs (indices into the facts' list) are the devices of that process.
   virtual void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) = 0;
   virtual void OnSample(const GpuSample& sample, uint64_t ts_ns) = 0;

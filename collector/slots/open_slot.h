@@ -58,6 +58,7 @@ struct OpenSlot {
   RowIndex row_of;                      // empty: see OpenSlots
   OpenSlot* next = nullptr;             // the one behind it, if it is open
   uint64_t lost_ns = 0;
+  uint64_t lost_from_ns = UINT64_MAX, lost_to_ns = 0;  // all of that is in between, on any CPU
   uint64_t offline_ns = 0;
 };
 

@@ -56,6 +56,8 @@ void OpenSlots::PopFront() {
   slot.preemptions.clear();
   slot.next = nullptr;
   slot.lost_ns = slot.offline_ns = 0;
+  slot.lost_from_ns = UINT64_MAX;
+  slot.lost_to_ns = 0;
   if (spare_.size() < kMaxSpare) spare_.push_back(std::move(slot));
 }
 

@@ -66,8 +66,10 @@ void JudgeMbm(std::span<const RdtCell> cells, RdtValue value, uint64_t rmid_ns, 
   for (const RdtCell& cell : cells) {
     const RdtCell::Mbm& mbm = cell.mbm[value];
     row->values[value] += mbm.bytes;
-    if (mbm.status != SS_RDT_OK) row->unmeasured |= 1u << value;
-    Worsen(&row->status, mbm.status);
+    uint32_t status = mbm.status;
+    if (!ran_anywhere && mbm.bytes > 0) Worsen(&status, SS_RDT_PARTIAL);
+    if (status != SS_RDT_OK) row->unmeasured |= 1u << value;
+    Worsen(&row->status, status);
     const bool ran = cell.cpu_ns > 0;
     if (ran_anywhere && !ran) continue;
     if (mbm.status != SS_RDT_OK || (ran ? IsCovered(cell, mbm, rmid_ns) : mbm.covered_ns > 0))
@@ -233,7 +235,7 @@ void RdtAttribution::Attribute(OpenSlot* slot) {
     if (uint32_t owner = OwnerOf(sample); owner != Tracker::kNoProcess)
       cuts_.push_back(MakeCut(sample, owner, *slot));
   }
-  for (const Cut& cut : cuts_) AddBytes(cut, slot);
+  for (Cut& cut : cuts_) AddBytes(&cut, slot);
   for (const Cut& cut : cuts_) AddCoverage(cut, slot);
   for (const ss_rdt_sample& sample : slot->samples) {
     if (IsMbm(sample)) continue;
@@ -243,6 +245,7 @@ void RdtAttribution::Attribute(OpenSlot* slot) {
   for (size_t i = 0; i < slot->cells.size(); i++)
     if (slot->cells[i].cpu_ns > 0)
       RanUntil(slot->rows[i / nr_cells_].process, i % nr_cells_) = slot->cells[i].last_ns;
+  lost_until_ns_ = std::max(lost_until_ns_, slot->lost_to_ns);
 }
 
 uint32_t RdtAttribution::OwnerOf(const ss_rdt_sample& sample) {
@@ -304,34 +307,40 @@ bool RdtAttribution::TakeUnplaced(Cut* cut, uint64_t retires_ns) {
 }
 
 // Over `slot` and those behind it.
-void RdtAttribution::AddBytes(const Cut& cut, OpenSlot* slot) {
-  if (cut.bytes == 0) return;
-  const uint64_t ts_ns = cut.sample->hdr.ts_ns;
-  const size_t mbm = MbmOf(*cut.sample);
+void RdtAttribution::AddBytes(Cut* cut, OpenSlot* slot) {
+  if (cut->bytes == 0) return;
+  const uint64_t ts_ns = cut->sample->hdr.ts_ns;
+  const size_t mbm = MbmOf(*cut->sample);
   if (!open_->At(ts_ns - 1, slot->start_ns)) {  // all are there from now on
-    CountLate(mbm, cut.bytes);
+    CountLate(mbm, cut->bytes);
     return;
   }
   auto weigh = [&](OpenSlot* at) {
-    const OpenRow* row = open_->FindRow(at, cut.owner);
+    const OpenRow* row = open_->FindRow(at, cut->owner);
     if (!row) return uint64_t{0};
-    return Share(CellOf(at, row, cut.domain)->cpu_ns, OverlapOf(*at, cut.from_ns, ts_ns).length_ns(),
+    return Share(CellOf(at, row, cut->domain)->cpu_ns, OverlapOf(*at, cut->from_ns, ts_ns).length_ns(),
                  slot_ns_);
   };
   uint64_t whole = 0;
-  for (OpenSlot* at = slot; at && at->start_ns < ts_ns; at = at->next) whole += weigh(at);
+  bool has_lost = lost_until_ns_ > cut->sample->since_ns;
+  for (OpenSlot* at = slot; at && at->start_ns < ts_ns; at = at->next) {
+    whole += weigh(at);
+    has_lost |= at->lost_from_ns < ts_ns && at->lost_to_ns > cut->from_ns;
+  }
   const bool by_time = whole == 0;
-  if (by_time) whole = ts_ns - cut.from_ns;
+  if (by_time) whole = ts_ns - cut->from_ns;
+  // Who ran in lost time, and in which of several slots it is by time alone, is not known.
+  if (has_lost || (by_time && ts_ns > slot->end_ns)) Worsen(&cut->status, SS_RDT_PARTIAL);
 
   uint64_t weighed = 0, done = 0;
   for (OpenSlot* at = slot; at && at->start_ns < ts_ns; at = at->next) {
-    weighed += by_time ? OverlapOf(*at, cut.from_ns, ts_ns).length_ns() : weigh(at);
-    const uint64_t upto = Share(cut.bytes, weighed, whole);
+    weighed += by_time ? OverlapOf(*at, cut->from_ns, ts_ns).length_ns() : weigh(at);
+    const uint64_t upto = Share(cut->bytes, weighed, whole);
     if (upto == done) continue;
     bool is_new;
-    OpenRow* row = open_->RowOf(at, cut.owner, &is_new);
-    if (is_new) tracker_->Hold(cut.owner);
-    CellOf(at, row, cut.domain)->mbm[mbm].bytes += upto - done;
+    OpenRow* row = open_->RowOf(at, cut->owner, &is_new);
+    if (is_new) tracker_->Hold(cut->owner);
+    CellOf(at, row, cut->domain)->mbm[mbm].bytes += upto - done;
     done = upto;
   }
 }

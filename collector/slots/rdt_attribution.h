@@ -25,8 +25,9 @@
 // A value of a row is shown only if every domain in which the process ran in that slot is known: memory
 // traffic from the first nanosecond to the last in which it ran there, occupancy by a reading. The
 // status of the row is the worst of all that has gone into it; it is `skipped` if a value was not read
-// in any domain where it had to be, and `partial` if in some of them, or if it is a share of a sample of
-// which more than a slot could not be placed.
+// in any domain where it had to be, and `partial` if in some of them, or if its share is a guess: of a
+// sample of which more than a slot could not be placed, that covers lost time (also of slots that have
+// retired), or that is cut by time alone over slots; and if it had bytes and no time on any CPU.
 #pragma once
 
 #include <slotscope/events.h>
@@ -93,7 +94,7 @@ class RdtAttribution {
   uint32_t OwnerOf(const ss_rdt_sample& sample);
   Cut MakeCut(const ss_rdt_sample& sample, uint32_t owner, const OpenSlot& slot);
   bool TakeUnplaced(Cut* cut, uint64_t retires_ns);
-  void AddBytes(const Cut& cut, OpenSlot* slot);
+  void AddBytes(Cut* cut, OpenSlot* slot);
   void AddCoverage(const Cut& cut, OpenSlot* slot);
   RdtCell* CellOf(OpenSlot* slot, const OpenRow* row, size_t domain);
   uint64_t& RanUntil(uint32_t process, size_t domain);
@@ -109,6 +110,7 @@ class RdtAttribution {
   std::vector<uint32_t> domain_of_;  // [cpu]
   uint64_t first_ns_ = 0;            // 0: not known
   uint64_t next_start_ns_ = 0;       // of the slot that retires next
+  uint64_t lost_until_ns_ = 0;       // the latest lost time of slots that have retired
   std::vector<LastRun> last_runs_;   // [process]
   std::vector<Cut> cuts_;            // of the slot that retires
   RdtStats stats_;

@@ -68,8 +68,8 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
       tracker_.Alloc(event.rmid, event.generation, owner, ts_ns);
       break;
     case SS_RMID_FREE:
-      tracker_.Free(event.rmid, event.generation, ts_ns);
-      if (options_.gpu) options_.gpu->OnExit(owner, ts_ns);
+      tracker_.Free(event.rmid, event.generation, event.reason != SS_RMID_TAKEN_BACK, ts_ns);
+      if (options_.gpu && event.reason != SS_RMID_TAKEN_BACK) options_.gpu->OnExit(owner, ts_ns);
       break;
     case SS_RMID_EXISTING:
       tracker_.Existing(event.rmid, event.generation, owner, ts_ns);
@@ -88,6 +88,10 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
 
 void SlotBuilder::OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
   if (options_.gpu) options_.gpu->OnLostCalls(from_ns, to_ns);
+}
+
+void SlotBuilder::OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) {
+  if (options_.gpu) options_.gpu->OnLostCalls({lost.tgid, lost.start_time_ns}, from_ns, to_ns);
 }
 
 void SlotBuilder::OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) {
@@ -290,6 +294,10 @@ void SlotBuilder::AccountGap(Cpu* cpu, uint64_t until_ns) {
     if (!slot) break;  // a broken timestamp: retiring slots will account for the gap
     uint64_t end_ns = std::min(slot->end_ns, until_ns);
     (cpu->online ? slot->lost_ns : slot->offline_ns) += end_ns - at_ns;
+    if (cpu->online) {
+      slot->lost_from_ns = std::min(slot->lost_from_ns, at_ns);
+      slot->lost_to_ns = std::max(slot->lost_to_ns, end_ns);
+    }
     at_ns = end_ns;
   }
   if (IsBefore(cpu->cursor_ns, at_ns)) cpu->cursor_ns = at_ns;

@@ -68,6 +68,7 @@ class SlotBuilder final : public MergeSink {
   void OnClock(uint64_t from_ns, int64_t unix_offset_ns) override;
   void OnNote(uint64_t from_ns, std::string_view text) override;
   void OnLostCalls(uint64_t from_ns, uint64_t to_ns) override;
+  void OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) override;
   void OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override;
   void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override;
   void OnRemoteMemory(const RemoteMemory& memory) override {

@@ -22,8 +22,8 @@ void Tracker::Alloc(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64
   arrived_.push_back({ts_ns, Kind::kAlloc, rmid, generation, owner, 0, {}});
 }
 
-void Tracker::Free(uint32_t rmid, uint32_t generation, uint64_t ts_ns) {
-  arrived_.push_back({ts_ns, Kind::kFree, rmid, generation, {}, 0, {}});
+void Tracker::Free(uint32_t rmid, uint32_t generation, bool ended, uint64_t ts_ns) {
+  arrived_.push_back({ts_ns, ended ? Kind::kFree : Kind::kTakenBack, rmid, generation, {}, 0, {}});
 }
 
 void Tracker::Meta(const ss_task_meta& meta, uint64_t ts_ns) {
@@ -53,6 +53,7 @@ void Tracker::Advance(uint64_t ts_ns) {
     Apply(queue_.front());
     queue_.pop_front();
   }
+  if (!past_rmids_.empty()) ForgetPastRmids(ts_ns);
   if (!deaths_.empty()) ForgetDead(ts_ns);
 }
 
@@ -79,6 +80,7 @@ void Tracker::Apply(const Change& change) {
       ApplyAlloc(change);
       break;
     case Kind::kFree:
+    case Kind::kTakenBack:
       ApplyFree(change);
       break;
     case Kind::kMeta:
@@ -114,30 +116,53 @@ void Tracker::ApplyAlloc(const Change& change) {
     }
     // So late that the RMID has another owner by now. What it counted before still needs this one.
     uint32_t id = Find(change.key, change.ts_ns);
-    SetRmid(id, change.rmid, change.generation, rmid_ns);
-    MarkDead(id, change.ts_ns, false);
+    SetRmid(id, change.rmid, change.generation, rmid_ns, change.ts_ns);
+    MarkDead(id, change.ts_ns, true);
     return;
   }
-  // The free of the previous owner was lost.
-  if (lease->live && keys_[lease->process] == lease->key) MarkDead(lease->process, change.ts_ns, false);
+  // The free of the previous owner was lost: it has ended, or its RMID was taken from it.
+  if (lease->live && keys_[lease->process] == lease->key &&
+      processes_[lease->process].rmid == change.rmid &&
+      processes_[lease->process].generation == lease->generation)
+    MarkDead(lease->process, change.ts_ns, true);
   if (change.kind == Kind::kAlloc) stats_.nr_allocs++;
   uint32_t id = Find(change.key, change.ts_ns);
   *lease = {change.generation, id, change.key, true, true};
-  SetRmid(id, change.rmid, change.generation, rmid_ns);
+  SetRmid(id, change.rmid, change.generation, rmid_ns, change.ts_ns);
 }
 
-void Tracker::SetRmid(uint32_t id, uint32_t rmid, uint32_t generation, uint64_t rmid_ns) {
-  DropRmid(id);
-  processes_[id].rmid = rmid;
-  processes_[id].generation = generation;
-  processes_[id].rmid_ns = rmid_ns;
+void Tracker::SetRmid(uint32_t id, uint32_t rmid, uint32_t generation, uint64_t rmid_ns,
+                      uint64_t ts_ns) {
+  Process& process = processes_[id];
+  if (process.rmid != rmid || process.generation != generation) LeaveRmid(id, ts_ns);
+  process.rmid = rmid;
+  process.generation = generation;
+  process.rmid_ns = rmid_ns;
   by_rmid_[RmidKey(rmid, generation)] = id;
 }
 
-void Tracker::DropRmid(uint32_t id) {
-  const Process& process = processes_[id];
-  auto found = by_rmid_.find(RmidKey(process.rmid, process.generation));
+void Tracker::LeaveRmid(uint32_t id, uint64_t ts_ns) {
+  Process& process = processes_[id];
+  if (process.rmid == 0) return;
+  past_rmids_.push_back({RmidKey(process.rmid, process.generation), id, ts_ns});
+  process.rmid = process.generation = 0;
+  process.rmid_ns = 0;
+}
+
+void Tracker::DropRmid(uint64_t rmid_key, uint32_t id) {
+  auto found = by_rmid_.find(rmid_key);
   if (found != by_rmid_.end() && found->second == id) by_rmid_.erase(found);
+}
+
+// As long after as the dead are remembered, so none outlives its process.
+void Tracker::ForgetPastRmids(uint64_t ts_ns) {
+  while (!past_rmids_.empty() && !IsBefore(ts_ns, past_rmids_.front().ts_ns + keep_dead_ns_)) {
+    const PastRmid past = past_rmids_.front();
+    past_rmids_.pop_front();
+    const Process& process = processes_[past.process];
+    if (RmidKey(process.rmid, process.generation) != past.rmid_key)
+      DropRmid(past.rmid_key, past.process);
+  }
 }
 
 void Tracker::ApplyFree(const Change& change) {
@@ -148,7 +173,13 @@ void Tracker::ApplyFree(const Change& change) {
   }
   stats_.nr_frees++;
   lease->live = false;
-  if (keys_[lease->process] == lease->key) MarkDead(lease->process, change.ts_ns, false);
+  if (keys_[lease->process] != lease->key) return;
+  if (change.kind == Kind::kFree) {
+    MarkDead(lease->process, change.ts_ns, false);
+  } else if (const Process& process = processes_[lease->process];
+             process.rmid == change.rmid && process.generation == change.generation) {
+    LeaveRmid(lease->process, change.ts_ns);
+  }
 }
 
 void Tracker::ApplyMeta(const Change& change) {
@@ -223,7 +254,9 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
       continue;
     }
     by_key_.erase(process.key);
-    DropRmid(death.process);
+    DropRmid(RmidKey(process.rmid, process.generation), death.process);
+    for (const PastRmid& past : past_rmids_)  // of others, but for one that was lost out of its time
+      if (past.process == death.process) DropRmid(past.rmid_key, death.process);
     if (auto followed = followed_tgids_.find(process.key.tgid);
         followed != followed_tgids_.end() && followed->second == death.process)
       followed_tgids_.erase(followed);

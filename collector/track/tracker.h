@@ -83,7 +83,8 @@ class Tracker {
 
   // Queued, to take effect at Advance(ts) for any ts at or after ts_ns.
   void Alloc(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns);
-  void Free(uint32_t rmid, uint32_t generation, uint64_t ts_ns);
+  // `ended`: so has its process; else it lives on without.
+  void Free(uint32_t rmid, uint32_t generation, bool ended, uint64_t ts_ns);
   void Meta(const ss_task_meta& meta, uint64_t ts_ns);
   // The state dump named this RMID: like Alloc(), but ignored unless its generation is newer.
   void Existing(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns);
@@ -111,7 +112,7 @@ class Tracker {
   void Seen(uint32_t id, uint64_t ts_ns, uint32_t rmid, uint32_t generation) {
     const Process& process = Touch(id, ts_ns);
     if (rmid && (process.rmid != rmid || process.generation != generation))
-      SetRmid(id, rmid, generation, 0);
+      SetRmid(id, rmid, generation, 0, ts_ns);
   }
   // While a process is held, its id is not given to another one. Each Hold() needs its Release().
   void Hold(uint32_t id) { processes_[id].nr_holds++; }
@@ -135,7 +136,7 @@ class Tracker {
   void CountLate() { stats_.nr_late++; }
 
  private:
-  enum class Kind { kAlloc, kFree, kMeta, kExisting, kDumpEnd };
+  enum class Kind { kAlloc, kFree, kTakenBack, kMeta, kExisting, kDumpEnd };
   struct Change {
     uint64_t ts_ns;
     Kind kind;
@@ -146,6 +147,12 @@ class Tracker {
     ss_task_meta meta;
   };
   struct Death {
+    uint32_t process;
+    uint64_t ts_ns;
+  };
+  // An RMID that a process had before it lost it. What it counted may still be on its way.
+  struct PastRmid {
+    uint64_t rmid_key;
     uint32_t process;
     uint64_t ts_ns;
   };
@@ -168,8 +175,10 @@ class Tracker {
 
   uint32_t Find(ProcessKey key, uint64_t ts_ns);
   // rmid_ns: see Process.
-  void SetRmid(uint32_t id, uint32_t rmid, uint32_t generation, uint64_t rmid_ns);
-  void DropRmid(uint32_t id);
+  void SetRmid(uint32_t id, uint32_t rmid, uint32_t generation, uint64_t rmid_ns, uint64_t ts_ns);
+  void LeaveRmid(uint32_t id, uint64_t ts_ns);
+  void DropRmid(uint64_t rmid_key, uint32_t id);
+  void ForgetPastRmids(uint64_t ts_ns);
   void SortArrived();
   void Apply(const Change& change);
   void ApplyAlloc(const Change& change);
@@ -197,6 +206,7 @@ class Tracker {
   std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> by_key_;
   std::unordered_map<uint64_t, uint32_t> by_rmid_;        // RmidKey() -> the process that has it, or had
   std::vector<Lease> leases_;                             // by rmid
+  std::deque<PastRmid> past_rmids_;                       // in the order in which they were lost
   std::deque<Death> deaths_;                              // in order of dead_ns; may be outdated
   std::unordered_map<int32_t, uint32_t> followed_tgids_;  // -> process, kNoProcess: not seen yet
   TrackerStats stats_;

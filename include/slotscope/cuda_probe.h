@@ -80,7 +80,17 @@ enum ss_cuda_count {
 	SS_CUDA_NR_UNTRACKED = 6, /* calls of threads for which there was no memory: lost */
 	SS_CUDA_NR_UNWRITTEN = 7, /* calls whose message the buffer refused: lost */
 	SS_CUDA_NR_BYPASSED = 8, /* calls and returns that were not looked at: no heartbeat */
-	SS_CUDA_NR_COUNTS = 9,
+	SS_CUDA_NR_RESUMED = 9, /* calls that were taken for ended and went on: lost */
+	SS_CUDA_NR_COUNTS = 10,
 };
+
+/* Whose calls were lost, as a key; how many is the value. What is in none of them may be anybody's. */
+struct ss_cuda_loser {
+	__s32 tgid;
+	__u32 zero;
+	__u64 start_time_ns;
+};
+
+#define SS_CUDA_MAX_LOSERS 4096 /* between two looks */
 
 #endif /* SLOTSCOPE_CUDA_PROBE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * slotscope message protocol, ABI version 1.
+ * slotscope message protocol, ABI version 2.
  *
  * Kernel module, eBPF programs and collector exchange only these messages. Every one of them goes
  * through one BPF_MAP_TYPE_PERF_EVENT_ARRAY, written by the CPU named in its header.
@@ -9,7 +9,8 @@
  *   SS_MEASURE         the process on a CPU changes, and at every tick       sched_switch, tick
  *   SS_TASK_META       birth, exec, leader's rename, state dump, exit        sched_wakeup_new, ...
  *   SS_RMID_ALLOC      a process got an RMID                                 birth, sched_switch
- *   SS_RMID_FREE       the last thread's final switch-out gave it back       sched_switch
+ *   SS_RMID_FREE       the last thread's final switch-out gave it back, or   sched_switch,
+ *                      it was taken from a process that has not run lately   worker
  *   SS_RMID_ALLOC_FAILED  a process was born and there was none for it       sched_wakeup_new
  *   SS_RMID_EXISTING   state dump: this RMID is live now                     dump
  *   SS_RDT_SAMPLE      one RDT counter of one RMID in one L3 domain          tick
@@ -32,7 +33,7 @@
 #include <linux/types.h>
 #endif
 
-#define SS_ABI_VERSION 1
+#define SS_ABI_VERSION 2 /* 1: no SS_RMID_TAKEN_BACK */
 
 #define SS_TICK_PERIOD_NS 1000000ull /* the tick, and the length of a slot */
 #define SS_COMM_LEN 16 /* as TASK_COMM_LEN; the last byte is always 0 */
@@ -123,10 +124,17 @@ struct ss_measure {
  */
 #define SS_TASK_EXIT (1u << 5)
 
+/*
+ * A process can rename itself as often as it likes, and each message takes room in a buffer that all
+ * share: beyond so many in such a time they are counted and not sent. The next state dump has its name.
+ */
+#define SS_RENAMES_MAX 16u
+#define SS_RENAMES_PERIOD_NS 10000000ull
+
 struct ss_task_meta {
 	struct ss_hdr hdr;
 	__u64 start_time_ns;
-	__u64 cgroup_id; /* cgroup v2 id, 0 if not known */
+	__u64 cgroup_id; /* of v2, or of the cpu controller where it is on v1; 0 if not known */
 	__s32 tgid;
 	__s32 ppid; /* tgid of the parent at birth, 0 if not known */
 	__u32 rmid; /* 0: none */
@@ -147,7 +155,13 @@ struct ss_rmid_event {
 	__s32 tgid;
 	__u32 rmid; /* 0 for _ALLOC_FAILED */
 	__u32 generation; /* of rmid: +1 at each allocation, the first is 1 */
-	__s32 reason; /* _ALLOC_FAILED: enum ss_rmid_error; else 0 */
+	__s32 reason; /* _ALLOC_FAILED: enum ss_rmid_error; _FREE: enum ss_rmid_end; else 0 */
+};
+
+/* Why an RMID is free. */
+enum ss_rmid_end {
+	SS_RMID_ENDED = 0, /* so did its process */
+	SS_RMID_TAKEN_BACK = 1, /* its process lives on without; it may get another one when it runs */
 };
 
 enum ss_rdt_event {

@@ -43,6 +43,7 @@ enum ss_rmid_error {
 	SS_RMID_NONE_FREE = -1, /* all are live: retry after a free */
 	SS_RMID_IN_LIMBO = -2, /* some are free, the oldest not long enough: retry after the limbo */
 	SS_RMID_NOT_LIVE = -3, /* free of an RMID that nobody has, or of 0, or out of range */
+	SS_RMID_OVER_SHARE = -4, /* its user or cgroup has too many already, while they are short */
 };
 
 struct ss_rmid_entry {

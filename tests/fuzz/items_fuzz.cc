@@ -210,6 +210,10 @@ void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
         AppendItem(&items, ItemKind::kRemoteStraggle, 0, now_ns, {bytes, bytes + sizeof(straggle)});
       } else if (word[2] % 16 == 4) {
         AppendItem(&items, ItemKind::kRemoteGone, 0, now_ns, {});
+      } else if (word[2] % 16 == 5) {
+        const LostCalls lost = {call.tgid, 0, call.start_time_ns, word[7]};
+        const auto* bytes = reinterpret_cast<const std::byte*>(&lost);
+        AppendItem(&items, ItemKind::kLostCalls, 0, now_ns, {bytes, bytes + sizeof(lost)});
       }
       continue;
     }

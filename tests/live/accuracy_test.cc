@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 // slots.csv of a known workload against the kernel's own accounting of the same processes.
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <set>
+#include <sstream>
 
 #include "harness.h"
 
@@ -170,6 +175,20 @@ TEST(Accuracy, HostileNamesStayInTheirField) {
   EXPECT_TRUE(sums[tgid].comms.contains("a\\x2cb\\x22c\\x5cd\\x0a\\x1b[2J"));
 }
 
+TEST(Accuracy, AFloodOfNamesIsBoundedAndCountedAndTheLastOneIsKnown) {
+  Recorded recorded = RecordWorkload({"rename-flood", "100000"});
+  CheckIdentity(recorded.csv);
+  EXPECT_EQ(recorded.csv.comments.at("lost_records"), "0");
+  const uint64_t nr_untold = std::stoull(recorded.csv.comments.at("untold_renames"));
+  EXPECT_GT(nr_untold, 10'000u);
+  EXPECT_LT(nr_untold, 100'000u);
+  const int32_t tgid = recorded.truth.TgidsOf("proc").at(0);
+  std::string last;
+  for (const auto& row : recorded.csv.rows)
+    if (row.at("tgid") == std::to_string(tgid)) last = row.at("comm");
+  EXPECT_EQ(last, "at last");
+}
+
 TEST(Accuracy, AThreadsNameIsNotItsProcesss) {
   Recorded recorded = RecordWorkload({"rename-thread"});
   auto sums = SumByTgid(recorded.csv);
@@ -201,6 +220,43 @@ TEST(Accuracy, CountersAreDeltasOfTheInterval) {
   // The clocks of an emulated CPU drift apart when its host is busy.
   EXPECT_NEAR(static_cast<double>(clock_ns) / static_cast<double>(cpu_ns), 1.0,
               IsEmulated() ? 0.1 : 0.02);
+}
+
+// With the cpu controller on v1, where it can be; else on v2.
+TEST(Cgroups, AProcessIsInThatOfTheCpuController) {
+  const std::string mounted = TempDir() + "/cgroups", folder = mounted + "/slotscope-test";
+  ASSERT_EQ(mkdir(mounted.c_str(), 0755), 0);
+  const bool is_v1 = mount("none", mounted.c_str(), "cgroup", 0, "cpu") == 0;
+  if (!is_v1) {
+    ASSERT_EQ(mount("none", mounted.c_str(), "cgroup2", 0, nullptr), 0) << strerror(errno);
+  }
+  ASSERT_EQ(mkdir(folder.c_str(), 0755), 0) << strerror(errno);
+  struct stat found;
+  ASSERT_EQ(stat(folder.c_str(), &found), 0);
+
+  Recorder recorder;
+  ASSERT_NO_FATAL_FAILURE(recorder.Start());
+  std::string output;
+  EXPECT_EQ(Shell("sh -c 'echo $$ >" + folder + "/cgroup.procs && $T --workload simple'", &output), 0)
+      << output;
+  recorder.Stop();
+  EXPECT_EQ(rmdir(folder.c_str()), 0) << strerror(errno);
+  umount(mounted.c_str());
+
+  std::istringstream lines(output);
+  std::string key;
+  int32_t tgid = 0;
+  for (std::string line; std::getline(lines, line);)
+    if (std::istringstream(line) >> key >> tgid && key == "proc") break;
+  ASSERT_GT(tgid, 0) << output;
+  int nr_births = 0;
+  for (const ss_any_message& message : recorder.messages()) {
+    const ss_task_meta& meta = message.task_meta;
+    if (message.hdr.type != SS_TASK_META || meta.tgid != tgid || !(meta.flags & SS_TASK_BIRTH)) continue;
+    nr_births++;
+    EXPECT_EQ(meta.cgroup_id, found.st_ino) << (is_v1 ? "v1" : "v2");
+  }
+  EXPECT_EQ(nr_births, 1);
 }
 
 }  // namespace

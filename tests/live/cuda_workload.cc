@@ -13,11 +13,14 @@
 #include <sched.h>
 #include <signal.h>
 #include <slotscope/cuda_probe.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -98,6 +101,14 @@ void Launch(CUstream stream, uint64_t us) {
   g_nr_launches++;
 }
 
+// In a page that has not been touched: the probe at the call cannot read it.
+template <typename T>
+const T* NotPresent(const T& value) {
+  const int fd = memfd_create("value", MFD_CLOEXEC);
+  if (fd < 0 || write(fd, &value, sizeof(value)) != sizeof(value)) std::abort();
+  return static_cast<const T*>(mmap(nullptr, sizeof(value), PROT_READ, MAP_SHARED, fd, 0));
+}
+
 // Every kind of memory, in the runtime and in the driver; failures; two devices; contexts and resets.
 void UseMemory() {
   void* linear;
@@ -124,7 +135,7 @@ void UseMemory() {
   add(volume.pitch * 600);
   const cudaChannelFormatDesc_c floats = {32, 32, 0, 0, 2};
   CUarray array, mipmapped;
-  MUST(cudaMallocArray, &array, &floats, 64, 32, 0u);
+  MUST(cudaMallocArray, &array, NotPresent(floats), 64, 32, 0u);
   add(64 * 32 * 8);
   MUST(cudaMallocMipmappedArray, &mipmapped, &floats, cudaExtent_c{64, 32, 0}, 3u, 0u);
   add((64 * 32 + 32 * 16 + 16 * 8) * 8);
@@ -301,6 +312,7 @@ void LaunchBesideRival(uint64_t alone_ms, uint64_t beside_ms) {
   CPU_ZERO(&cpus);
   CPU_SET(0, &cpus);
   sched_setaffinity(0, sizeof(cpus), &cpus);
+  setpriority(PRIO_PROCESS, 0, -20);  // whoever else is on that CPU takes a hundredth of it
   void* memory;
   MUST(cudaMalloc, &memory, 960u << 20);  // most of the stand-in's GPU
   const auto launch_for = [](uint64_t ms) {
@@ -405,6 +417,81 @@ void LaunchWithAHeart() {
   heart.Beat(now());
   MUST(cudaFree, memory);
   heart.Beat(now());
+}
+
+// Of tests/cuda/hostile_runtime.c: arrays whose format cannot be read, for so many ms.
+int RunUnreadableCuda(int ms) {
+  OpenLibraries();
+  std::printf("proc %d\n", getpid());
+  std::fflush(stdout);
+  for (const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
+       MonotonicNs() < end_ns;) {
+    CUarray array;
+    MUST(cudaMallocArray, &array, reinterpret_cast<const cudaChannelFormatDesc_c*>(8), 64, 32, 0u);
+    usleep(1000);
+  }
+  SayEnd();
+  return 0;
+}
+
+namespace {
+
+jmp_buf g_behind;
+
+void JumpOut() { std::longjmp(g_behind, 1); }
+
+void SetWithin(void (*within)()) {
+  *static_cast<void (**)()>(dlsym(RTLD_DEFAULT, "hostile_within")) = within;
+}
+
+// Calls that never return, and then some memory: from the same place, from below, from above.
+__attribute__((noinline)) void AllocateBehindJump(uint64_t* held, size_t bytes, int below) {
+  if (below > 0) {
+    AllocateBehindJump(held, bytes, below - 1);
+    return;
+  }
+  void* memory;
+  MUST(cudaMalloc, &memory, bytes);
+  SayMemory(*held += bytes);
+}
+
+[[noreturn]] void InCoroutine() {
+  SetWithin(nullptr);
+  void* memory;
+  MUST(cudaMalloc, &memory, 40000);
+  SayMemory(7000 + 40000);
+  MUST(cudaDeviceSynchronize);
+  MUST(cudaMalloc, &memory, 100000);
+  SayMemory(7000 + 40000 + 100000);
+  SayEnd();
+  std::_Exit(0);
+}
+
+// Far below the thread's own.
+void SwitchAway() {
+  alignas(16) static char stack[64u << 10];
+  asm volatile("mov %0, %%rsp; call *%1" : : "r"(stack + sizeof(stack)), "r"(&InCoroutine) : "memory");
+}
+
+}  // namespace
+
+// Of tests/cuda/hostile_runtime.c: a call that is left by longjmp(), and one on a stack that nobody
+// comes back to.
+int RunCudaOnManyStacks(int) {
+  OpenLibraries();
+  std::printf("proc %d\n", getpid());
+  uint64_t held = 0;
+  AllocateBehindJump(&held, 1000, 0);
+  for (int below : {0, 1, 100}) {
+    SetWithin(JumpOut);
+    if (setjmp(g_behind) == 0) CALL(cudaDeviceSynchronize);
+    SetWithin(nullptr);
+    usleep(1000);
+    AllocateBehindJump(&held, 2000, below);
+  }
+  SetWithin(SwitchAway);
+  CALL(cudaDeviceSynchronize);
+  return 1;
 }
 
 int RunCudaWorkload(int which) {

@@ -83,6 +83,8 @@ WorkloadResult ParseWorkload(const std::string& path);
 // rival, 5 with a heart, -N streams after N ms, else 8
 // threads with so many rounds. In cuda_workload.cc.
 int RunCudaWorkload(int which);
+int RunUnreadableCuda(int ms);
+int RunCudaOnManyStacks(int);
 // Where the stand-in CUDA libraries are.
 std::string StandinFolder();
 

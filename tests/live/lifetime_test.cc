@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Births and deaths as the scheduler makes them: one RMID per process, given back once, last.
 #include <algorithm>
+#include <cstdio>
 #include <set>
 #include <sstream>
 
@@ -80,16 +81,9 @@ TEST_P(LifetimeTest, OneAllocAndOneFreeEachAndTheFreeLast) {
         EXPECT_EQ(event.generation, seen.generation);
         break;
       }
-      case SS_MEASURE: {
-        const ss_measure& measure = message.measure;
-        if (measure.flags & SS_MEASURE_UNKNOWN) unknown.push_back(measure);
-        auto life = lives.find({measure.tgid, measure.start_time_ns});
-        if (life == lives.end()) break;
-        life->second.last_measure_ns = measure.hdr.ts_ns;
-        EXPECT_EQ(measure.rmid, life->second.rmid) << "tgid " << measure.tgid;
-        EXPECT_EQ(measure.generation, life->second.generation) << "tgid " << measure.tgid;
+      case SS_MEASURE:
+        if (message.measure.flags & SS_MEASURE_UNKNOWN) unknown.push_back(message.measure);
         break;
-      }
       case SS_TASK_META: {
         auto life = lives.find({message.task_meta.tgid, message.task_meta.start_time_ns});
         if (life != lives.end() && (message.task_meta.flags & SS_TASK_BIRTH)) life->second.nr_births++;
@@ -99,6 +93,21 @@ TEST_P(LifetimeTest, OneAllocAndOneFreeEachAndTheFreeLast) {
         break;
     }
   }
+  // Once all lives are known: of a short one, a sum may lie in front of its birth, in the same slot.
+  int nr_before_birth = 0;
+  for (const ss_any_message& message : recorder.messages()) {
+    const ss_measure& measure = message.measure;
+    if (message.hdr.type != SS_MEASURE) continue;
+    auto life = lives.find({measure.tgid, measure.start_time_ns});
+    if (life == lives.end()) continue;
+    nr_before_birth += measure.hdr.ts_ns < life->second.alloc_ns;
+    life->second.last_measure_ns = std::max<uint64_t>(life->second.last_measure_ns, measure.hdr.ts_ns);
+    EXPECT_EQ(measure.rmid, life->second.rmid) << "tgid " << measure.tgid;
+    EXPECT_EQ(measure.generation, life->second.generation) << "tgid " << measure.tgid;
+  }
+  if (nr_before_birth > 0)
+    std::printf("%d measures, sums of a slot, lie in front of the birth that they are of\n",
+                nr_before_birth);
   EXPECT_EQ(lives.size(), expected.size());
   for (const auto& [life, seen] : lives) {
     EXPECT_EQ(seen.nr_allocs, 1) << "tgid " << life.first;

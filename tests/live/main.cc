@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "harness.h"
@@ -16,5 +17,12 @@ int main(int argc, char** argv) {
     std::printf("SKIP live tests: they need root, to load eBPF programs\n");
     return 77;
   }
-  return RUN_ALL_TESTS();
+  int code = RUN_ALL_TESTS();
+  // Where all of them can run, one that does not is as bad as one that fails.
+  if (const int skipped = testing::UnitTest::GetInstance()->skipped_test_count();
+      skipped > 0 && std::getenv("SLOTSCOPE_TEST_STRICT")) {
+    std::printf("%d tests were skipped, and SLOTSCOPE_TEST_STRICT is set\n", skipped);
+    code = 1;
+  }
+  return code;
 }

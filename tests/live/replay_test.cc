@@ -83,12 +83,12 @@ TEST(Replay, AKilledRecorderLeavesAReadableFile) {
   std::string output;
   Shell("cd " + dir + " && $S record --source $SRC --raw r.raw -o a.csv 2>/dev/null & pid=$!; n=0; cd " +
             dir +
-            "; until [ $(cat r.raw.part 2>/dev/null | wc -c) -gt 600000 ] || [ $n -gt 200 ]; do "
+            "; until [ $(cat a.csv.part 2>/dev/null | wc -l) -gt 300 ] || [ $n -gt 400 ]; do "
             "n=$((n+1)); " +
             "sleep 0.1; done; kill -9 $pid; wait $pid",
         &output);
   // Cut anywhere.
-  ASSERT_EQ(Shell("cd " + dir + " && head -c 599999 r.raw.part > cut.raw && $S replay cut.raw -o b.csv",
+  ASSERT_EQ(Shell("cd " + dir + " && head -c -1001 r.raw.part > cut.raw && $S replay cut.raw -o b.csv",
                   &output),
             0)
       << output;

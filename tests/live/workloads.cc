@@ -4,8 +4,11 @@
 // own numbers. They use raw system calls where a library would start threads behind our back.
 #include <elf.h>
 #include <fcntl.h>
+#include <fmt/core.h>
+#include <linux/capability.h>
 #include <linux/io_uring.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -397,7 +400,8 @@ int Storm(int count) {
   return 0;
 }
 
-// `count` processes alive at once, then all gone.
+// `count` processes alive at once, then all gone. None of them is idle for so long that it would lose
+// its RMID.
 int Crowd(int count) {
   int hold[2];
   if (pipe(hold)) Fail("pipe");
@@ -406,13 +410,60 @@ int Crowd(int count) {
     pids.push_back(Start([&] {
       close(hold[1]);
       Burn(1'000'000);
-      char byte;
-      if (read(hold[0], &byte, 1) < 0) _exit(1);  // until the parent closes its end
+      pollfd parent = {hold[0], POLLIN, 0};
+      while (poll(&parent, 1, 400) == 0) continue;  // until the parent closes its end
       Burn(1'000'000);
     }));
   SleepUs(50'000);
   close(hold[1]);
   for (pid_t pid : pids) Reap(pid);
+  return 0;
+}
+
+// `count` processes that live as long as we do, which is until we are killed. Each runs once per period;
+// 0: never again.
+int Stay(int count, uid_t uid, useconds_t period_us) {
+  for (int i = 0; i < count; i++)
+    Start([&] {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (uid && setresuid(uid, uid, uid)) _exit(1);
+      while (period_us) usleep(period_us);
+      pause();
+    });
+  std::printf("ready\n");
+  fflush(stdout);
+  pause();
+  return 0;
+}
+
+int Sleepers(int count) { return Stay(count, 0, 0); }
+// Of another user, and never asleep for a second.
+int Nappers(int count) { return Stay(count, 1000, 500'000); }
+
+// Computes, says who it is, and ends.
+int Busy(int milliseconds) {
+  std::printf("busy %d\n", getpid());
+  fflush(stdout);
+  Burn(static_cast<uint64_t>(milliseconds) * 1'000'000);
+  return 0;
+}
+
+int BusyUser(int milliseconds) { return setresuid(1000, 1000, 1000) ? 1 : Busy(milliseconds); }
+
+// With nothing but CAP_PERFMON the module's files can be opened, and without not.
+int OpenAsPerfmon(int) {
+  const char* const kFiles[] = {"/proc/slotscope/rmids", "/proc/slotscope/info"};
+  if (prctl(PR_SET_KEEPCAPS, 1) || setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000))
+    Fail("setresuid");
+  for (const uint32_t high : {1u << (CAP_PERFMON - 32), 0u}) {
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    const __user_cap_data_struct data[2] = {{0, 0, 0}, {high, high, 0}};
+    if (syscall(SYS_capset, &header, data)) Fail("capset");
+    for (const char* path : kFiles) {
+      const int fd = open(path, O_RDONLY | O_CLOEXEC);
+      if ((fd >= 0) != (high != 0) || (fd < 0 && errno != EPERM)) Fail(path);
+    }
+  }
   return 0;
 }
 
@@ -466,9 +517,33 @@ int Rename(int) {
   return 0;
 }
 
+// As an unprivileged user might, to fill the buffers that all share.
+int RenameFlood(int count) {
+  Reap(Start([=] {
+    for (int i = 0; i < count; i++) prctl(PR_SET_NAME, fmt::format("flood{}", i).c_str());
+    prctl(PR_SET_NAME, "at last");
+    Burn(2'500'000'000);
+  }));
+  return 0;
+}
+
 void* RenameMyself(void*) {
   prctl(PR_SET_NAME, "a thread's");
   return nullptr;
+}
+
+// A file that is called as CUDA's runtime, mapped to execute from it again and again, for so many ms.
+int MapFlood(int ms) {
+  const std::string path = "libcudart.so.99";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+  if (fd < 0 || ftruncate(fd, 4096)) return 1;
+  for (const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
+       MonotonicNs() < end_ns;) {
+    void* const page = mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    if (page == MAP_FAILED) return 1;
+    munmap(page, 4096);
+  }
+  return 0;
 }
 
 // A process is named by its leader.
@@ -493,6 +568,9 @@ struct Workload {
 
 constexpr Workload kWorkloads[] = {
     {"cuda", RunCudaWorkload},
+    {"cuda-unreadable", RunUnreadableCuda},
+    {"cuda-stacks", RunCudaOnManyStacks},
+    {"map-flood", MapFlood},
     {"simple", Simple},
     {"leader-exits-first", LeaderExitsFirst},
     {"exec-by-thread", ExecByThread},
@@ -509,9 +587,15 @@ constexpr Workload kWorkloads[] = {
     {"many-shortest", ManyShortest},
     {"storm", Storm},
     {"crowd", Crowd},
+    {"sleepers", Sleepers},
+    {"nappers", Nappers},
+    {"busy", Busy},
+    {"busy-user", BusyUser},
+    {"open-as-perfmon", OpenAsPerfmon},
     {"shares", Shares},
     {"ping-pong", PingPong},
     {"rename", Rename},
+    {"rename-flood", RenameFlood},
     {"rename-thread", RenameThread},
     {"nothing", Nothing},
 };

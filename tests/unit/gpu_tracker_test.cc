@@ -72,6 +72,7 @@ class Gpu {
   void Sample(uint64_t at_us, const GpuSample& sample) { tracker_.OnSample(sample, at_us * kUs); }
   void Exit(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExit(key, at_us * kUs); }
   void Loss(uint64_t at_us) { tracker_.OnLostCalls(at_us * kUs, at_us * kUs); }
+  void LossOf(ProcessKey key, uint64_t at_us) { tracker_.OnLostCalls(key, at_us * kUs, at_us * kUs); }
 
   // The next slot, of one process; all zeros if it is not there.
   GpuRow Slot(ProcessKey key = kA) {
@@ -483,6 +484,23 @@ TEST(GpuTracker, AfterALossMemoryIsNotKnownUntilTheProcessEnds) {
   gpu.Slot();
   gpu.Call(SS_CUDA_INIT, 4100, 4100, {});
   EXPECT_FALSE(gpu.Slot().unmeasured & kNoBytes);
+}
+
+TEST(GpuTracker, ALossOfAnotherProcessHidesNothing) {
+  Gpu gpu;
+  gpu.Alloc(50, 0x1000, 4096);
+  gpu.Slot();
+  gpu.LossOf(kB, 1500);
+  gpu.Launch(1600, 7);
+  EXPECT_FALSE(gpu.Slot().unmeasured & (kNoBytes | kNoLaunches));
+  EXPECT_TRUE(gpu.all[kB.tgid].unmeasured & kNoBytes) << "also one of which nothing else is known";
+  gpu.LossOf(kA, 2500);
+  EXPECT_TRUE(gpu.Slot().unmeasured & kNoBytes);
+  gpu.Exit(3100, kB);
+  gpu.Slot();
+  gpu.LossOf(kB, 4500);  // told late
+  gpu.Slot();
+  EXPECT_FALSE(gpu.all.contains(kB.tgid));
 }
 
 TEST(GpuTracker, WhatALossHides) {

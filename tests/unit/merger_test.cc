@@ -57,9 +57,13 @@ class Recorder final : public MergeSink {
     samples.emplace_back(sample.used_bytes, ts_ns);
   }
   void OnLostCalls(uint64_t, uint64_t) override { nr_lost_calls++; }
+  void OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) override {
+    losers.emplace_back(lost.tgid, lost.start_time_ns, from_ns, to_ns);
+  }
   void OnWatermark(uint64_t ts_ns) override { watermarks.push_back(ts_ns); }
 
   uint64_t nr_lost_calls = 0;
+  std::vector<std::tuple<int32_t, uint64_t, uint64_t, uint64_t>> losers;
   std::vector<std::tuple<int32_t, std::vector<int32_t>, uint64_t>> views;
   std::vector<std::pair<uint64_t, uint64_t>> samples;
 
@@ -662,7 +666,8 @@ TEST(Merger, OnlyALostCallIsALostCall) {
       {"an output error", {.nr_output_errors = 1}, false},
       {"a skipped run", {.nr_skipped_runs = 1}, false},
       {"no room in the process table", {.nr_untracked = 1}, false},
-      {"a call", {.nr_lost_calls = 1}, true},
+      {"a call of a process that is named", {.nr_lost_calls = 1}, false},
+      {"a call of whoever", {.nr_lost_calls = 1, .nr_unnamed_calls = 1}, true},
       {"a call nobody looked at", {.nr_bypassed_calls = 1}, true},
   };
   for (const auto& c : kCases) {
@@ -674,6 +679,25 @@ TEST(Merger, OnlyALostCallIsALostCall) {
     merge.Drained(0, Records().Lost(7).Message(MakeTick(0, 20)), 30);
     EXPECT_EQ(merge.sink.nr_lost_calls, c.expected) << c.what << ", and records";
   }
+}
+
+// It knew of none whose it was.
+TEST(Merger, ALostCallOfAnOlderRecorderIsAnybodys) {
+  Merge merge(1);
+  const SourceLosses losses = {.nr_lost_calls = 1};
+  merge.Item(ItemKind::kLosses, 0, 10, 0,
+             ObjectBytes(losses).first(offsetof(SourceLosses, nr_unnamed_calls)));
+  EXPECT_EQ(merge.sink.nr_lost_calls, 1u);
+  EXPECT_EQ(merge.losses().nr_unnamed_calls, 1u);
+}
+
+TEST(Merger, LostCallsNameTheirProcess) {
+  Merge merge(1);
+  merge.Item(ItemKind::kLostCalls, 0, 20, 10, ObjectBytes(LostCalls{7, 0, 5, 3}));
+  merge.Item(ItemKind::kLostCalls, 0, 20, 30, ObjectBytes(LostCalls{8, 0, 5, 3}));  // clocks
+  EXPECT_EQ(merge.sink.losers, (std::vector<std::tuple<int32_t, uint64_t, uint64_t, uint64_t>>{
+                                   {7, 5, 10, 20}, {8, 5, 20, 20}}));
+  EXPECT_EQ(merge.sink.nr_lost_calls, 0u);
 }
 
 // ---- dumps
@@ -1099,6 +1123,9 @@ TEST(Merger, SaysNoToAnItemThatCannotBe) {
       {"no losses", item(ItemKind::kLosses, 0, 0, 0), false},
       {"half the losses", item(ItemKind::kLosses, 0, 24, 24), false},
       {"the losses of a recorder that knew no GPUs", item(ItemKind::kLosses, 0, 32, 32), true},
+      {"half of whose calls were lost", item(ItemKind::kLostCalls, 0, 16, 16), false},
+      {"whose calls were lost", item(ItemKind::kLostCalls, 0, sizeof(LostCalls), sizeof(LostCalls)),
+       true},
       {"all losses", item(ItemKind::kLosses, 0, sizeof(SourceLosses), sizeof(SourceLosses)), true},
   };
   for (const auto& c : cases) {

@@ -102,7 +102,7 @@ TEST(Exposer, ServesWhatIsSoNow) {
   now.merge.nr_messages = 42;
   const std::string page = GetMetrics(port);
   for (const char* line : {
-           "slotscope_build_info{version=\"0.1.0\",source=\"bpf\"} 1\n",
+           "slotscope_build_info{version=\"0.2.0\",source=\"bpf\"} 1\n",
            "# TYPE slotscope_messages_total counter\nslotscope_messages_total 42\n",
            "slotscope_lost_total{what=\"records\"} 8\n",
            "slotscope_lost_total{what=\"cuda_calls\"} 9\n",

@@ -57,6 +57,7 @@ struct RowSum {
 struct SlotSum {
   std::map<Key, RowSum> rows;
   uint64_t lost_ns = 0, offline_ns = 0;
+  Interval lost = {UINT64_MAX, 0};  // hull
 };
 
 struct Run {
@@ -442,6 +443,8 @@ class Oracle {
       uint64_t end_ns = std::min(until_ns, start_ns + run_.slot_ns);
       SlotSum& slot = slots_[start_ns];
       (cpu->measured ? slot.lost_ns : slot.offline_ns) += end_ns - at_ns;
+      if (cpu->measured)
+        slot.lost = {std::min(slot.lost.first, at_ns), std::max(slot.lost.second, end_ns)};
       at_ns = end_ns;
     }
     cpu->cursor_ns = until_ns;
@@ -488,6 +491,7 @@ class Oracle {
     Attribute();
     SlotSum slot = slots_[next_ns_];
     slots_.erase(next_ns_);
+    if (slot.lost.first < slot.lost.second) retired_lost_.push_back(slot.lost);
     int64_t offset_ns = unix_offset_ns_;
     while (!clocks_.empty() && clocks_.front().first <= next_ns_) {
       offset_ns = clocks_.front().second;
@@ -686,16 +690,22 @@ class Oracle {
 
     // First how heavy each piece is, then what it gets.
     uint64_t sum = 0;
+    bool guessed = !retired_lost_.empty() && retired_lost_.back().second > begin_ns;
     for (uint64_t at_ns = std::max({begin_ns, placed_ns, next_ns_}); at_ns < end_ns;) {
       uint64_t until_ns = std::min(end_ns, at_ns / run_.slot_ns * run_.slot_ns + run_.slot_ns);
+      const Interval lost = slots_[at_ns / run_.slot_ns * run_.slot_ns].lost;
+      guessed |= lost.first < end_ns && lost.second > std::max({begin_ns, placed_ns, next_ns_});
       uint64_t ran_ns = 0;
       if (RowAt(at_ns).contains(owner)) ran_ns = RowAt(at_ns)[owner].domains[sample.domain].cpu_ns;
       cut.pieces.push_back({{at_ns, until_ns}, ShareUpTo(ran_ns, until_ns - at_ns, run_.slot_ns)});
       sum += cut.pieces.back().second;
       at_ns = until_ns;
     }
-    if (sum == 0)
+    if (sum == 0) {
       for (auto& [when, weight] : cut.pieces) sum += weight = when.second - when.first;
+      guessed |= cut.pieces.size() > 1;
+    }
+    if (bytes && guessed) cut.status = std::max<unsigned>(cut.status, SS_RDT_PARTIAL);
     uint64_t upto = 0;
     for (auto& [when, weight] : cut.pieces) {
       uint64_t before_it = ShareUpTo(bytes, upto, sum);
@@ -732,6 +742,7 @@ class Oracle {
         if (i < 2) {
           sum += domain.bytes[i];
           status = domain.status[i];
+          if (!ran && domain.bytes[i]) status = std::max<unsigned>(status, SS_RDT_PARTIAL);
           if (status == SS_RDT_OK && domain.covered[i].empty()) is = domain.cpu_ns ? "no" : "";
           if (status == SS_RDT_OK && !domain.covered[i].empty() && domain.cpu_ns &&
               !IsWhole(domain, domain.covered[i], alloc_ns))
@@ -763,6 +774,7 @@ class Oracle {
   Run run_;
   std::vector<Cpu> cpus_;
   std::map<uint64_t, SlotSum> slots_;
+  std::vector<Interval> retired_lost_;
   std::map<Key, std::vector<Name>> names_;
   std::vector<std::pair<uint64_t, ss_rdt_sample>> samples_;  // to be attributed with a slot
   std::map<std::pair<uint32_t, uint32_t>, std::set<std::pair<uint64_t, Key>>> owners_;  // since when

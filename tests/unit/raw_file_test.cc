@@ -310,6 +310,13 @@ TEST_F(RawFileTest, WithoutItsEndItHasNotEnded) {
   EXPECT_EQ(outcome.chunks, kChunks);
 }
 
+TEST_F(RawFileTest, AFileOfTheFirstAbiIsRead) {
+  std::string file = MakeFile(kChunks);
+  file[12] = 1;
+  Outcome outcome = Read(file);
+  EXPECT_TRUE(outcome.opened.ok()) << outcome.opened.message();
+}
+
 TEST_F(RawFileTest, OthersFilesAreRefusedByName) {
   const std::string file = MakeFile(kChunks);
   auto with_byte = [&](size_t at, char value) {
@@ -328,10 +335,11 @@ TEST_F(RawFileTest, OthersFilesAreRefusedByName) {
       {"half a magic", file.substr(0, 4), "is no raw file"},
       {"half a header", file.substr(0, 12), "is no raw file"},
       {"another magic", with_byte(7, '\r'), "is no raw file"},
-      {"a newer version", with_byte(8, 2), "has version 2 and messages of version 1"},
+      {"a newer version", with_byte(8, 2), "has version 2 and messages of version 2"},
       {"version 0", with_byte(8, 0), "has version 0"},
+      {"ABI 0", with_byte(12, 0), "has version 1 and messages of version 0"},
       {"a newer ABI", with_byte(12, 7), "has version 1 and messages of version 7"},
-      {"a far ABI", with_byte(15, 1), "messages of version 16777217"},
+      {"a far ABI", with_byte(15, 1), "messages of version 16777218"},
       {"only a header", file.substr(0, 16), "ends before it says what it is of"},
   };
   for (const auto& c : cases) {

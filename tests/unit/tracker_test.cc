@@ -56,7 +56,7 @@ void Queue(Tracker* tracker, uint32_t rmid, const Change& change) {
       tracker->Alloc(rmid, change.generation, owner, change.ts_ns);
       break;
     case kFree:
-      tracker->Free(rmid, change.generation, change.ts_ns);
+      tracker->Free(rmid, change.generation, true, change.ts_ns);
       break;
     case kExisting:
       tracker->Existing(rmid, change.generation, owner, change.ts_ns);
@@ -171,7 +171,7 @@ TEST(Tracker, IgnoresRmidsThatCannotBe) {
   for (uint32_t rmid : {0u, 65536u, UINT32_MAX}) {
     Tracker tracker(kKeepNs);
     tracker.Alloc(rmid, 1, {7, 1}, 10);
-    tracker.Free(rmid, 1, 20);
+    tracker.Free(rmid, 1, true, 20);
     tracker.Advance(30);
     EXPECT_EQ(OwnerOf(tracker, rmid, 1), nullptr) << rmid;
     EXPECT_EQ(tracker.nr_processes(), 0u) << rmid;
@@ -223,7 +223,7 @@ TEST(Tracker, RebornTgidIsAnotherProcess) {
   Tracker tracker(kKeepNs);
   tracker.Alloc(3, 1, {7, 100}, 100);
   tracker.Meta(Meta({7, 100}, SS_TASK_BIRTH, "first"), 100);
-  tracker.Free(3, 1, 200);
+  tracker.Free(3, 1, true, 200);
   tracker.Alloc(4, 1, {7, 201}, 201);
   tracker.Meta(Meta({7, 201}, SS_TASK_BIRTH, "second"), 201);
   tracker.Advance(300);
@@ -241,7 +241,7 @@ TEST(Tracker, RebornTgidIsAnotherProcess) {
 TEST(Tracker, RmidKnowsItsOwnersApartByGeneration) {
   Tracker tracker(kKeepNs);
   tracker.Alloc(3, 1, {7, 100}, 100);
-  tracker.Free(3, 1, 200);
+  tracker.Free(3, 1, true, 200);
   tracker.Alloc(3, 2, {8, 250}, 250);
   tracker.Advance(300);
   ASSERT_NE(OwnerOf(tracker, 3, 1), nullptr);
@@ -254,11 +254,65 @@ TEST(Tracker, RmidKnowsItsOwnersApartByGeneration) {
   EXPECT_EQ(OwnerOf(tracker, 3, 2)->key.tgid, 8);
 }
 
+TEST(Tracker, AProcessLivesOnWhenItsRmidIsTakenBack) {
+  Tracker tracker(kKeepNs);
+  tracker.Alloc(3, 1, {7, 1}, 10);
+  tracker.Meta(Meta({7, 1}, SS_TASK_BIRTH, "sleeper"), 10);
+  tracker.Free(3, 1, false, 200);
+  tracker.Alloc(3, 2, {8, 250}, 250);
+  tracker.Advance(260);
+  const uint32_t sleeper = tracker.Lookup({7, 1});
+  EXPECT_FALSE(tracker.process(sleeper).dead);
+  EXPECT_EQ(tracker.process(sleeper).rmid, 0u);
+  EXPECT_EQ(NameOf(tracker, sleeper), "sleeper");
+  EXPECT_EQ(OwnerOf(tracker, 3, 1), &tracker.process(sleeper));
+  EXPECT_EQ(OwnerOf(tracker, 3, 2)->key.tgid, 8);
+  EXPECT_EQ(tracker.stats().nr_frees, 1u);
+
+  // It runs again, and gets another one: what the first one counted is still its own, for a while.
+  tracker.Alloc(5, 1, {7, 1}, 300);
+  tracker.Advance(310);
+  EXPECT_EQ(tracker.process(sleeper).rmid, 5u);
+  EXPECT_EQ(OwnerOf(tracker, 3, 1), &tracker.process(sleeper));
+  EXPECT_EQ(OwnerOf(tracker, 5, 1), &tracker.process(sleeper));
+  tracker.Advance(200 + kKeepNs);
+  EXPECT_EQ(OwnerOf(tracker, 3, 1), nullptr);
+  EXPECT_EQ(OwnerOf(tracker, 5, 1), &tracker.process(sleeper));
+  tracker.Free(5, 1, true, 400 + kKeepNs);
+  tracker.Advance(400 + 3 * kKeepNs);
+  EXPECT_EQ(tracker.Lookup({7, 1}), Tracker::kNoProcess);
+}
+
+TEST(Tracker, AMeasureUnderANewRmidDoesNotHideWhatTheOldOneCounted) {
+  Tracker tracker(kKeepNs);
+  tracker.Alloc(3, 1, {7, 1}, 10);
+  tracker.Advance(20);
+  const uint32_t id = tracker.Lookup({7, 1});
+  tracker.Seen(id, 500, 9, 4);  // ahead of the messages that say so
+  EXPECT_EQ(OwnerOf(tracker, 3, 1), &tracker.process(id));
+  tracker.Free(3, 1, false, 400);
+  tracker.Advance(600);
+  EXPECT_EQ(tracker.process(id).rmid, 9u);
+  EXPECT_EQ(OwnerOf(tracker, 3, 1), &tracker.process(id));
+  EXPECT_EQ(OwnerOf(tracker, 9, 4), &tracker.process(id));
+}
+
+TEST(Tracker, WhoLostItsRmidUnheardIsAliveOnceItIsSeen) {
+  Tracker tracker(kKeepNs);
+  tracker.Alloc(3, 1, {7, 1}, 10);
+  tracker.Alloc(3, 2, {8, 1}, 100);  // the message that took it from 7 was lost
+  tracker.Advance(110);
+  const uint32_t id = tracker.Lookup({7, 1});
+  EXPECT_TRUE(tracker.process(id).dead);
+  tracker.Seen(id, 200, 0, 0);
+  EXPECT_FALSE(tracker.process(id).dead);
+}
+
 TEST(Tracker, ALastMeasureProlongsTheMemoryOfTheDead) {
   Tracker tracker(kKeepNs);
   tracker.Alloc(3, 1, {7, 1}, 10);
   tracker.Meta(Meta({7, 1}, SS_TASK_BIRTH, "late"), 10);
-  tracker.Free(3, 1, 20);
+  tracker.Free(3, 1, true, 20);
   tracker.Advance(30);
   uint32_t id = See(&tracker, {7, 1}, 500);
   tracker.Advance(20 + kKeepNs);
@@ -329,7 +383,7 @@ TEST(Tracker, MemoryIsBackAtItsSizeAfterManyLives) {
     tracker.Alloc(rmid, generation, key, now_ns);
     tracker.Meta(Meta(key, SS_TASK_BIRTH, "short"), now_ns);
     largest_id = std::max(largest_id, See(&tracker, key, now_ns + 2));
-    tracker.Free(rmid, generation, now_ns + 5);
+    tracker.Free(rmid, generation, true, now_ns + 5);
     tracker.Advance(now_ns);
   }
   tracker.Advance(now_ns + kKeepNs);
@@ -351,7 +405,7 @@ TEST(Tracker, OneThatWasTakenForDeadAndRunsOnKeepsNobodyElse) {
     ProcessKey key = {2 + i, now_ns};
     See(&tracker, {1, 1}, now_ns);
     tracker.Alloc(3, 1 + static_cast<uint32_t>(i), key, now_ns);
-    tracker.Free(3, 1 + static_cast<uint32_t>(i), now_ns + 5);
+    tracker.Free(3, 1 + static_cast<uint32_t>(i), true, now_ns + 5);
     tracker.Advance(now_ns);
   }
   EXPECT_LT(tracker.nr_processes(), 4 * kKeepNs / 10);
@@ -377,7 +431,7 @@ TEST(Tracker, AnRmidNeverNamesAProcessThatDidNotOwnIt) {
   uint32_t id = See(&tracker, {8, 5000}, 5000);  // may get the id that 7 had
   const Process* owner = OwnerOf(tracker, 3, 1);
   EXPECT_NE(owner ? owner->key.tgid : 0, 8);
-  tracker.Free(3, 1, 5010);
+  tracker.Free(3, 1, true, 5010);
   tracker.Advance(5010);
   EXPECT_FALSE(tracker.process(id).dead) << "the free was not about this process";
 }
@@ -448,7 +502,7 @@ TEST(Tracker, AHeldProcessKeepsItsIdHoweverLongItIsDead) {
   Tracker tracker(kKeepNs);
   tracker.Alloc(3, 1, {7, 1}, 10);
   tracker.Meta(Meta({7, 1}, SS_TASK_BIRTH, "held"), 10);
-  tracker.Free(3, 1, 20);
+  tracker.Free(3, 1, true, 20);
   tracker.Advance(30);
   uint32_t id = tracker.Resolve({7, 1}, 3, 15);
   tracker.Hold(id);
