@@ -4,7 +4,9 @@
 #   measure CASE PROCESSES RMIDS SWITCH_NS SWITCHES COMPUTE_NS LIFE_NS LIVES
 #   longest FUNCTION MOST_NS LEAST_NS COUNT
 #   value KEY VALUE
-# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, or recorded-SOURCE. busybox sh.
+#   program TABLE RUNS NS
+# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, recorded-SOURCE, or kmod-full: its table has no room
+# left. vm-guest.sh [rdt|full|walk]. busybox sh.
 set -eu
 tracing=/sys/kernel/tracing
 
@@ -69,15 +71,44 @@ empty() { # empty TYPE
 	stop
 }
 
-recorded() { # recorded SOURCE RMIDS
+begin_recording() { # begin_recording SOURCE
 	rm -f /tmp/err # an earlier one's
-	./slotscope record --source "$1" --max-overhead 100 --output /tmp/slots.csv >/dev/null 2>/tmp/err &
+	./slotscope record --source "$1" --max-overhead 100 --output /tmp/slots.csv >/tmp/summary 2>/tmp/err &
 	recorder=$!
 	while ! grep -qs recording /tmp/err; do usleep 10000; done
-	measure "recorded-$1" 10 "$2"
+}
+
+end_recording() {
 	kill $recorder
 	wait $recorder
 	rm /tmp/slots.csv
+}
+
+recorded() { # recorded SOURCE RMIDS
+	begin_recording "$1"
+	measure "recorded-$1" 10 "$2"
+	end_recording
+}
+
+# The recorder's eBPF program that has run most, which is that of switches: runs and ns.
+switch_program() {
+	for file in /proc/"$recorder"/fdinfo/*; do
+		awk '/^run_time_ns:/ { ns = $2 } /^run_cnt:/ { runs = $2 } END { if (runs) print runs, ns }' "$file"
+	done | sort -n | tail -n 1
+}
+
+# bpf_switch NAME, three times: without what the recorder itself does.
+bpf_switch() {
+	for _ in 1 2 3; do
+		read -r runs_before ns_before <<-END
+			$(switch_program)
+		END
+		./instructions switch 10000 >/dev/null
+		read -r runs ns <<-END
+			$(switch_program)
+		END
+		echo "program $1 $((runs - runs_before)) $((ns - ns_before))"
+	done
 }
 
 # The longest run of each function that runs with interrupts off, the tracer's own instructions included.
@@ -113,17 +144,53 @@ longest() {
 walk() { # walk PROCESSES THREADS
 	start hold "$1" "$2"
 	insmod slotscope.ko
-	echo "value walk_threads $(info walk_threads)"
-	echo "value walk_ns $(info walk_ns)"
+	for key in walk_threads walk_ns walk_pieces walk_longest_piece_ns; do
+		echo "value $key $(info $key)"
+	done
 	rmmod slotscope
 	stop
 }
 
+# More processes than the table has room for.
+full() {
+	start hold 300 1
+	measure alone 300 0
+	insmod slotscope.ko max_processes=64
+	[ "$(info untracked)" -gt 200 ] || exit 1
+	measure kmod-full 300 512
+	rmmod slotscope
+	stop
+	echo 1 >/proc/sys/kernel/bpf_stats_enabled
+	pid_max=$(cat /proc/sys/kernel/pid_max)
+	echo 400 >/proc/sys/kernel/pid_max # the eBPF source's tables are as large as that
+	begin_recording bpf
+	echo "$pid_max" >/proc/sys/kernel/pid_max
+	bpf_switch room
+	start hold 600 1
+	bpf_switch full
+	end_recording
+	grep -q 'processes found no room' /tmp/summary || { cat /tmp/summary; exit 1; }
+	stop
+}
+
 settle
-if [ "${1:-}" = rdt ]; then
+case ${1:-} in
+rdt)
 	compare 10 512
 	exit
-fi
+	;;
+full)
+	full
+	exit
+	;;
+walk) # more threads than there are on most machines
+	echo 4194304 >/proc/sys/kernel/pid_max
+	echo 1000000 >/proc/sys/kernel/threads-max
+	echo 1000000 >/proc/sys/vm/max_map_count
+	walk 200 1000
+	exit
+	;;
+esac
 measure alone 10 0
 empty raw_tracepoint
 empty tracepoint

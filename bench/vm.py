@@ -14,7 +14,8 @@ from pathlib import Path
 NS_PER_INSTRUCTION = 16  # -icount shift=4
 TICK_NS = 1_000_000
 NAMES = {"kmod": "kmod", "empty-raw_tracepoint": "empty BPF raw tracepoint", "empty-tracepoint": "empty BPF tracepoint",
-         "recorded-bpf": "slotscope record, bpf", "recorded-kmod": "slotscope record, kmod"}
+         "recorded-bpf": "slotscope record, bpf", "recorded-kmod": "slotscope record, kmod",
+         "kmod-full": "kmod, table full"}
 here = Path(__file__).resolve().parent
 top = here.parent
 build = Path(sys.argv[1])
@@ -25,9 +26,12 @@ def line_of(*command):
 
 
 def guest(kernel, words, rdt=False):
-    command = [top / "tests/vm/guest.sh", "--quiet", "--count-instructions", "--smp", "1", "--mem", "3G", "--timeout", "900", "--append", "tsc=reliable",
+    memory = "9G" if words == ["walk"] else "3G"
+    command = [top / "tests/vm/guest.sh", "--quiet", "--count-instructions", "--smp", "1", "--mem", memory, "--timeout", "2400", "--append", "tsc=reliable",
                "--in", build / "instructions", "--in", build / "slotscope", "--in", here / "vm-guest.sh", "--in", build / f"kmod/{kernel}/slotscope.ko"]
     environment = None
+    if words == ["full"]:  # as many free lists as that, and one CPU that is there
+        command += ["--qemu", "-smp 1,maxcpus=64"]
     if rdt:
         environment = {**os.environ, "QEMU": line_of(top / "tests/vm/qemu-rdt/build.sh")}
         command += ["--qemu", line_of(top / "tests/vm/qemu-rdt/run.sh", "--qemu-arguments") + ",rdt-max-rmid=511"]
@@ -79,39 +83,63 @@ def check_targets(kernel, measures):
         failures.append(f"{kernel}: a switch costs {few:.0f} with 10 processes and {many:.0f} with 2000")
 
 
-def show(kernel, lines, rdt_lines):
+def values_of(lines):
+    return {rest[0]: int(rest[1]) for word, *rest in lines if word == "value"}
+
+
+def program(lines, table):
+    """Per run of the eBPF source's program of switches, with such a table of processes."""
+    rows = [rest for word, *rest in lines if word == "program"]
+    return instructions(statistics.median(int(ns) / int(runs) for name, runs, ns in rows if name == table))
+
+
+def show_row(measures, key, name, note=""):
+    """What the case adds, and what there is without it."""
+    case, processes, rmids = key
+    switch, tick, life = measures.added(key)
+    tick_text = "-" if case.startswith("empty") else f"{tick:.0f}"
+    alone = "   ({:.0f}, {:.0f})".format(*measures.alone(processes))
+    print(f"{name:28} {processes:4} {rmids or '-':>6} {switch:10.0f} {tick_text:>8} {life:8.0f}{alone}{note}")
+
+
+def show(kernel):
+    """As it is known, guest by guest: the last one takes long."""
+    lines = guest(kernel, [])
     measures = Measures(lines)
     print(f"Instructions, kernel {kernel}, one CPU, nobody listens\n")
     print("added by                processes  RMIDs   a switch   a tick   a life   (alone: a switch, a life)")
-    for case, processes, rmids in measures.runs:
-        if case == "alone":
-            continue
-        switch, tick, life = measures.added((case, processes, rmids))
-        name = NAMES[case]
-        alone = "   ({:.0f}, {:.0f})".format(*measures.alone(processes))
-        tick_text = "       -" if case.startswith("empty") else f"{tick:8.0f}"
-        print(f"{name:28} {processes:4} {rmids or '-':>6} {switch:10.0f} {tick_text} {life:8.0f}{alone}")
+    for key in measures.runs:
+        if key[0] != "alone":
+            show_row(measures, key, NAMES[key[0]])
+    full_lines = guest(kernel, ["full"])
+    full = Measures(full_lines)
+    for key in full.runs:
+        if key[0] != "alone":
+            show_row(full, key, NAMES[key[0]], ", 64 possible CPUs")
+    for table in ("room", "full"):
+        print(f"{f'eBPF source, its program: {table}':39} {program(full_lines, table):10.0f}, 64 possible CPUs")
+    hardware = Measures(guest(kernel, ["rdt"], rdt=True))
+    for key in hardware.runs:
+        if key[0] == "kmod":
+            show_row(hardware, key, "kmod, RDT hardware")
     check_targets(kernel, measures)
-    if rdt_lines:
-        hardware = Measures(rdt_lines)
-        for case, processes, rmids in hardware.runs:
-            if case == "kmod":
-                switch, tick, life = hardware.added((case, processes, rmids))
-                print(f"{'kmod, RDT hardware':28} {processes:4} {rmids:>6} {switch:10.0f} {tick:8.0f} {life:8.0f}")
-    values = {rest[0]: int(rest[1]) for word, *rest in lines if word == "value"}
+    values = values_of(lines)
     longest = {rest[0]: [int(field) for field in rest[1:]] for word, *rest in lines if word == "longest"}
     tracer = instructions(longest.pop("ss_rmid_count")[1])  # which does nothing: it is all tracer
     print(f"\nlongest with interrupts off ({tracer:.0f} of it the function tracer's)")
     for name, (most_ns, _, count) in sorted(longest.items()):
         print(f"{name:28} {instructions(most_ns):8.0f} of {count} runs")
-    print(f"{'the walk at load':28} {instructions(values['walk_ns']):8.0f} for {values['walk_threads']} threads, once, all CPUs stopped")
     print(f"\nmemory: {values['module_bytes'] / 1024:.0f} KB module, {values['table_bytes'] / 1024:.0f} KB table"
           f" of {values['process_slots']} slots\n")
+    for walk in (values, values_of(guest(kernel, ["walk"]))):
+        print(f"{'the walk at load':28} {instructions(walk['walk_ns']):8.0f} for {walk['walk_threads']} threads, once, in {walk['walk_pieces']} pieces, "
+              f"all CPUs stopped for {walk['walk_longest_piece_ns'] / 1e6:.2f} ms at most")
 
 
+sys.stdout.reconfigure(line_buffering=True)
 failures = []
 for name in sys.argv[2:]:
-    show(name, guest(name, []), guest(name, ["rdt"], rdt=True))
+    show(name)
 for failure in failures:
     print(f"missed: {failure}")
 sys.exit(bool(failures))

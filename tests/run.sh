@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
-# line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm-KERNEL vm-KERNEL-some vm-debug rdt
-# rdt-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
-# Exit code 1 if anything failed.
+# line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
+# rdt rdt-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
+# vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
@@ -35,7 +35,7 @@ step() {
 		"$@" >"$log" 2>&1
 		code=$?
 		[ $code = 72 ] || break
-		echo "         $name: attempt $attempt ended with a defect of the emulator"
+		echo "         $name: attempt $attempt: $(tail -n 1 "$log")"
 	done
 	case $code in
 	0)
@@ -93,33 +93,81 @@ fleet() {
 	step "fleet of 8 nodes, Prometheus" env SLOTSCOPE_PROMETHEUS="$folder" build/fleet_tests
 }
 
-# vm KERNEL [some]: that one and its PREEMPT_RT sister; some leaves out what one kernel says as well as the other.
+# cell KERNEL kmod|bpf RESULT: of the table of vm-matrix.
+cell() {
+	[ -z "${SLOTSCOPE_CELLS:-}" ] || echo "$1 $2 $3" >>"$SLOTSCOPE_CELLS"
+}
+
+# guest KERNEL kmod|bpf NAME COMMAND...: a step that is that cell. A kernel that Debian does not serve is no failure,
+# and neither is one without headers; everything else that keeps a guest from its tests is one.
+guest() {
+	local kernel=$1 source=$2 name=$3 before=$failed skips=$skipped
+	shift 3
+	step "$name" "$@"
+	if [ $skipped != $skips ] && [ -n "${SLOTSCOPE_CELLS:-}" ]; then
+		skipped=$skips failed=$((failed + 1))
+	fi
+	if [ $failed = "$before" ]; then cell "$kernel" "$source" passed; else cell "$kernel" "$source" FAILED; fi
+}
+
+# vm KERNEL [some]: what a guest with that kernel can test; some leaves out what other kernels say as well.
 vm() {
+	local kernel=$1 quick='' reason code
 	if ! command -v qemu-system-x86_64 >/dev/null; then
-		skip "guest $1" "qemu-system-x86_64 is not installed"
+		skip "guest $kernel" "qemu-system-x86_64 is not installed"
 		return
 	fi
-	local kernel
-	for kernel in "$1" "$1-rt"; do
+	reason=$(scripts/kernels.sh fetch "$kernel" 2>&1)
+	code=$?
+	if [ $code = 66 ]; then
+		skip "guest $kernel" "$reason"
+		cell "$kernel" kmod "not served"
+		cell "$kernel" bpf "not served"
+		return
+	elif [ $code != 0 ]; then
+		# shellcheck disable=SC2016 # for the inner shell
+		step "kernel $kernel" sh -c 'echo "$1"; exit 1' sh "$reason"
+		cell "$kernel" kmod "no kernel"
+		cell "$kernel" bpf "no kernel"
+		return
+	fi
+	case $kernel in *-rt) quick=1 ;; esac
+	case ${2:-}$kernel in
+	some6.1) quick=0 ;;
+	some*) quick=1 ;;
+	esac
+	if scripts/kernels.sh kdir "$kernel" >/dev/null 2>&1; then
 		step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
-	done
-	case $1${2:-} in
-	6.1some)
-		step "guest 6.1, module" tests/vm/suite.sh 6.1 kmod
-		step "guest 6.1, eBPF source" env QUICK=1 tests/vm/suite.sh 6.1 bpf
-		;;
-	*some)
-		step "guest $1, module" env QUICK=1 tests/vm/suite.sh "$1" kmod
-		step "guest $1-rt, module" env QUICK=1 tests/vm/suite.sh "$1-rt" kmod
-		;;
-	*)
-		step "guest $1, module" tests/vm/suite.sh "$1" kmod
-		step "guest $1, eBPF source" tests/vm/suite.sh "$1" bpf
-		step "guest $1-rt, module" env QUICK=1 tests/vm/suite.sh "$1-rt" kmod
-		step "guest $1-rt, eBPF source" env QUICK=1 tests/vm/suite.sh "$1-rt" bpf
-		;;
+		guest "$kernel" kmod "guest $kernel, module" env QUICK=$quick tests/vm/suite.sh "$kernel" kmod
+	else
+		cell "$kernel" kmod "no headers"
+	fi
+	case $kernel${2:-} in
+	6.12some | 6.12-rtsome | 7.3some) ;;
+	6.1some) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=1 tests/vm/suite.sh "$kernel" bpf ;;
+	*) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=$quick tests/vm/suite.sh "$kernel" bpf ;;
 	esac
 }
+
+# All kernels, two guests at a time, and the table: kernel, release, module, eBPF source.
+vm_matrix() {
+	local name names lanes=('' '') i=0
+	export SLOTSCOPE_CELLS=$logs/cells
+	: >"$SLOTSCOPE_CELLS"
+	mapfile -t names < <(scripts/kernels.sh matrix)
+	for name in "${names[@]}"; do
+		lanes[i % 2]+=,vm-$name
+		i=$((i + 1))
+	done
+	beside "${lanes[@]#,}"
+	echo
+	printf '%-14s %-26s %-12s %s\n' kernel release module eBPF
+	for name in "${names[@]}"; do
+		printf '%-14s %-26s %-12s %s\n' "$name" "$(scripts/kernels.sh release "$name" 2>/dev/null || echo -)" \
+			"$(result_of "$name" kmod)" "$(result_of "$name" bpf)"
+	done
+}
+result_of() { sed -n "s/^$1 $2 //p" "$SLOTSCOPE_CELLS" | grep . || echo "-"; }
 
 # Guests on a kernel with KASAN, lockdep and kmemleak; any report of these fails.
 vm_debug() {
@@ -128,6 +176,8 @@ vm_debug() {
 	step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
 	step "guest $kernel, module" tests/vm/suite.sh "$kernel" kmod
 	step "guest $kernel, eBPF source" tests/vm/suite.sh "$kernel" bpf
+	step "a kernel where a seccomp filter can refuse uretprobes" scripts/kernels.sh fetch 6.12-unsafe
+	step "guest 6.12-unsafe, uretprobes" tests/vm/suite.sh 6.12-unsafe unsafe
 	step "QEMU with RDT" tests/vm/qemu-rdt/build.sh
 	for machine in sockets coexist; do
 		step "RDT in guest $kernel, $machine" tests/vm/qemu-rdt/run.sh "$kernel" "$machine"
@@ -200,11 +250,12 @@ for group in "$@"; do
 		;;
 	live) live ;;
 	vm-debug) vm_debug ;;
+	vm-matrix) vm_matrix ;;
 	vm-*-some) group=${group#vm-} && vm "${group%-some}" some ;;
 	vm-*) vm "${group#vm-}" ;;
 	package) step "packages, dkms, their modules in guests 6.1 and 6.12" tests/package.sh ;;
-	rdt-some) SLOTSCOPE_RDT_SECONDS=2 rdt "sockets exhausted coexist" "wrap clusters unavailable" ;;
-	rdt) rdt "plain fine wrap sockets clusters few exhausted unavailable occupancy coexist" "plain sockets clusters few coexist" ;;
+	rdt-some) SLOTSCOPE_RDT_SECONDS=3 rdt "reuse coexist" "wrap44 sleepers" ;;
+	rdt) rdt "plain sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers occupancy partition coexist forbidden reboot" "plain sockets clusters reuse sleepers coexist" ;;
 	*)
 		echo "run.sh: there is no group $group" >&2
 		exit 2

@@ -44,7 +44,7 @@ note() { [ -n "$quiet" ] || echo "guest.sh: $*" >&2; }
 usage() {
 	cat <<-'END'
 	usage: guest.sh [options] KERNEL -- COMMAND [ARG...]
-	KERNEL: 6.1, 6.12, 6.1-rt, 6.12-rt, a full release (see scripts/kernels.sh), or a path of a bzImage
+	KERNEL: 6.1, 6.12-rt, 7.3, newest, a full release (see scripts/kernels.sh), or a path of a bzImage
 	  --smp N                CPUs (2)
 	  --mem M                memory (1G)
 	  --timeout S            seconds from the start of QEMU; then exit 124 (180)
@@ -58,7 +58,7 @@ usage() {
 	  --quiet                no remarks, only COMMAND's output and the reason of a failure
 	  --shell                a shell on this terminal instead of COMMAND; nothing is copied out
 	exit: COMMAND's status; 2 usage, 69 something is missing here, 70 the guest died,
-	      71 the kernel log has a splat, 72 a known defect of the emulator, 124 timeout
+	      71 the kernel log has a splat, 72 a known defect of the emulator or of that kernel, 124 timeout
 	END
 }
 
@@ -75,6 +75,7 @@ while [ $# -gt 0 ]; do
 		[ $# -ge 2 ] || bad_usage "$1 needs a value" ;;
 	esac
 	case $1 in
+	--in=*) ins+=("${1#--in=}"); shift ;;
 	--smp) smp=$2; shift 2 ;;
 	--mem) mem=$2; shift 2 ;;
 	--timeout) timeout=$2; shift 2 ;;
@@ -403,8 +404,9 @@ rm -f "$work/overlay.cpio"
 # no_timer_check: on a starved host the check of the emulated timer can fail, and that is a panic.
 # sysrq_always_enabled, nokaslr: for ask_guest and name_code below. no5lvl: while a booting kernel lists the
 # features of its CPU, it takes itself for one of four levels for a moment; KASAN reports whatever an interrupt
-# touches then.
-cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check printk.devkmsg=on log_buf_len=4M sysrq_always_enabled no5lvl nokaslr"
+# touches then. tsc: the CPUs of the emulator share one, but the kernel cannot know, and takes the emulated HPET, whose
+# reading is an access to a device, under the emulator's one lock.
+cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check tsc=reliable clocksource=tsc printk.devkmsg=on log_buf_len=4M sysrq_always_enabled no5lvl nokaslr"
 cmdline+="$append"
 
 # shellcheck disable=SC2054 # QEMU separates with commas, too
@@ -434,6 +436,8 @@ arguments+=(-monitor "pipe:$work/monitor" -append "$cmdline" -serial "file:$work
 # The guest ends with this script even when the script is killed with SIGKILL.
 leash=()
 if command -v setpriv >/dev/null; then leash=(setpriv --pdeathsig KILL); fi
+# A guest's ticks take the same from whatever it gets of the CPUs: with a third of them, it does next to nothing else.
+if nice -n -10 true 2>/dev/null; then leash+=(nice -n -10); fi
 
 # ask_guest: the guest says in the serial log who is blocked, and three times what its CPUs are doing.
 ask_guest() {
@@ -566,6 +570,15 @@ is_emulator_defect() {
 		grep -q 'Oops: int3' "$work/serial"
 	fi
 }
+# Kernels 6.12 up to 6.12.117 at least warn when they take a CPU down whose fair server has stopped already: they stop it
+# again (sched_cpu_dying() calls dl_server_stop(), which does not ask whether it is active), with and without a module.
+# If that is all they said, it is worth a second try.
+is_known_warning() {
+	[ "$(grep -c 'cut here' "$1")" = 1 ] && grep -q 'dl_rq->running_bw > old' "$1" &&
+		! grep -q -E '\bss_[a-z_]+\+0x' "$1"
+}
+readonly known_warning="the kernel of the guest ($kernel) warned of its own fair server on a CPU that went offline (a known defect of it); try again"
+
 readonly emulator_defect="the guest ($kernel) was caught by a defect of the emulator (a stale breakpoint); try again"
 
 [ -z "$expired" ] || [ -n "$hung" ] || name_code >"$work/code"
@@ -582,6 +595,7 @@ if [ -n "$expired" ]; then
 		tail -n 5 "$work/output"
 	} >&2
 	keep_log
+	[ -z "$hung" ] || fail $EXIT_TIMEOUT "the guest ($kernel) was ended: its kernel said that a CPU stands still (above)"
 	fail $EXIT_TIMEOUT "the guest ($kernel) was not done after $timeout s and was ended; see --timeout"
 fi
 
@@ -613,6 +627,7 @@ done
 
 kmsg_text "$work/unpacked/kmsg" >"$work/kmsg"
 if print_splat "$work/kmsg"; then
+	! is_known_warning "$work/kmsg" || fail $EXIT_EMULATOR "$known_warning"
 	keep_log
 	fail $EXIT_SPLAT "the kernel of the guest ($kernel) reported a fault, printed above (the command's status was $status)"
 fi

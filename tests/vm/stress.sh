@@ -49,14 +49,18 @@ done
 end=$(($(date +%s) + seconds))
 rounds=0
 while [ "$(date +%s)" -lt $end ]; do
+	module=slotscope.ko
 	case $((rounds % 5)) in
 	0) set -- ;;
 	1) set -- rmids=16 ;;
 	2) set -- cpus=0 ;;
 	3) set -- max_processes=64 ;;
-	4) set -- fail_step=$((1 + rounds / 5 % 12)) ;; # with one CPU there are 12 steps
+	4)
+		set -- fail_step=$((1 + rounds / 5 % 12)) # there are 12 steps
+		module=slotscope-fault.ko
+		;;
 	esac
-	if insmod slotscope.ko "$@" 2>/dev/null; then
+	if insmod $module "$@" 2>/dev/null; then
 		case ${1:-} in
 		fail_step=*) fail "a load with $1 did not fail" ;;
 		esac

@@ -17,6 +17,13 @@ expect_quiet() { # expect_quiet [RMID]: of CPU 1, as hexadecimal digit
 	[ "$(pqr 1)" = "000000000000000${1:-0}" ] || fail "CPU 1 has $(pqr 1) in PQR_ASSOC"
 }
 
+# What needs ticks needs a listener.
+tracing=/sys/kernel/tracing
+load() { # load PARAMETER...
+	insmod slotscope.ko "$@"
+	echo 1 >$tracing/events/slotscope/ss_tick/enable
+}
+
 [ ! -s msr.ko ] || insmod msr.ko
 
 mount -t resctrl none /sys/fs/resctrl
@@ -27,7 +34,6 @@ umount /sys/fs/resctrl
 echo "ok    resctrl mounted before load: emulated"
 
 # Once resctrl is mounted, a CPU writes PQR_ASSOC for at most a tick more.
-tracing=/sys/kernel/tracing
 trace() { # trace 0|1
 	echo "$1" >$tracing/events/msr/write_msr/enable
 	echo "$1" >$tracing/events/slotscope/ss_tick/enable
@@ -55,7 +61,34 @@ dmesg | grep -q 'slotscope: RDT hardware is not used any more: resctrl was mount
 [ "$(dmesg | grep -c 'not used any more')" = 1 ] || fail "dmesg says it twice"
 echo "ok    resctrl mounted after load: stepped aside, for good, and said so once"
 
+# Nobody listens, so nothing ticks, and the only one on CPU 1 never switches: it is left all the same.
 insmod slotscope.ko
+expect hardware 'RDT monitoring'
+taskset -p 1 $$ >/dev/null
+taskset 2 sh -c 'while :; do :; done' &
+spinner=$!
+tries=50
+while [ "$(pqr 1)" = 0000000000000000 ] && [ $tries -gt 0 ]; do
+	tries=$((tries - 1))
+	usleep 20000
+done
+[ $tries -gt 0 ] || fail "CPU 1 runs under RMID 0"
+mount -t resctrl none /sys/fs/resctrl
+tries=50 # a second, and what an emulated machine adds to it
+while [ "$(pqr 1)" != 0000000000000000 ] && [ $tries -gt 0 ]; do
+	tries=$((tries - 1))
+	usleep 40000
+done
+grep -q ss_tick /proc/timer_list && fail "it ticks, and nobody listens"
+[ $tries -gt 0 ] || fail "CPU 1 still has $(pqr 1) in PQR_ASSOC: without a tick nobody left it"
+expect emulated 'resctrl was mounted'
+kill $spinner
+taskset -p 3 $$ >/dev/null
+umount /sys/fs/resctrl
+rmmod slotscope
+echo "ok    resctrl mounted while nothing ticks: a CPU that never switches is left, too"
+
+load
 expect hardware 'RDT monitoring'
 printf '\005\000\000\000\000\000\000\000' | dd of=/dev/cpu/1/msr bs=8 count=1 oflag=seek_bytes seek=3215 2>/dev/null
 usleep 20000
@@ -66,7 +99,7 @@ expect_quiet 5
 echo "ok    a foreign writer: stepped aside, and left what it wrote"
 
 # It wrote before we came, and not again since.
-insmod slotscope.ko
+load
 expect emulated 'somebody else writes RMIDs'
 expect_quiet 5
 rmmod slotscope
@@ -87,7 +120,7 @@ kill $recorder
 wait $recorder || fail "the recording failed: $(cat out err)"
 grep -q '^# backend: hardware' aside.csv || fail "the file does not say that it began with hardware"
 awk -F, 'NR == FNR { if (/^# note: the module does not use RDT hardware any more: resctrl was mounted/) line = FNR; next }
-	/^#/ { next } FNR < line && $19 == "ok" { before++ } FNR > line && $19 == "ok" { after++ }
+	/^#/ { next } FNR < line && $16 > 0 { before++ } FNR > line && $16 > 0 { after++ }
 	END { exit !(line && before > 100 && !after) }' aside.csv aside.csv ||
 	fail "values before and after resctrl was mounted: $(grep '^# note' aside.csv; awk -F, '{ print $19 }' aside.csv | sort | uniq -c)"
 grep -q '^# identity: holds' aside.csv || fail "$(grep '^# identity' aside.csv)"
@@ -102,7 +135,7 @@ write_pqr() { # write_pqr CPU CLOSID RMID
 closid() { pqr "$1" | cut -c 1-8; }
 write_pqr 0 3 0
 write_pqr 1 3 0
-insmod slotscope.ko
+load
 taskset -p 1 $$ >/dev/null # and whoever it starts: on CPU 1 there is nobody else
 taskset 2 sh -c 'while :; do :; done' &
 busy=$!
@@ -138,6 +171,17 @@ if [ -e /sys/power/pm_test ]; then
 	usleep 200000
 	expect hardware 'RDT monitoring'
 	[ "$(info rdt_programmed)" -gt "$before" ] || fail "after a suspend no RMID is programmed"
+	# Who is thawed before the CPUs begin anew, and is not switched after that, has its RMID at once.
+	echo -1 >/proc/sys/kernel/sched_rt_runtime_us
+	taskset -p 1 $$ >/dev/null
+	taskset 2 ./chrt -f 50 sh -c 'while :; do :; done' &
+	busy=$!
+	usleep 200000
+	rmid=$(awk -v tgid=$busy '$2 == "live" && $3 == tgid { print $1 }' /proc/slotscope/rmids)
+	echo freeze >/sys/power/state
+	[ "$(pqr 1)" = "$(printf %016x "$rmid")" ] || fail "after a suspend CPU 1 has $(pqr 1) in PQR_ASSOC, not the RMID $rmid of who runs there"
+	kill $busy
+	taskset -p 3 $$ >/dev/null
 	echo none >/sys/power/pm_test
 	rmmod slotscope
 	expect_quiet
@@ -151,7 +195,7 @@ rmmod slotscope
 echo "ok    hardware=0: emulated, and nothing is written"
 
 step=1
-while ! insmod slotscope.ko fail_step=$step 2>/dev/null; do
+while ! insmod slotscope-fault.ko fail_step=$step 2>/dev/null; do
 	expect_quiet
 	step=$((step + 1))
 done

@@ -1,38 +1,45 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# debug-kernel.sh VERSION KERNELS: a kernel with KASAN, lockdep and kmemleak (debug-kernel.config), built from
-# Debian's package linux-source-VERSION into KERNELS, in the layout of kernels.sh, which calls this. Prints
-# its release, such as 6.12.117-debug-1a2b3c4d; the last part is a digest of the configuration and of the
-# package's version. About 20 minutes and 3 GB on two CPUs, the first time; 500 MB stay.
+# source-kernel.sh VERSION FLAVOUR KERNELS: a kernel built from Debian's package linux-source-VERSION into KERNELS, in the layout
+# of kernels.sh, which calls this. FLAVOUR is one of
+#   debug   with KASAN, lockdep and kmemleak (debug-kernel.config)
+#   unsafe  without the exception that seccomp makes for uretprobes: as kernels from 6.11 to 6.12.13 were
+# Prints its release, such as 6.12.117-debug-1a2b3c4d; the last part is a digest of the configuration, of this script and of
+# the package's version. About 20 minutes (debug) or 10 and 3 GB on two CPUs, the first time; 500 MB stay.
 set -euo pipefail
 
-die() { echo "debug-kernel.sh: $*" >&2; exit 1; }
+die() { echo "source-kernel.sh: $*" >&2; exit 1; }
 
-[ $# = 2 ] || die "usage: debug-kernel.sh VERSION KERNELS"
-version=$1 kernels=$2
+[ $# = 3 ] || die "usage: source-kernel.sh VERSION FLAVOUR KERNELS"
+version=$1 flavour=$2 kernels=$3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-config=$here/debug-kernel.config
+configs=("$here/source-kernel.config")
+case $flavour in
+debug) configs+=("$here/debug-kernel.config") ;;
+unsafe) ;;
+*) die "there is no flavour $flavour" ;;
+esac
 package=linux-source-$version
 
 package_version=$(apt-cache show --no-all-versions "$package" 2>/dev/null | sed -n 's/^Version: //p')
 [ -n "$package_version" ] || die "apt knows no package $package; run apt-get update, or choose another version"
-digest=$(cat "$config" <(echo "$package_version") | sha256sum | cut -c 1-8)
-release=${package_version%%[-+]*}-debug-$digest
+digest=$(cat "${configs[@]}" "$here/source-kernel.sh" <(echo "$package_version") | sha256sum | cut -c 1-8)
+release=${package_version%%[-+]*}-$flavour-$digest
 if [ -d "$kernels/$release" ]; then
 	echo "$release"
 	exit
 fi
-"$here/deps.sh" debug-kernel >&2
+"$here/deps.sh" source-kernel >&2
 
 mkdir -p "$kernels"
-exec 9>"$kernels/.debug.lock"
+exec 9>"$kernels/.source.lock"
 flock 9
 if [ -d "$kernels/$release" ]; then # another process was faster
 	echo "$release"
 	exit
 fi
-work=$(mktemp -d "$kernels/.debug.XXXXXX")
+work=$(mktemp -d "$kernels/.source.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 check_config() {
@@ -40,14 +47,21 @@ check_config() {
 	while read -r line; do
 		name=${line%%=*}
 		[[ $line == CONFIG_* ]] || continue
-		grep -qx "$line" .config || die "$(grep -w "$name" .config || echo "no $name") came out of $line: mend debug-kernel.config"
-	done <"$config"
+		grep -qx "$line" .config || die "$(grep -w "$name" .config || echo "no $name") came out of $line: mend the .config files"
+	done < <(cat "${configs[@]}")
+}
+
+change_source() {
+	[ "$flavour" = unsafe ] || return 0
+	grep -q '^#ifdef __NR_uretprobe$' kernel/seccomp.c || die "seccomp makes no exception for uretprobes in $package"
+	sed -i 's/^#ifdef __NR_uretprobe$/#if 0/' kernel/seccomp.c
 }
 
 build() {
+	change_source
 	make -s allnoconfig
-	scripts/kconfig/merge_config.sh -m .config "$config"
-	./scripts/config --set-str LOCALVERSION "-debug-$digest" --disable LOCALVERSION_AUTO
+	scripts/kconfig/merge_config.sh -m .config "${configs[@]}"
+	./scripts/config --set-str LOCALVERSION "-$flavour-$digest" --disable LOCALVERSION_AUTO
 	make -s olddefconfig
 	check_config
 	nice make -s -j"$(nproc)" LOCALVERSION= bzImage modules
@@ -73,9 +87,9 @@ apt-get -qq -o APT::Sandbox::User=root download "$package=$package_version" >&2 
 dpkg-deb --fsys-tarfile "$package"_*.deb | tar -xO "./usr/src/$package.tar.xz" | tar -xJ
 rm -f "$package"_*.deb
 cd "$package"
-echo "debug-kernel.sh: building $release, about 20 minutes" >&2
+echo "source-kernel.sh: building $release, 10 to 20 minutes" >&2
 build >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; die "the build failed (see above)"; }
 keep "$work/root"
-find "$kernels" -mindepth 1 -maxdepth 1 -type d -name "${version}.*-debug-*" -exec rm -rf {} +
+find "$kernels" -mindepth 1 -maxdepth 1 -type d -name "${version}.*-$flavour-*" -exec rm -rf {} +
 mv -T "$work/root" "$kernels/$release"
 echo "$release"

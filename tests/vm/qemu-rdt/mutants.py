@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""What a wrong module or collector would show: functions from rows to rows, each of which check.py has to find out. None:
+this run has nothing that can be changed so."""
+import collections
+import itertools
+
+COLUMNS = ("mbm_total_bytes", "mbm_local_bytes")
+
+
+def _shown(rows):
+    """Rows of users that show bytes, by process and RMID; those with most time first."""
+    shown = collections.defaultdict(list)
+    for row in rows:
+        if row["kind"] == "user" and all(row[column] for column in COLUMNS):
+            shown[row["tgid"], row["rmid"]].append(row)
+    return sorted(shown.values(), key=lambda mine: -sum(int(row["cpu_ns"]) for row in mine))
+
+
+def _changed(rows, changes):
+    """changes: id of a row -> what it shows instead."""
+    return [{**row, **changes[id(row)]} if id(row) in changes else row for row in rows]
+
+
+def _scaled(row, factor):
+    return {column: str(int(int(row[column]) * factor)) for column in COLUMNS}
+
+
+def swapped_owners(rows):
+    """The bytes of two processes change places, where both show some: of the two that differ most there."""
+    shown = [{row["slot_start_ns"]: row for row in mine} for mine in _shown(rows)[:20]]
+
+    def common(pair):
+        return [(pair[0][start], pair[1][start]) for start in pair[0].keys() & pair[1].keys()]
+
+    def differ(pair):
+        return abs(sum(int(row[COLUMNS[0]]) - int(other[COLUMNS[0]]) for row, other in common(pair)))
+
+    pair = max(itertools.combinations(shown, 2), key=differ, default=None)
+    if not pair or not differ(pair):
+        return None
+    changes = {}
+    for row, other in common(pair):
+        changes[id(row)] = {column: other[column] for column in COLUMNS}
+        changes[id(other)] = {column: row[column] for column in COLUMNS}
+    return _changed(rows, changes)
+
+
+def doubled_bytes(rows):
+    shown = _shown(rows)
+    return _changed(rows, {id(row): _scaled(row, 2) for row in shown[len(shown) // 8]}) if shown else None
+
+
+def two_percent_more(rows):
+    """Of everybody."""
+    changes = {id(row): _scaled(row, 1.02) for mine in _shown(rows) for row in mine}
+    return _changed(rows, changes) if changes else None
+
+
+def one_slot_late(rows):
+    """Of a load that is so even that a tenth of its bytes does not move, nobody could tell."""
+    changes, moved, all_bytes = {}, 0, 0
+    for mine in _shown(rows):
+        for before, row in zip(mine, mine[1:]):
+            changes[id(row)] = {column: before[column] for column in COLUMNS}
+            moved += abs(int(before[COLUMNS[0]]) - int(row[COLUMNS[0]]))
+            all_bytes += int(row[COLUMNS[0]])
+    return _changed(rows, changes) if moved * 9 > all_bytes else None
+
+
+def bytes_of_the_dead(rows):
+    """The first row of an RMID's next owner has the bytes of the last five of the one before as well."""
+    changes, last = {}, collections.defaultdict(list)  # rmid -> rows of who had it last
+    for row in rows:
+        if row["kind"] != "user" or not all(row[column] for column in COLUMNS):
+            continue
+        before = last[row["rmid"]]
+        if before and before[-1]["tgid"] != row["tgid"]:
+            changes[id(row)] = {column: str(sum(int(one[column]) for one in before[-5:] + [row])) for column in COLUMNS}
+            before.clear()
+        before.append(row)
+    return _changed(rows, changes) if len(changes) > 20 else None
+
+
+MUTANTS = {
+    "swapped owners": swapped_owners,
+    "doubled bytes": doubled_bytes,
+    "two percent more": two_percent_more,
+    "bytes one slot late": one_slot_late,
+    "bytes of a dead owner": bytes_of_the_dead,
+}
