@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
 # line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
-# rdt rdt-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
+# qemu-rdt rdt rdt-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
 # vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -134,7 +134,8 @@ vm() {
 	case $kernel in *-rt) quick=1 ;; esac
 	case ${2:-}$kernel in
 	some6.1) quick=0 ;;
-	some*) quick=1 ;;
+	some7.0) quick=1 ;;
+	some*) quick=2 ;;
 	esac
 	if scripts/kernels.sh kdir "$kernel" >/dev/null 2>&1; then
 		step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
@@ -144,20 +145,21 @@ vm() {
 	fi
 	case $kernel${2:-} in
 	6.12some | 6.12-rtsome | 7.3some) ;;
-	6.1some) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=1 tests/vm/suite.sh "$kernel" bpf ;;
+	6.1some) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=2 tests/vm/suite.sh "$kernel" bpf ;;
 	*) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=$quick tests/vm/suite.sh "$kernel" bpf ;;
 	esac
 }
 
 # All kernels, two guests at a time, and the table: kernel, release, module, eBPF source.
 vm_matrix() {
-	local name names lanes=('' '') i=0
+	local name names lanes=('' '') loads=(0 0) lane
 	export SLOTSCOPE_CELLS=$logs/cells
 	: >"$SLOTSCOPE_CELLS"
 	mapfile -t names < <(scripts/kernels.sh matrix)
-	for name in "${names[@]}"; do
-		lanes[i % 2]+=,vm-$name
-		i=$((i + 1))
+	for name in "${names[@]}"; do # to the lane that has less to do; with PREEMPT_RT only what depends on it is tested
+		lane=$((loads[0] > loads[1]))
+		lanes[lane]+=,vm-$name
+		case $name in *-rt) loads[lane]=$((loads[lane] + 1)) ;; *) loads[lane]=$((loads[lane] + 2)) ;; esac
 	done
 	beside "${lanes[@]#,}"
 	echo
@@ -185,15 +187,20 @@ vm_debug() {
 	step "stress in guest $kernel, ${STRESS_SECONDS:-600} s" tests/vm/suite.sh "$kernel" stress "${STRESS_SECONDS:-600}"
 }
 
+# To build it takes minutes, once; what is beside it goes first.
+qemu_rdt() {
+	if [ "$(id -u)" != 0 ] && ! tests/vm/qemu-rdt/build.sh --cached >/dev/null; then
+		skip "QEMU with RDT" "building it needs root the first time, for packages"
+		return 1
+	fi
+	step "QEMU with RDT" nice -n 19 tests/vm/qemu-rdt/build.sh
+}
+
 # RDT hardware, emulated: all machines on one kernel, the most telling ones on the other. In `make test`, what
 # has most to say.
 rdt() {
-	if [ "$(id -u)" != 0 ] && ! tests/vm/qemu-rdt/build.sh --cached >/dev/null; then
-		skip rdt "building QEMU with RDT needs root the first time, for packages"
-		return
-	fi
 	local kernel machine
-	step "QEMU with RDT" tests/vm/qemu-rdt/build.sh
+	qemu_rdt || return
 	for kernel in 6.1 6.12; do
 		step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
 	done
@@ -249,6 +256,7 @@ for group in "$@"; do
 		step "fleet, TSan" env SLOTSCOPE_PROMETHEUS="$(scripts/prometheus.sh)" build/tsan/fleet_tests
 		;;
 	live) live ;;
+	qemu-rdt) qemu_rdt ;;
 	vm-debug) vm_debug ;;
 	vm-matrix) vm_matrix ;;
 	vm-*-some) group=${group#vm-} && vm "${group%-some}" some ;;
