@@ -189,7 +189,7 @@ test: deps-package ## everything below that this machine can run; what it cannot
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(FUZZERS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh check,unit,fuzz+fleet live+qemu-rdt vm-6.1-some,vm-7.0-some,package+vm-6.12-some,vm-6.12-rt-some,vm-7.3-some rdt-some
+	$(Q)tests/run.sh check,unit,fuzz,live+fleet,qemu-rdt vm-6.1-some,vm-7.0-some,package+vm-6.12-some,vm-6.12-rt-some,vm-7.3-some rdt-some
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(B)/slotscope
@@ -204,7 +204,7 @@ test-live: deps-test ## on this kernel, eBPF source; root
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)tests/run.sh live
 
-test-vm: deps-test ## module and eBPF source in guests of all kernels from 6.1 to 7.3, as a table; an hour
+test-vm: deps-test ## module and eBPF source in guests of all kernels from 6.1 to 7.3, as a table; 90 minutes
 	$(Q)$(MAKE) all $(B)/live_tests
 	$(Q)tests/run.sh vm-matrix
 
