@@ -143,7 +143,7 @@ $(B)/bench_%: $(B)/obj/bench/%.o $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lbenchmark_main -lbenchmark
 
-# With another compiler: libFuzzer is clang's. All of the collector but what loads BPF programs, threads, and what only writes.
+# With another compiler: libFuzzer is clang's. All of the collector but what loads BPF programs, runs threads or only writes.
 FUZZ_CXXFLAGS := -std=c++20 -O1 -g1 -Icollector -Iinclude -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 FUZZ_NOT := cli/% cuda/% gen/% metrics/% nvml/% base/proc detect/demo detect/file_follower detect/fr_watch detect/host_% detect/live_% \
 	detect/rank_% detect/slots_csv detect/verdict_log fleet/baseline fleet/health_score fleet/memory_headroom fleet/node% fleet/observer \
@@ -185,7 +185,7 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 
 ## ---- check
 
-test: deps-package ## everything below that this machine can run; what it cannot is SKIPped, with the reason
+test: deps-package ## what CI runs, as far as this machine can; what it cannot is SKIPped, with the reason
 	$(Q)$(MAKE) -j2 all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(FUZZERS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb

@@ -180,10 +180,11 @@ vm_debug() {
 	step "guest $kernel, eBPF source" tests/vm/suite.sh "$kernel" bpf
 	step "a kernel where a seccomp filter can refuse uretprobes" scripts/kernels.sh fetch 6.12-unsafe
 	step "guest 6.12-unsafe, uretprobes" tests/vm/suite.sh 6.12-unsafe unsafe
-	step "QEMU with RDT" tests/vm/qemu-rdt/build.sh
-	for machine in sockets coexist; do
-		step "RDT in guest $kernel, $machine" tests/vm/qemu-rdt/run.sh "$kernel" "$machine"
-	done
+	if qemu_rdt; then
+		for machine in sockets coexist; do
+			step "RDT in guest $kernel, $machine" tests/vm/qemu-rdt/run.sh "$kernel" "$machine"
+		done
+	fi
 	step "stress in guest $kernel, ${STRESS_SECONDS:-600} s" tests/vm/suite.sh "$kernel" stress "${STRESS_SECONDS:-600}"
 }
 

@@ -418,17 +418,22 @@ busy_has_rmid() {
 		END { print "busy " tgid ": " with + 0 " rows with an RMID, " without + 0 " without"; exit !(with > 100 && !late) }' "$1"
 }
 
+# record_busy MILLISECONDS: to who.csv, while a process computes for so long.
+record_busy() {
+	record_in_background who.csv
+	./live_tests --workload busy "$1" >/tmp/busy-says
+	usleep 200000
+	stop_recording
+	holds_identity who.csv
+}
+
 # While 600 others sleep, of which 511 had all RMIDs, who runs has one within 100 ms. The sleepers live on.
 rmids_go_to_who_runs() {
 	load_module
 	start_workload sleepers 600
 	until_true 100 taken_back 32 || fail "nobody who sleeps loses an RMID: $(grep rmid /proc/slotscope/info)"
 	until_true 20 free_rmids 32 || fail "fewer RMIDs are free than the reserve"
-	record_in_background who.csv
-	./live_tests --workload busy 1000 >/tmp/busy-says
-	usleep 200000
-	stop_recording
-	holds_identity who.csv
+	record_busy 1000
 	busy_has_rmid who.csv 100 || fail "who runs has no RMID: $(grep rmid /proc/slotscope/info)"
 	[ "$(pidof live_tests | wc -w)" -ge 601 ] || fail "sleepers are gone"
 	[ "$(awk '$2 == "live" { print $3, $6 }' /proc/slotscope/rmids | sort | uniq -d | wc -l)" = 0 ] || fail "a process has two RMIDs"
@@ -438,11 +443,7 @@ rmids_go_to_who_runs() {
 	# A user with a crowd that runs every half second cannot keep them from others.
 	start_workload nappers 600
 	usleep 2000000
-	record_in_background who.csv
-	./live_tests --workload busy 3000 >/tmp/busy-says
-	usleep 200000
-	stop_recording
-	holds_identity who.csv
+	record_busy 3000
 	busy_has_rmid who.csv 1000 || fail "a user's crowd keeps RMIDs from others: $(grep rmid /proc/slotscope/info)"
 	# Nor from its own processes, if somebody has selected one of them.
 	./slotscope record --source kmod --max-overhead 100 --output who.csv -- \
