@@ -117,7 +117,7 @@ longest() {
 	insmod slotscope.ko
 	echo 0 >$tracing/tracing_on
 	for name in ss_on_sched_switch ss_on_sched_wakeup_new ss_on_sched_process_exec ss_on_task_rename ss_tick \
-		ss_rmid_snapshot ss_rmid_count; do
+		ss_rmid_copy_piece ss_rmid_count; do
 		echo $name >>$tracing/set_ftrace_filter
 	done
 	echo 1 >$tracing/max_graph_depth
@@ -162,11 +162,11 @@ full() {
 	stop
 	echo 1 >/proc/sys/kernel/bpf_stats_enabled
 	pid_max=$(cat /proc/sys/kernel/pid_max)
-	echo 400 >/proc/sys/kernel/pid_max # the eBPF source's tables are as large as that
+	echo 600 >/proc/sys/kernel/pid_max # at least 8 per possible CPU; the eBPF source's tables are as large as that
 	begin_recording bpf
 	echo "$pid_max" >/proc/sys/kernel/pid_max
 	bpf_switch room
-	start hold 600 1
+	start hold 1200 1
 	bpf_switch full
 	end_recording
 	grep -q 'processes found no room' /tmp/summary || { cat /tmp/summary; exit 1; }

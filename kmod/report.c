@@ -15,7 +15,7 @@ struct ss_reported {
 	u64 last;
 };
 
-static struct ss_reported ss_no_rmid = { "births found no free RMID: their rows have none" };
+static struct ss_reported ss_no_rmid = { "times no RMID was free: rows are without until one is" };
 static struct ss_reported ss_untracked = { "processes found no room in the table: raise max_processes" };
 static struct ss_reported ss_bad = { "bookkeeping errors of RMIDs and processes; please report this" };
 

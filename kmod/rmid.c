@@ -16,7 +16,7 @@
 #include "slotscope.h"
 
 #define SS_NR_LATEST 32 /* power of two */
-#define SS_SNAPSHOT_PIECE 32 /* RMIDs that are copied under the lock at a time */
+#define SS_SNAPSHOT_PIECE 8 /* RMIDs that are copied under the lock at a time */
 #define SS_SNAPSHOT_TRIES 100
 
 struct ss_rmid_owner {
@@ -253,6 +253,18 @@ bool ss_rmid_copy(u32 rmid, struct ss_rmid_line *line, struct ss_rmid_event *eve
 	return true;
 }
 
+/* With interrupts off no longer than this; a function of its own so that a tracer can say how long. */
+static noinline void ss_rmid_copy_piece(u32 from, struct ss_rmid_line lines[SS_RMID_CAPACITY])
+{
+	unsigned long flags;
+	u32 rmid;
+
+	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
+	for (rmid = from; rmid < ss_fifo.nr_rmids && rmid < from + SS_SNAPSHOT_PIECE; rmid++)
+		ss_rmid_copy_locked(rmid, &lines[rmid]);
+	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
+}
+
 /*
  * Copies all lines piece by piece, and then again what has changed meanwhile, so that they are of one
  * moment: the end of the last piece. Returns false if that is more than ss_latest remembers.
@@ -266,12 +278,8 @@ static bool ss_rmid_try_snapshot(struct ss_rmid_line lines[SS_RMID_CAPACITY])
 	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
 	begin_seq = ss_fifo.seq;
 	raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
-	for (from = 1; from < ss_fifo.nr_rmids; from += SS_SNAPSHOT_PIECE) {
-		raw_spin_lock_irqsave(&ss_rmid_lock, flags);
-		for (rmid = from; rmid < ss_fifo.nr_rmids && rmid < from + SS_SNAPSHOT_PIECE; rmid++)
-			ss_rmid_copy_locked(rmid, &lines[rmid]);
-		raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);
-	}
+	for (from = 1; from < ss_fifo.nr_rmids; from += SS_SNAPSHOT_PIECE)
+		ss_rmid_copy_piece(from, lines);
 	raw_spin_lock_irqsave(&ss_rmid_lock, flags);
 	if (ss_fifo.seq - begin_seq > SS_NR_LATEST) {
 		raw_spin_unlock_irqrestore(&ss_rmid_lock, flags);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "cli/options.h"
 
+#include <arpa/inet.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <fstream>
@@ -14,6 +16,7 @@
 #include <string_view>
 
 #include "base/escape.h"
+#include "base/same_file.h"
 #include "fleet/threshold_reader.h"
 
 namespace slotscope {
@@ -29,18 +32,19 @@ struct VerbText {
 
 constexpr VerbText kVerbs[] = {
     {"record", "[options] [-- COMMAND [ARG...]]",
-     "writes a row per process and millisecond to slots.csv, until Ctrl-C, for\n"
-     "--duration, or until COMMAND exits (its rows, the rest folded into one)\n"},
+     "writes a row per process and millisecond to slots.csv, until Ctrl-C,\n"
+     "for --duration, or until COMMAND exits (its rows, the rest folded into one)\n"},
     {"replay", "[options] FILE",
      "makes slots.csv again, from what record --raw FILE has kept; no root\n"},
     {"gen", "[options] FILE", "makes a raw FILE of a machine that does not exist, for tests\n"},
     {"rmids", "", "prints the RMID table of the kernel module\n"},
     {"gpu", "[FILE]",
-     "prints the GPUs, the processes that use CUDA, and what can be seen of them; of a raw\n"
-     "FILE: their memory, activity and leaks\n"},
-    {"detect", "[--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] [options]",
-     "finds collectives that hang in the flight recorder's dumps of a job's ranks, and who\n"
-     "holds them up; GPU errors that cost a pod its node; and why pods were evicted\n"},
+     "prints the GPUs, the processes that use CUDA, and what can be seen of\n"
+     "them; of a raw FILE: their memory, activity and leaks\n"},
+    {"detect", "[--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] ...",
+     "finds collectives that hang in the flight recorder's dumps of a job's\n"
+     "ranks, and who holds them up; GPU errors that cost a pod its node; and\n"
+     "why pods were evicted\n"},
 };
 
 std::string Synopsis(const VerbText& verb) {
@@ -192,30 +196,57 @@ Status ParseOutput(const RawOptions& raw, OutputOptions* output) {
   return ParseFilters(raw, &output->fold);
 }
 
-// No two files have one name.
-Status CheckNames(const OutputOptions& output, const std::string& raw, const std::string& verdicts) {
-  const std::pair<const char*, const std::string*> names[] = {{"--raw", &raw},
-                                                              {"--verdicts", &verdicts},
-                                                              {"--spans", &output.spans},
-                                                              {"--gpu-csv", &output.gpu_csv},
-                                                              {"--straggle", &output.straggle},
-                                                              {"--output", &output.path}};
-  for (const auto& one : names)
-    for (const auto* other = &one + 1; other != std::end(names); other++)
-      if (!one.second->empty() && *one.second == *other->second)
-        return Usage(
-            fmt::format("{} and {} are both {}: give two names", one.first, other->first, *one.second));
+struct NamedFile {
+  const char* name;  // an option, or what the file is
+  std::string path;  // empty: none
+};
+
+// No file is written twice, and none that is read is overwritten.
+Status CheckNames(const OutputOptions& output, const std::string& raw, const std::string& verdicts,
+                  const std::vector<NamedFile>& inputs) {
+  const NamedFile outputs[] = {{"--raw", raw},
+                               {"--verdicts", verdicts},
+                               {"--spans", output.spans},
+                               {"--gpu-csv", output.gpu_csv},
+                               {"--straggle", output.straggle},
+                               {"--output", output.path}};
+  const auto is_same = [](const NamedFile& a, const NamedFile& b) {
+    return !a.path.empty() && !b.path.empty() && IsSameFile(a.path, b.path);
+  };
+  for (const NamedFile& one : outputs) {
+    for (const NamedFile* other = &one + 1; other != std::end(outputs); other++)
+      if (is_same(one, *other))
+        return Usage(fmt::format("{} and {} are both {}: give two names", one.name, other->name,
+                                 EscapeName(one.path)));
+    for (const NamedFile& input : inputs)
+      if (is_same(one, input))
+        return Usage(fmt::format("{} {} would overwrite {}: give another name", one.name,
+                                 EscapeName(one.path), input.name));
+  }
   return {};
 }
 
-// PORT, HOST:PORT or [HOST]:PORT.
-Status CheckMetrics(std::string_view text) {
+// A host's name, which is resolved; or an IPv4 address, as the name of no host is all digits.
+bool IsHost(const std::string& host) {
+  in_addr address;
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return true;
+  return host.find_first_not_of("0123456789.") != host.npos &&
+         std::all_of(host.begin(), host.end(), [](unsigned char c) {
+           return c < 0x80 && (std::isalnum(c) || c == '.' || c == '-' || c == '_');
+         });
+}
+
+// PORT or HOST:PORT.
+Status CheckMetrics(const std::string& text) {
   const size_t colon = text.rfind(':');
+  const std::string host = colon == text.npos ? "127.0.0.1" : text.substr(0, colon);
   uint64_t port;
-  if (ParseNumber(colon == text.npos ? text : text.substr(colon + 1), 1, 65535, &port) && colon != 0 &&
-      text.find_first_of(", +") == text.npos)
+  if (ParseNumber(colon == text.npos ? text : text.substr(colon + 1), 1, 65535, &port) && IsHost(host))
     return {};
-  return Usage(fmt::format("--metrics {}: give HOST:PORT, or a PORT of the loopback interface", text));
+  return Usage(
+      fmt::format("--metrics {}: give a PORT of the loopback interface, or HOST:PORT, where HOST is a "
+                  "name or an IPv4 address of this machine (0.0.0.0: all of them)",
+                  EscapeName(text)));
 }
 
 // Names become labels, and part of questions.
@@ -344,11 +375,8 @@ Status ParseRecordDetect(RawOptions* raw, RecordOptions* record) {
   }
   if (!has_input)
     return Usage(
-        "--detect: say what detectors are to follow: --fr-dir, --kmsg with --k8s-events, or "
-        "--k8s-events");
-  if (!record->verdicts.empty() &&
-      (record->verdicts == record->kmsg || record->verdicts == record->k8s_events))
-    return Usage("--verdicts is an input, too: give two names");
+        "--detect has nothing to follow: give --fr-dir FOLDER (for nccl_hang), --k8s-events FILE (for "
+        "pod_evicted), or --k8s-events FILE and --kmsg FILE (for xid_correlation)");
   DetectorSet& set = record->judge.detectors;
   if (Status status = ParseDetectors(raw->detect, &set); !status.ok()) return status;
   if (raw->detect != "all") {
@@ -401,7 +429,10 @@ Status ParseRecord(RawOptions* from, RecordOptions* record) {
   if (err != std::errc() || end != text.data() + text.size() || !(percent >= 0.1 && percent <= 100))
     return Usage(fmt::format("--max-overhead {}: give a percentage of all CPUs, 0.1 to 100", text));
   if (Status status = ParseOutput(raw, &record->output); !status.ok()) return status;
-  if (Status status = CheckNames(record->output, record->raw, record->verdicts); !status.ok())
+  const std::vector<NamedFile> inputs = {{"what --kmsg reads", record->kmsg},
+                                         {"what --k8s-events reads", record->k8s_events},
+                                         {"what --config reads", raw.config}};
+  if (Status status = CheckNames(record->output, record->raw, record->verdicts, inputs); !status.ok())
     return status;
   return ParseCounterSpecs(raw.events, &record->counters);
 }
@@ -452,7 +483,8 @@ po::options_description DescribeRecord(RawOptions* raw, RecordOptions* record) {
       "duration", Text(&raw->duration, "S"), "record S seconds")(
       "raw", Text(&record->raw, "FILE"), "also keep what the kernel sent, for replay")(
       "events", Text(&raw->events, "LIST"),
-      "counters: cycles,instructions,llc_misses (default), each optionally =EVENT; or none")(
+      "counters, commas between them: cycles, instructions, llc_misses (default: all three), each "
+      "optionally =EVENT; or none")(
       "max-overhead", Text(&raw->max_overhead, "PCT"),
       "what the recording may cost, in % of all CPUs; above it steps down, then stops (default 3)")(
       "remediate", Text(&record->remediate, "PATH")->implicit_value(kRemediateSocket),
@@ -796,7 +828,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     options->verb = Options::Verb::kReplay;
     if (Status status = TakeFile("replay", rest, &options->replay.path); !status.ok()) return status;
     if (Status status = ParseOutput(raw, &options->replay.output); !status.ok()) return status;
-    return CheckNames(options->replay.output, "", "");
+    return CheckNames(options->replay.output, "", "", {{"what is replayed", options->replay.path}});
   }
   if (verb == "gen") {
     if (Status status = ParseWords(verb, words, of_gen, &rest, &wants_help); !status.ok()) return status;

@@ -23,8 +23,9 @@ RawInputEnd ReadAll(RawFileReader* reader, const std::string& path, Engine* engi
   else if (!reader->status().ok())
     end.error = EscapeName(reader->status().message());
   else if (!reader->ended())
-    end.cut = fmt::format("{} ends early, at byte {}: its recorder was killed", EscapeName(path),
-                          reader->nr_good_bytes());
+    end.cut =
+        fmt::format("{} ends early, at byte {}: its recorder was killed, or this is a part of a copy",
+                    EscapeName(path), reader->nr_good_bytes());
   return end;
 }
 

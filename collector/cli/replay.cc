@@ -41,6 +41,8 @@ Status RunReplay(const ReplayOptions& options) {
   run.input_cut = end.cut;
   Status status = output.Finish(&run);
   if (!run.input_error.empty()) return {Exit::kBadInput, run.input_error};
+  if (!run.input_cut.empty() && run.accounting.nr_slots == 0)
+    return {Exit::kBadInput, fmt::format("{}; it holds no whole slot", run.input_cut)};
   return status;
 }
 

@@ -151,6 +151,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
   number("offline_ns", a.offline_ns);
   number("untracked_processes", run.losses.nr_untracked);
   number("births_without_rmid", run.losses.nr_failed_allocs);
+  number("rmids_taken_back", run.tracker.nr_taken_back);
   number("untold_renames", run.losses.nr_untold_renames);
   number("duplicate_allocs", run.tracker.nr_duplicate_allocs);
   number("unknown_frees", run.tracker.nr_unknown_frees);
@@ -265,9 +266,12 @@ std::string SummaryTable(const RunSummary& run) {
   if (run.losses.bypassed_ns)
     fmt::format_to(out, "watchdog: no heartbeat for {:.3f} s, CUDA calls and returns not observed {}\n",
                    static_cast<double>(run.losses.bypassed_ns) / 1e9, run.losses.nr_bypassed_calls);
-  if (run.losses.nr_failed_allocs || run.losses.nr_untracked)
-    fmt::format_to(out, "RMIDs: {} births found none free, {} processes found no room in the table\n",
-                   run.losses.nr_failed_allocs, run.losses.nr_untracked);
+  if (run.losses.nr_failed_allocs || run.losses.nr_untracked || run.tracker.nr_taken_back)
+    fmt::format_to(
+        out,
+        "RMIDs: {} times none was free, {} were taken back from who slept, {} processes found "
+        "no room in the table\n",
+        run.losses.nr_failed_allocs, run.tracker.nr_taken_back, run.losses.nr_untracked);
   if (run.losses.nr_untold_renames)
     fmt::format_to(
         out,

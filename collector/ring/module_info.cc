@@ -68,11 +68,14 @@ Status ReadModuleFile(const char* path, std::string* text) {
   if (!file && errno == ENOENT)
     return {Exit::kModule,
             fmt::format("the slotscope kernel module is not loaded ({} is missing): load it with "
-                        "'modprobe slotscope', or record without it (--source bpf)",
+                        "'modprobe slotscope' (after make dkms-install); recording works without it "
+                        "(record --source bpf)",
                         path)};
-  if (!file)
-    return {errno == EACCES || errno == EPERM ? Exit::kPrivilege : Exit::kModule,
-            fmt::format("cannot read {}: {}", path, ErrnoText(errno))};
+  if (!file && (errno == EACCES || errno == EPERM))
+    return {Exit::kPrivilege, fmt::format("cannot read {}: {}; run it as root (sudo), or with the "
+                                          "capability CAP_PERFMON",
+                                          path, ErrnoText(errno))};
+  if (!file) return {Exit::kModule, fmt::format("cannot read {}: {}", path, ErrnoText(errno))};
   text->clear();
   char chunk[4096];
   size_t got;

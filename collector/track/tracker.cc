@@ -172,6 +172,7 @@ void Tracker::ApplyFree(const Change& change) {
     return;
   }
   stats_.nr_frees++;
+  stats_.nr_taken_back += change.kind != Kind::kFree;
   lease->live = false;
   if (keys_[lease->process] != lease->key) return;
   if (change.kind == Kind::kFree) {

@@ -68,6 +68,7 @@ struct Process {
 struct TrackerStats {
   uint64_t nr_allocs = 0;
   uint64_t nr_frees = 0;
+  uint64_t nr_taken_back = 0;        // of them: the process lives on without
   uint64_t nr_duplicate_allocs = 0;  // of an RMID and generation that was live already
   uint64_t nr_unknown_frees = 0;     // of an RMID that nobody had, or of another generation
   uint64_t nr_late = 0;              // changes that arrived behind the watermark

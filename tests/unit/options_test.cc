@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "temp_folder.h"
+
 namespace slotscope {
 namespace {
 
@@ -96,6 +98,15 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--metrics=:9464"}, {"--metrics"}},
       {{"record", "--metrics=127.0.0.1:0"}, {"--metrics"}},
       {{"record", "--metrics=127.0.0.1:9464,1.2.3.4:80"}, {"--metrics"}},
+      {{"record", "--metrics=999.1.1.1:9464"}, {"--metrics 999.1.1.1:9464", "IPv4"}},
+      {{"record", "--metrics=1.2.3:9464"}, {"--metrics", "IPv4"}},
+      {{"record", "--metrics=[::1]:9464"}, {"--metrics", "IPv4"}},
+      {{"record", "--metrics=*:9464"}, {"--metrics", "0.0.0.0"}},
+      {{"record", "--detect", "all", "--kmsg", "k", "--k8s-events", "e", "--verdicts", "./k"},
+       {"--verdicts", "--kmsg"}},
+      {{"record", "--raw", "./slots.csv"}, {"--raw", "--output", "slots.csv"}},
+      {{"replay", "a/../x.raw", "-o", "x.raw"}, {"--output x.raw", "overwrite"}},
+      {{"replay", "x.raw", "--spans", ".//x.raw"}, {"--spans", "overwrite"}},
       {{"replay", "x.raw", "--remediate"}, {"--remediate"}},
       {{"record", "--spans", "slots.csv"}, {"--spans", "--output", "slots.csv"}},
       {{"record", "--spans", "a", "--raw", "a"}, {"--spans", "--raw", "a"}},
@@ -160,6 +171,25 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
           << Join(c.words) << ": " << status.message();
     EXPECT_EQ(status.message().find('\n'), std::string::npos) << "one sentence: " << status.message();
   }
+}
+
+// The recording is all that there is of what was recorded.
+TEST(Options, NoOutputIsTheFileThatIsReplayedHoweverItIsSpelled) {
+  TempFolder folder;
+  folder.Write("x.raw", "");
+  std::filesystem::create_symlink("x.raw", folder.At("link"));
+  std::filesystem::create_directory_symlink(".", folder.At("there"));
+  const std::string raw = folder.At("x.raw");
+  for (const std::string& input : {folder.At("./x.raw"), folder.At("link"), folder.At("there/x.raw")})
+    for (const char* option : {"--output", "--spans", "--gpu-csv", "--straggle"}) {
+      Options options;
+      EXPECT_EQ(Parse({"replay", input, option, raw}, &options).code(), Exit::kUsage) << input << option;
+    }
+  Options options;
+  EXPECT_TRUE(Parse({"replay", raw, "-o", folder.At("there/y.csv")}, &options).ok());
+  EXPECT_EQ(Parse({"record", "--raw", folder.At("there/y"), "-o", folder.At("y")}, &options).code(),
+            Exit::kUsage)
+      << "also of files that are not there yet";
 }
 
 // An empty variable in a script must not silently mean "no limit".

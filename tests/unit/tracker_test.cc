@@ -268,6 +268,7 @@ TEST(Tracker, AProcessLivesOnWhenItsRmidIsTakenBack) {
   EXPECT_EQ(OwnerOf(tracker, 3, 1), &tracker.process(sleeper));
   EXPECT_EQ(OwnerOf(tracker, 3, 2)->key.tgid, 8);
   EXPECT_EQ(tracker.stats().nr_frees, 1u);
+  EXPECT_EQ(tracker.stats().nr_taken_back, 1u);
 
   // It runs again, and gets another one: what the first one counted is still its own, for a while.
   tracker.Alloc(5, 1, {7, 1}, 300);
@@ -281,6 +282,7 @@ TEST(Tracker, AProcessLivesOnWhenItsRmidIsTakenBack) {
   tracker.Free(5, 1, true, 400 + kKeepNs);
   tracker.Advance(400 + 3 * kKeepNs);
   EXPECT_EQ(tracker.Lookup({7, 1}), Tracker::kNoProcess);
+  EXPECT_EQ(tracker.stats().nr_taken_back, 1u) << "not this one: its process ended";
 }
 
 TEST(Tracker, AMeasureUnderANewRmidDoesNotHideWhatTheOldOneCounted) {
