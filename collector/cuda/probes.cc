@@ -8,6 +8,7 @@
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,6 +79,7 @@ UniqueFd DetachInBackground() {
     // A grandchild, for which nobody has to wait. Only system calls: other threads' locks may be held.
     if (fork() == 0) {
       setsid();
+      prctl(PR_SET_NAME, kDetacherName);
       close(go.get());
       for (int fd : {0, 1, 2}) close(fd);  // whoever reads our output sees its end at once
       char none;

@@ -38,6 +38,7 @@ class CudaAttachment {
 // Makes a process that has all open files of this one, too, and closes them when the one that is
 // returned is closed. Destroying attachments in between takes no time.
 UniqueFd DetachInBackground();
+inline constexpr const char* kDetacherName = "slotscope-close";
 
 class CudaProbes {
  public:

@@ -293,13 +293,14 @@ TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
 // One that began before, in a mount namespace and with files that are not there any more, of which the
 // maps alone tell.
 TEST(Cuda, LibrariesOfOthersAndDeletedOnes) {
-  const std::string dir = MakeDir("deleted"), ms = IsEmulated() ? "6000" : "1500";
+  WaitForDetachers();
+  const std::string dir = MakeDir("deleted");
   std::string output;
   const std::string script =
       "cd " + dir + " && { unshare -m sh -c 'mkdir m && mount -t tmpfs none m && cp " + StandinFolder() +
-      "/libcud* m && SLOTSCOPE_TEST_LIBRARIES=" + dir + "/m:libcudart.so.13 exec $T --workload cuda -" +
-      ms +
-      "' >truth & }; until grep -q m/libcudart /proc/$!/maps 2>/dev/null; do sleep 0.02; done; "
+      "/libcud* m && SLOTSCOPE_TEST_LIBRARIES=" + dir +
+      "/m:libcudart.so.13 exec $T --workload cuda -1' "
+      ">truth & }; until grep -q m/libcudart /proc/$!/maps 2>/dev/null; do sleep 0.02; done; "
       "rm /proc/$!/root" +
       dir +
       "/m/*; grep -q 'libcudart.so.13 (deleted)' /proc/$!/maps || exit 9; "
@@ -334,6 +335,7 @@ TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) {
 }
 
 TEST(Cuda, AHostileName) {
+  WaitForDetachers();
   const std::string dir = MakeDir("hostile");
   std::string output;
   const std::string name = "libcudart.so.$(printf '13\\n,\"\\033[2J')";
@@ -342,8 +344,7 @@ TEST(Cuda, AHostileName) {
       StandinFolder() +
       "/libcudart.so.13 \"$N\" && "
       "SLOTSCOPE_TEST_LIBRARIES=\"$PWD:$N\" $S record --source $SRC --gpu on --raw r.raw -o a.csv -- "
-      "sh -c '$T --workload cuda -" +
-      (IsEmulated() ? "6000" : "300") + " >truth' && $S gpu r.raw";
+      "sh -c '$T --workload cuda -1 >truth' && $S gpu r.raw";
   ASSERT_EQ(Shell(script, &output), 0) << output;
   EXPECT_EQ(output.find('\x1b'), std::string::npos);
   const CsvFile csv = ReadCsv(dir + "/a.csv");
@@ -406,12 +407,12 @@ TEST(Cuda, GpuTellsWhoUsesCudaAndWhatIsSeenOfIt) {
 }
 
 TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {
+  WaitForDetachers();
   const std::string dir = MakeDir("late");
   std::string output;
-  const std::string ms = IsEmulated() ? "12000" : "2500";
-  ASSERT_EQ(Shell("cd " + dir + " && { $T --workload cuda -" + ms +
-                      " >truth & }; sleep 0.2; "
-                      "$S record --source $SRC --gpu on --all -o a.csv -- "
+  ASSERT_EQ(Shell("cd " + dir +
+                      " && { $T --workload cuda -1 >truth & }; until [ -s truth ]; do "
+                      "sleep 0.02; done; $S record --source $SRC --gpu on --all -o a.csv -- "
                       "sh -c 'while kill -0 '$!' 2>/dev/null; do sleep 0.1; done'; wait",
                   &output),
             0)

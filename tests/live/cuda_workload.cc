@@ -7,7 +7,10 @@
 //   sum TGID launches calls         in all: launches that succeeded, calls that are one message each
 // They are linked by dlopen(), so that the library's path is the test's own.
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,17 +26,23 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/unique_fd.h"
+#include "cuda/library.h"
 #include "cuda/watchdog.h"
 #include "harness.h"
 #include "tests/cuda/standin.h"
 
 namespace slotscope {
 namespace {
+
+// Of the libraries that were opened: those with functions to be probed, and all of these.
+size_t g_nr_libraries, g_nr_targets;
 
 // In the global scope: the runtime finds its driver there, and we find both. SLOTSCOPE_TEST_LIBRARIES:
 // other copies, with the runtime's name behind a colon.
@@ -43,9 +52,49 @@ void OpenLibraries() {
   const std::string runtime = folder.substr(folder.find(':') + 1);
   folder.resize(folder.find(':'));
   for (const std::string& name : {std::string("libcuda.so.1"), runtime}) {
-    const void* library = dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
+    const std::string path = folder + "/" + name;
+    CudaLibrary known;  // as it may be gone soon
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (ReadCudaLibrary(fd.get(), &known).ok() && !known.targets.empty()) {
+      g_nr_libraries++;
+      g_nr_targets += known.targets.size();
+    }
+    const void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library) continue;
     std::printf("failed: %s\n", dlerror());
+    std::exit(1);
+  }
+}
+
+// Of the links of programs of that name: how many the newest program has.
+size_t NrLinksOfNewest(const std::string& name) {
+  std::map<uint32_t, size_t> nr_links;  // by program
+  for (uint32_t id = 0; bpf_link_get_next_id(id, &id) == 0;) {
+    const UniqueFd link(bpf_link_get_fd_by_id(id));
+    bpf_link_info info = {};
+    uint32_t size = sizeof(info);
+    if (link.valid() && bpf_obj_get_info_by_fd(link.get(), &info, &size) == 0) nr_links[info.prog_id]++;
+  }
+  for (auto newest = nr_links.rbegin(); newest != nr_links.rend(); ++newest) {
+    const UniqueFd program(bpf_prog_get_fd_by_id(newest->first));
+    bpf_prog_info info = {};
+    uint32_t size = sizeof(info);
+    if (program.valid() && bpf_obj_get_info_by_fd(program.get(), &info, &size) == 0 && info.name == name)
+      return newest->second;
+  }
+  return 0;
+}
+
+// Until the newest recorder has probed all that was opened here. Links of calls come behind those of
+// returns; where one link has all functions of a library there is one for each.
+void WaitForProbes() {
+  const bool is_multi =
+      libbpf_find_vmlinux_btf_id("bpf_uprobe_multi_link_attach", BPF_TRACE_FENTRY) >= 0;
+  const size_t nr = is_multi ? g_nr_libraries : g_nr_targets;
+  constexpr uint64_t kMostNs = 300'000'000'000;
+  for (const uint64_t start_ns = MonotonicNs(); NrLinksOfNewest("ss_cuda_enter") < nr; usleep(20'000)) {
+    if (MonotonicNs() - start_ns < kMostNs) continue;
+    std::printf("failed: nobody has probed these libraries\n");
     std::exit(1);
   }
 }
@@ -499,10 +548,11 @@ int RunCudaWorkload(int which) {
   if (const char* wait = std::getenv("SLOTSCOPE_TEST_WAIT_MS"))
     usleep(static_cast<useconds_t>(std::atoi(wait)) * 1000);
   std::printf("proc %d\n", getpid());
-  if (which < 0) {  // some memory, and after so many ms streams
+  if (which < 0) {  // some memory, and streams when somebody looks
     void* memory;
     MUST(cudaMalloc, &memory, 1000);
-    usleep(static_cast<useconds_t>(-which) * 1000);
+    std::fflush(stdout);
+    WaitForProbes();
     UseStreams();
   } else if (which == 0)
     UseMemory();

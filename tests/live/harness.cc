@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "base/clock.h"
+#include "cuda/probes.h"
 #include "ring/bpf_object.h"
 
 namespace slotscope {
@@ -254,6 +255,21 @@ std::string TempDir() {
 }
 
 bool IsEmulated() { return getenv("SLOTSCOPE_TEST_SCALE") != nullptr; }
+
+void WaitForDetachers() {
+  const auto is_any = [] {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      std::ifstream file(entry.path() / "comm");
+      std::string comm;
+      if (std::getline(file, comm) && comm == kDetacherName) return true;
+    }
+    return false;
+  };
+  constexpr uint64_t kMostNs = 300'000'000'000;
+  const uint64_t start_ns = MonotonicNs();
+  while (is_any() && MonotonicNs() - start_ns < kMostNs) usleep(20'000);
+  EXPECT_FALSE(is_any());
+}
 
 uint64_t StealNs() {
   std::ifstream file("/proc/stat");

@@ -114,6 +114,9 @@ std::string TempDir();
 // Tests run in a guest, whose CPUs are slow.
 bool IsEmulated();
 
+// Until no probes of an earlier recording are still being taken off: the next one has to wait for that.
+void WaitForDetachers();
+
 // The steal time of all CPUs so far, in ns: what the kernel's own accounting leaves out.
 uint64_t StealNs();
 
