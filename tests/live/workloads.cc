@@ -103,10 +103,11 @@ void ReapWithTruth(pid_t pid) {
   siginfo_t info;
   if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT)) Fail("waitid");
   uint64_t cpu_ns = 0, run_delay_ns = 0;
+  const uint64_t read_ns = MonotonicNs();  // what it does from here on may not be in what is read
   std::ifstream("/proc/" + std::to_string(pid) + "/schedstat") >> cpu_ns >> run_delay_ns;
-  std::printf("truth %d %lu %lu %lu %lu\n", pid, cpu_ns, run_delay_ns,
+  std::printf("truth %d %lu %lu %lu %lu %lu\n", pid, cpu_ns, run_delay_ns,
               StatusField(pid, "voluntary_ctxt_switches:"),
-              StatusField(pid, "nonvoluntary_ctxt_switches:"));
+              StatusField(pid, "nonvoluntary_ctxt_switches:"), read_ns);
   Reap(pid);
 }
 
