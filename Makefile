@@ -24,12 +24,13 @@ BPFTOOL := $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
 LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell command -v $(name) 2>/dev/null)) llvm-strip)
 # Functions and lines, for a backtrace; variables too would be a quarter of the time that it takes to build.
 CXXFLAGS ?= -O3 -g1
-CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I$(B)/bpf $(CXXFLAGS)
+CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I. -I$(B)/bpf $(CXXFLAGS)
 LIBS := -lbpf -lelf -lfmt -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -pthread
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -I$(B)/bpf
 PREFIX ?= /usr/local
 
-COLLECTOR_SRC := $(filter-out collector/cli/main.cc,$(wildcard collector/*/*.cc))
+# With the generator of machines that do not exist, which tests, benchmarks and `slotscope gen` share.
+COLLECTOR_SRC := $(filter-out collector/cli/main.cc,$(wildcard collector/*/*.cc collector/*/*/*.cc tests/gen/*.cc))
 COLLECTOR_OBJ := $(COLLECTOR_SRC:%.cc=$(B)/obj/%.o)
 KMOD_SRC := $(wildcard kmod/*.c kmod/*.h) kmod/Kbuild
 HEADERS := $(wildcard include/slotscope/*.h)
@@ -83,10 +84,8 @@ $(B)/bpf/%.skel.h: $(B)/bpf/%.bpf.o
 $(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h
 
 # Compiled in half the time; how fast they are matters for those alone that try thousands of cases.
-TEST_OPTIMIZATION = $(if $(findstring oracle_test,$@),-O1,-O0)
+TEST_OPTIMIZATION = $(if $(findstring /gen/,$@),,$(if $(findstring oracle_test,$@),-O1,-O0))
 $(B)/obj/tests/%.o: CXXFLAGS_ALL += $(TEST_OPTIMIZATION)
-
-$(B)/obj/bench/%.o $(B)/obj/tests/unit/%.o $(B)/obj/tests/live/%.o $(B)/obj/tests/fleet/%.o: CXXFLAGS_ALL += -I.
 
 $(B)/obj/%.o: %.cc | $(SKELETONS)
 	$(call msg,CXX,$@)
@@ -144,12 +143,13 @@ $(B)/bench_%: $(B)/obj/bench/%.o $(B)/libslotscope.a
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lbenchmark_main -lbenchmark
 
 # With another compiler: libFuzzer is clang's. All of the collector but what loads BPF programs, runs threads or only writes.
-FUZZ_CXXFLAGS := -std=c++20 -O1 -g1 -Icollector -Iinclude -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-FUZZ_NOT := cli/% cuda/% gen/% metrics/% nvml/% base/proc detect/demo detect/file_follower detect/fr_watch detect/host_% detect/live_% \
-	detect/rank_% detect/slots_csv detect/verdict_log fleet/baseline fleet/health_score fleet/memory_headroom fleet/node% fleet/observer \
+FUZZ_CXXFLAGS := -std=c++20 -O1 -g1 -Icollector -Iinclude -I. -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+FUZZ_NOT := cli/% run/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo detect/host/% detect/live/% \
+	fleet/health fleet/memory_headroom fleet/node% fleet/observer \
 	raw/raw_writer remediate/client remediate/server remediate/socket_file ring/%_source ring/bpf_object ring/perf_ring ring/reader \
 	sinks/top_table sinks/writer slots/fold
-FUZZ_SRC := $(filter-out $(FUZZ_NOT:%=collector/%.cc),$(COLLECTOR_SRC)) collector/cli/options.cc
+FUZZ_SRC := $(filter-out $(FUZZ_NOT:%=collector/%.cc) tests/gen/%,$(COLLECTOR_SRC)) \
+	collector/run/engine.cc collector/cli/options.cc collector/cli/option_text.cc $(wildcard collector/cli/*_parser.cc)
 
 $(B)/fuzz/obj/%.o: %.cc
 	$(call msg,FUZZ,$@)

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "detect/fr_folder.h"
-#include "detect/inputs.h"
-#include "detect/judge.h"
-#include "detect/kernel_log.h"
-#include "detect/kubernetes.h"
+#include "detect/inputs/fr_folder.h"
+#include "detect/inputs/inputs.h"
+#include "detect/inputs/kernel_log.h"
+#include "detect/inputs/kubernetes.h"
+#include "detect/patterns/judge.h"
 #include "tests/unit/pickle_writer.h"
 
 namespace slotscope {

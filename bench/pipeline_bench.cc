@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/out_file.h"
-#include "gen/generator.h"
 #include "merge/merger.h"
 #include "plain_engine.h"
 #include "sinks/csv_sink.h"
 #include "slots/slot_builder.h"
+#include "tests/gen/generator.h"
 
 namespace slotscope {
 namespace {

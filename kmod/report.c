@@ -17,7 +17,9 @@ struct ss_reported {
 
 static struct ss_reported ss_no_rmid = { "times no RMID was free: rows are without until one is" };
 static struct ss_reported ss_untracked = { "processes found no room in the table: raise max_processes" };
-static struct ss_reported ss_bad = { "bookkeeping errors of RMIDs and processes; please report this" };
+static struct ss_reported ss_bad_bookkeeping = {
+	"bookkeeping errors of RMIDs and processes; please report this"
+};
 
 static void ss_report(struct work_struct *work);
 static void ss_report_backend(void);
@@ -42,7 +44,7 @@ static void ss_report_all(void)
 	ss_report_growth(&ss_no_rmid,
 			 rmids.nr_failed_none + rmids.nr_failed_limbo + rmids.nr_failed_share);
 	ss_report_growth(&ss_untracked, processes.nr_untracked);
-	ss_report_growth(&ss_bad, rmids.nr_bad_free + processes.nr_stale);
+	ss_report_growth(&ss_bad_bookkeeping, rmids.nr_bad_free + processes.nr_stale);
 }
 
 /* The backend changes at most once: RDT hardware is given up, never taken back. */

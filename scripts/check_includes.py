@@ -3,9 +3,9 @@
 """check_includes.py [--self-test]: the dependency guard. Reads the #include lines, runs no compiler.
 
     kmod -> include <- bpf,  collector -> include,  tests and bench -> collector and include,
-    tests/unit -> the pure files of kmod
+    tests/unit -> the pure files of kmod,  collector/cli -> tests/gen
 
-and nothing else crosses; in collector/ a stage includes itself and the stages before it. Also keeps the
+and nothing else crosses; in collector/ a stage includes itself and those that EDGES says. Also keeps the
 house in order: what the top level holds, a README.md per folder, SPDX lines, one version, Kbuild.
 Prints "file:line: what to do" per finding and exits 1 if there was one.
 """
@@ -15,8 +15,33 @@ import subprocess
 import sys
 from pathlib import Path
 
-STAGES = "base ring nvml cuda raw gen merge track slots gpu straggle join detect remediate fleet metrics sinks cli".split()
-FOLDERS = "include kmod bpf collector bench tests scripts deploy debian".split()
+# Which stages of the collector a stage includes: those that are there, no more. In the order of the data; an edge goes back.
+EDGES = {
+    "base": "",
+    "ring": "base",
+    "nvml": "base ring",
+    "cuda": "base ring nvml",
+    "raw": "base ring",
+    "merge": "base ring",
+    "track": "",
+    "slots": "base ring merge track",
+    "gpu": "base ring slots",
+    "straggle": "slots",
+    "join": "slots",
+    "sinks": "base slots",
+    "detect/inputs": "base",
+    "detect/patterns": "base detect/inputs",
+    "detect/host": "base slots detect/inputs detect/patterns",
+    "detect/live": "base detect/inputs detect/patterns detect/host",
+    "remediate": "base ring slots",
+    "fleet": "base slots remediate",
+    "metrics": "base slots remediate fleet",
+    "run": "base ring raw merge track slots gpu straggle join sinks detect/patterns detect/host detect/live remediate fleet metrics",
+    "cli": "base ring nvml cuda raw gpu sinks detect/inputs detect/patterns detect/host fleet run",
+}
+EDGES = {stage: its.split() for stage, its in EDGES.items()}
+STAGES = list(EDGES)
+FOLDERS = "include kmod bpf collector bench tests scripts deploy debian doc".split()
 TOP_FILES = "Makefile dkms.conf README.md CONTRIBUTING.md LICENSE".split()
 SOURCE = re.compile(r"\.(c|h|cc|py|sh)$|(^|/)(Makefile|Kbuild)$|^dkms\.conf$")
 PORTABLE = re.compile(r"kmod/(portable|share|rdt_\w+)\.h$")  # pure C, compiled for the host too
@@ -46,7 +71,7 @@ def resolve(files, path, quote, name):
     candidates = [f"include/{name}"]
     if quote == '"':
         candidates = [beside, f"collector/{name}", f"include/{name}"]
-        if path.startswith(("tests/unit/", "tests/fleet/", "bench/")) or (path.startswith("tests/live/") and name.startswith(("tests/cuda/", "tests/fleet/"))):
+        if path.startswith(("tests/", "bench/")) or name.startswith("tests/"):
             candidates.append(name)
     return next((c for c in candidates if c in files), None)
 
@@ -91,20 +116,56 @@ def check_collector_side(path, quote, name, target, files):
     if not path.startswith("collector/"):
         own = {"bench": ("bench", "tests")}.get(path.split("/")[0], (path.split("/")[0],))  # bench measures inputs of tests
         return None if target.split("/")[0] in ("collector", *own) else f"do not include {target}"
+    if path.startswith("collector/cli/") and target.startswith("tests/gen/"):
+        return None  # the verb gen
     if not target.startswith("collector/"):
         return "the collector does not depend on tests or benchmarks"
-    mine, its = path.split("/")[1], target.split("/")[1]
+    mine, its = stage_of(path), stage_of(target)
+    if its in (mine, *EDGES[mine]):
+        return None
     if STAGES.index(its) > STAGES.index(mine):
         return f"{its}/ comes after {mine}/ in the data path: move what both need to {mine}/ or before it"
-    return None
+    return f"{mine}/ does without {its}/ so far: if it has to know it, say so in EDGES of check_includes.py"
+
+
+def stage_of(path):
+    return os.path.dirname(path)[len("collector/"):]
+
+
+def layer_of(stage):
+    """0: it needs no other."""
+    return 1 + max((layer_of(its) for its in EDGES[stage]), default=-1)
+
+
+def check_edges(files):
+    """EDGES says no more than there is, and goes back only; the chapter has the stages in that order, with their layers."""
+    there = {stage: set() for stage in STAGES}
+    for path, text in files.items():
+        if path.startswith("collector/") and stage_of(path) in there:
+            for _, quote, name in includes_of(text):
+                target = resolve(files, path, quote, name)
+                if target and target.startswith("collector/"):
+                    there[stage_of(path)].add(stage_of(target))
+    guard = "scripts/check_includes.py"
+    for stage, its in EDGES.items() if guard in files else ():
+        for one in its:
+            if one not in there[stage]:
+                yield guard, 1, f"{stage}/ includes nothing of {one}/: take it out of EDGES"
+            if STAGES.index(one) >= STAGES.index(stage):
+                yield guard, 1, f"EDGES: {one}/ is not in front of {stage}/"
+    chapter = files.get("collector/README.md", "")
+    rows = re.findall(r"^\| `([\w/]+)/` \| (\d+) \|", chapter, re.M)
+    expected = [(stage, str(layer_of(stage))) for stage in STAGES]
+    if chapter and rows != expected:
+        wrong = next((f"{a} instead of {b}" for a, b in zip(rows, expected) if a != b), f"{len(rows)} rows")
+        yield "collector/README.md", 1, f"the table of folders has not the stages and layers of EDGES: {wrong}"
 
 
 def check_includes(files):
     for path, text in files.items():
         if not re.match(r"(kmod|bpf|include|collector|tests|bench)/.*\.(c|h|cc)$", path):
             continue
-        stage = re.match(r"collector/(?:([^/]+)/[^/]+$)?", path)
-        if stage and stage[1] not in STAGES:
+        if path.startswith("collector/") and stage_of(path) not in STAGES:
             yield path, 1, f"sources of the collector are in collector/STAGE/, one of: {' '.join(STAGES)}"
             continue
         for line, quote, name in includes_of(text):
@@ -191,7 +252,7 @@ def check_versions(files):
             yield path, line_of(files[path], match.start()), f"version {match[1]}, but {first[0]} has {first[1]}"
 
 
-CHECKS = (check_includes, check_cycles, check_kbuild, check_house, check_spdx, check_versions)
+CHECKS = (check_includes, check_edges, check_cycles, check_kbuild, check_house, check_spdx, check_versions)
 
 
 def check_all(files):
@@ -212,6 +273,7 @@ def self_test():
         "bpf/x.bpf.c": spdx + '#include "x.bpf.h"\n#include <slotscope/a.h>\n',
         "collector/base/version.h": spdx + 'kVersion = "1";\n',
         "collector/ring/r.h": spdx + '#include "base/version.h"\n#include <slotscope/a.h>\n',
+        "collector/track/t.h": spdx,
         "collector/ring/r.cc": spdx + '#include "ring/r.h"\n#include "x.skel.h"\n#include <string>\n',
         "collector/cli/c.h": spdx + '#include "ring/r.h"\n',
         "tests/unit/t.h": spdx,
@@ -231,6 +293,9 @@ def self_test():
         ("include/slotscope/a.h", '#include "slotscope.h"', "include/ includes"),
         ("collector/base/version.h", '#include "ring/r.h"', "comes after base/"),
         ("collector/ring/r.h", '#include "cli/c.h"', "comes after ring/"),
+        ("collector/track/t.h", '#include "ring/r.h"', "does without ring/ so far"),
+        ("scripts/check_includes.py", "", "includes nothing of"),
+        ("collector/README.md", "| `ring/` | 1 | x | y |", "has not the stages"),
         ("collector/ring/r.h", '#include "kmod/slotscope.h"', "no such file"),
         ("collector/ring/r.h", "#include <bpf/x.bpf.h>", "in quotes"),
         ("collector/cli/c.h", "#include <base/version.h>", "in quotes"),

@@ -14,10 +14,10 @@
 #include "base/escape.h"
 #include "base/say.h"
 #include "cli/detect_story.h"
-#include "cli/host_input.h"
-#include "detect/demo.h"
-#include "detect/host_evidence.h"
-#include "detect/inputs.h"
+#include "detect/host/host_evidence.h"
+#include "detect/inputs/demo.h"
+#include "detect/inputs/inputs.h"
+#include "run/host_input.h"
 
 namespace slotscope {
 namespace {
@@ -45,7 +45,7 @@ Status RunDetect(const DetectOptions& options) {
   const Findings findings = Judge(inputs.records, judge);
   const NcclClock clock = judge.nccl_hang.clock;
   std::unique_ptr<HostHistory> host;
-  if (status = ReadHost(options, findings.hangs, &host); !status.ok()) return status;
+  if (status = ReadHost(options.host, findings.hangs, &host); !status.ok()) return status;
   EvidenceFn evidence;
   if (host) evidence = [&](const NcclHang& hang) { return HostEvidenceOf(*host, hang, {}); };
   std::string output;

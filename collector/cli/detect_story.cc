@@ -11,10 +11,10 @@
 
 #include "base/escape.h"
 #include "base/rfc3339.h"
-#include "detect/nccl_hang_verdict.h"
-#include "detect/pod_evicted_verdict.h"
-#include "detect/xid.h"
-#include "detect/xid_correlation_verdict.h"
+#include "detect/inputs/xid.h"
+#include "detect/patterns/nccl_hang_verdict.h"
+#include "detect/patterns/pod_evicted_verdict.h"
+#include "detect/patterns/xid_correlation_verdict.h"
 
 namespace slotscope {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "detect/judge.h"
+#include "detect/patterns/judge.h"
 
 namespace slotscope {
 

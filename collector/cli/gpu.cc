@@ -14,13 +14,13 @@
 #include "base/proc.h"
 #include "base/say.h"
 #include "cli/options.h"
-#include "cli/pipeline.h"
-#include "cli/raw_input.h"
-#include "cli/summary.h"
 #include "cuda/coverage.h"
 #include "gpu/tracker.h"
 #include "nvml/nvml.h"
 #include "nvml/visible.h"
+#include "run/counts.h"
+#include "run/pipeline.h"
+#include "run/raw_input.h"
 #include "sinks/gpu_report.h"
 
 namespace slotscope {
@@ -157,14 +157,14 @@ Status PrintRecording(const std::string& path) {
     Say(stdout, "GPU {:<5} {}, {} MiB, {}, {}{}\n", device.label(), device.name, TotalMiB(device),
         device.pci, device.uuid, device.divided ? " (divided)" : "");
   PrintUses(facts, report);
-  const RunSummary run = Summarize(engine);
+  const RunCounts counts = CountsOf(engine);
   Say(stdout,
       "\nCUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}; lost records {}\n",
-      run.gpu.nr_calls, run.losses.nr_lost_calls, run.merge.nr_malformed_calls, run.gpu.nr_late,
-      run.gpu.nr_unknown_frees, run.merge.nr_lost);
+      counts.gpu.nr_calls, counts.losses.nr_lost_calls, counts.merge.nr_malformed_calls,
+      counts.gpu.nr_late, counts.gpu.nr_unknown_frees, counts.merge.nr_lost);
   if (report.nr_left_out()) Say(stdout, "note: there was no room for {} more\n", report.nr_left_out());
   for (const std::string& note : report.notes()) Say(stdout, "note: {}\n", note);
-  for (const std::string& note : run.late_notes) Say(stdout, "note: {}\n", note);
+  for (const std::string& note : engine.builder().late_notes()) Say(stdout, "note: {}\n", note);
   if (!end.cut.empty()) Say(stdout, "note: {}\n", end.cut);
   if (!end.error.empty()) return {Exit::kBadInput, end.error};
   return {};

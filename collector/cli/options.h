@@ -8,65 +8,15 @@
 #include <vector>
 
 #include "base/status.h"
-#include "detect/inputs.h"
-#include "detect/judge.h"
-#include "detect/rank_note.h"
-#include "detect/timestamp.h"
-#include "gen/generator.h"
-#include "ring/counters.h"
-#include "slots/fold.h"
+#include "detect/host/rank_note.h"
+#include "detect/inputs/inputs.h"
+#include "detect/inputs/timestamp.h"
+#include "detect/patterns/judge.h"
+#include "run/host_input.h"
+#include "run/options.h"
+#include "tests/gen/generator.h"
 
 namespace slotscope {
-
-enum class SourceChoice { kAuto, kKmod, kBpf };
-
-// Of everything that makes rows.
-struct OutputOptions {
-  std::string path = "slots.csv";
-  uint64_t slot_ns = 1'000'000;
-  uint64_t window_ns = 64'000'000;
-  FoldOptions fold;
-  bool all = false;       // a command was recorded, and the others are wanted too
-  std::string spans;      // file of the GPU's spans; empty: none
-  std::string gpu_csv;    // file of what was done on each GPU; empty: none
-  std::string straggle;   // file of straggling and its evidence; empty: none
-  uint64_t max_size = 0;  // bytes; 0: no limit
-  bool strict = false;
-};
-
-// Whether CUDA is observed. kAuto: if this machine lets us, and once a process uses it.
-enum class GpuChoice { kAuto, kOn, kOff };
-
-// Where consumers of the protocol look for it.
-inline constexpr const char* kRemediateSocket = "/tmp/ingero-remediate.sock";
-
-// The port of OpenTelemetry's exporter for Prometheus.
-inline constexpr const char* kMetricsAddress = "127.0.0.1:9464";
-
-struct RecordOptions {
-  OutputOptions output;
-  std::string remediate;        // the socket's path; empty: none
-  std::string remediate_group;  // a name or number; empty: none
-  std::string join_remediate;   // another producer's socket; empty: none
-  std::string metrics;          // HOST:PORT or PORT; empty: none
-  std::string fleet;            // URL of Prometheus; empty: none
-  std::string node_id;          // empty: the host's name
-  std::string cluster_id = "default";
-  uint64_t health_interval_ns = 10'000'000'000;
-  // Detectors beside the recording; those of which there are inputs.
-  bool detect = false;
-  JudgeOptions judge;
-  std::string fr_dir, kmsg, k8s_events;  // empty: not followed
-  std::string verdicts;                  // a file; empty: they are only said
-  std::string raw;                       // empty: no raw file
-  SourceChoice source = SourceChoice::kAuto;
-  GpuChoice gpu = GpuChoice::kAuto;
-  uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits
-  CounterSpecs counters;
-  uint32_t nr_rmids = 512;
-  double max_overhead_percent = 3;  // of all CPUs
-  std::vector<std::string> command;
-};
 
 struct ReplayOptions {
   OutputOptions output;
@@ -95,10 +45,7 @@ struct DetectOptions {
   std::string node_id;              // empty: the host's name
   std::optional<int64_t> as_of_ns;  // Unix time
   JudgeOptions judge;
-  // Of this host, around the time of a hang: slots.csv, or a raw file; empty: none.
-  std::string slots;
-  std::string raw;
-  std::vector<RankNote> ranks;  // beside those that the recording says
+  HostRecording host;
   VerdictFormat format = VerdictFormat::kAuto;
   bool demo = false;
 };

@@ -20,17 +20,17 @@
 #include "base/cpu_list.h"
 #include "base/escape.h"
 #include "base/say.h"
-#include "cli/command.h"
-#include "cli/output.h"
-#include "cli/overhead.h"
-#include "cli/pipeline.h"
-#include "cli/services.h"
 #include "cuda/watcher.h"
 #include "nvml/nvml.h"
 #include "nvml/sampler.h"
 #include "ring/bpf_object.h"
 #include "ring/item_queue.h"
 #include "ring/module_info.h"
+#include "run/command.h"
+#include "run/output.h"
+#include "run/overhead.h"
+#include "run/pipeline.h"
+#include "run/services.h"
 
 namespace slotscope {
 namespace {
@@ -129,7 +129,7 @@ class ProgressLine {
   explicit ProgressLine(bool has_command)
       : tty_(isatty(STDERR_FILENO)), silent_(tty_ && has_command), start_ns_(MonotonicNs()) {}
 
-  void Show(const PipelineProgress& now, uint64_t nr_rows) {
+  void Show(const RunCounts& now, uint64_t nr_rows) {
     uint64_t time_ns = MonotonicNs();
     uint64_t since_ns = time_ns - shown_ns_;
     if (silent_ || since_ns < (tty_ ? kTtyProgressNs : kPlainProgressNs)) return;
@@ -358,9 +358,9 @@ class Recording {
         progress.End();
         SayAll(warnings);
       }
-      const PipelineProgress now = pipeline->progress();
+      const RunCounts now = pipeline->counts();
       progress.Show(now, writer->nr_rows());
-      if (meter.Poll(MonotonicNs(), now.merge.nr_messages + now.nr_switches) &&
+      if (meter.Poll(MonotonicNs(), now.merge.nr_messages + now.accounting.received[kSwitches]) &&
           !StepDown(pipeline, &guard, &progress, meter.percent()))
         break;
     }

@@ -7,10 +7,10 @@
 
 #include "base/escape.h"
 #include "base/say.h"
-#include "cli/output.h"
-#include "cli/pipeline.h"
-#include "cli/raw_input.h"
 #include "raw/raw_file.h"
+#include "run/output.h"
+#include "run/pipeline.h"
+#include "run/raw_input.h"
 
 namespace slotscope {
 namespace {
@@ -41,7 +41,7 @@ Status RunReplay(const ReplayOptions& options) {
   run.input_cut = end.cut;
   Status status = output.Finish(&run);
   if (!run.input_error.empty()) return {Exit::kBadInput, run.input_error};
-  if (!run.input_cut.empty() && run.accounting.nr_slots == 0)
+  if (!run.input_cut.empty() && run.counts.accounting.nr_slots == 0)
     return {Exit::kBadInput, fmt::format("{}; it holds no whole slot", run.input_cut)};
   return status;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "fleet/detection_mode.h"
+#include "fleet/judgement.h"
 
 #include <algorithm>
 
 namespace slotscope {
 
-std::optional<Judgement> Judge(const ThresholdView& view, std::optional<double> usual_score,
-                               const ThresholdAges& ages, uint64_t now_ns) {
+std::optional<Judgement> ChooseThreshold(const ThresholdView& view, std::optional<double> usual_score,
+                                         const ThresholdAges& ages, uint64_t now_ns) {
   if (view.value) {
     const uint64_t age_ns = now_ns - std::min(view.computed_ns, now_ns);
     if (view.has_quorum && age_ns <= ages.fresh_ns) return Judgement{DetectionMode::kFleet, *view.value};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Which threshold a node is judged by.
+// Which threshold a node is judged by, and when its score crosses it.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "fleet/threshold.h"
 
@@ -42,7 +43,28 @@ struct ThresholdAges {
 };
 
 // Of an active node. `usual_score`: nothing before its first score.
-std::optional<Judgement> Judge(const ThresholdView& view, std::optional<double> usual_score,
-                               const ThresholdAges& ages, uint64_t now_ns);
+std::optional<Judgement> ChooseThreshold(const ThresholdView& view, std::optional<double> usual_score,
+                                         const ThresholdAges& ages, uint64_t now_ns);
+
+// A score that crosses a threshold, down and up again. A score that trembles about it crosses once.
+class Crossing {
+ public:
+  static constexpr double kHysteresis = 0.02;  // above the threshold, to be back
+  static constexpr double kEpsilon = 1e-9;     // what rounding may do to a sum
+
+  enum class Edge : uint8_t { kNone, kDown, kUp };
+  Edge OnScore(double score, double threshold) {
+    const bool was_below =
+        std::exchange(is_below_, IsBelow(score, is_below_ ? threshold + kHysteresis : threshold));
+    if (is_below_ == was_below) return Edge::kNone;
+    return is_below_ ? Edge::kDown : Edge::kUp;
+  }
+  bool is_below() const { return is_below_; }
+  static bool IsBelow(double score, double threshold) { return score + kEpsilon < threshold; }
+  void Reset() { is_below_ = false; }
+
+ private:
+  bool is_below_ = false;
+};
 
 }  // namespace slotscope

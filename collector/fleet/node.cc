@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fleet/health_score.h"
+#include "fleet/health.h"
 #include "remediate/messages.h"
 
 namespace slotscope {
@@ -32,8 +32,8 @@ const char* DominantSignal(const Signals& raw, const Signals& baseline) {
 
 }  // namespace
 
-Node::Node(NodeName name, uint64_t interval_ns, const ThresholdAges& ages, ViewFn view, SendFn send,
-           News* news)
+FleetNode::FleetNode(NodeName name, uint64_t interval_ns, const ThresholdAges& ages, ViewFn view,
+                     SendFn send, News* news)
     : name_(std::move(name)),
       interval_ns_(interval_ns),
       ages_(ages),
@@ -43,12 +43,12 @@ Node::Node(NodeName name, uint64_t interval_ns, const ThresholdAges& ages, ViewF
   health_.name = name_;
 }
 
-NodeHealth Node::health() const {
+NodeHealth FleetNode::health() const {
   std::lock_guard lock(mutex_);
   return health_;
 }
 
-void Node::OnInterval(const Observation& observation, uint64_t now_ns) {
+void FleetNode::OnInterval(const Observation& observation, uint64_t now_ns) {
   phase_.OnInterval(observation.raw ? std::optional((*observation.raw)[kSignalThroughput])
                                     : std::nullopt);
   if (phase_.has_begun_anew()) {
@@ -94,7 +94,7 @@ void Node::OnInterval(const Observation& observation, uint64_t now_ns) {
   health_ = std::move(health);
 }
 
-void Node::Rate(const Signals& raw, NodeHealth* health) const {
+void FleetNode::Rate(const Signals& raw, NodeHealth* health) const {
   health->signals = raw;
   const double usual = baseline_.fast()[kSignalThroughput];
   health->signals[kSignalThroughput] = usual > 0 ? raw[kSignalThroughput] / usual : 0;
@@ -102,8 +102,8 @@ void Node::Rate(const Signals& raw, NodeHealth* health) const {
   health->score = HealthScore(health->signals);
 }
 
-bool Node::IsToWait(const ThresholdView& view, const Judgement& judgement, double score,
-                    uint64_t now_ns) {
+bool FleetNode::IsToWait(const ThresholdView& view, const Judgement& judgement, double score,
+                         uint64_t now_ns) {
   if (crossing_.is_below() || !Crossing::IsBelow(score, judgement.threshold)) {
     below_since_ns_.reset();
     return false;
@@ -115,13 +115,13 @@ bool Node::IsToWait(const ThresholdView& view, const Judgement& judgement, doubl
 }
 
 // It fell, and now it launches nothing at all.
-bool Node::IsHanging(const Observation& observation) const {
+bool FleetNode::IsHanging(const Observation& observation) const {
   return phase_.phase() == Phase::kIdle && below_since_ns_ && observation.raw && observation.has_work;
 }
 
 // Where its peers go on it straggles; where they have stopped as well, they all wait for something.
-void Node::OnHang(const Observation& observation, const ThresholdView& view, uint64_t now_ns,
-                  NodeHealth* health) {
+void FleetNode::OnHang(const Observation& observation, const ThresholdView& view, uint64_t now_ns,
+                       NodeHealth* health) {
   if (!view.has_quorum) {
     below_since_ns_.reset();
     return;
@@ -130,9 +130,9 @@ void Node::OnHang(const Observation& observation, const ThresholdView& view, uin
   OnScore(observation, view, now_ns, health);
 }
 
-void Node::OnScore(const Observation& observation, const ThresholdView& view, uint64_t now_ns,
-                   NodeHealth* health) {
-  health->judgement = Judge(
+void FleetNode::OnScore(const Observation& observation, const ThresholdView& view, uint64_t now_ns,
+                        NodeHealth* health) {
+  health->judgement = ChooseThreshold(
       view, usual_score_.empty() ? std::nullopt : std::optional(usual_score_.value()), ages_, now_ns);
   if (!health->judgement) return;
   has_been_judged_ = true;
@@ -163,7 +163,7 @@ void Node::OnScore(const Observation& observation, const ThresholdView& view, ui
   }
 }
 
-void Node::TellResolved(int64_t unix_ns, const std::string& why) {
+void FleetNode::TellResolved(int64_t unix_ns, const std::string& why) {
   nr_messages_++;
   send_(ToLine(StragglerResolvedMessage{name_.node_id, name_.cluster_id, unix_ns}));
   news_->TellEvent(fmt::format("fleet: this node straggles no more: {}", why));

@@ -18,11 +18,9 @@
 #include <string>
 
 #include "base/news.h"
-#include "fleet/baseline.h"
-#include "fleet/crossing.h"
-#include "fleet/detection_mode.h"
+#include "fleet/health.h"
+#include "fleet/judgement.h"
 #include "fleet/node_phase.h"
-#include "fleet/signals.h"
 
 namespace slotscope {
 
@@ -47,7 +45,7 @@ struct NodeHealth {
   uint64_t nr_messages = 0;
 };
 
-class Node {
+class FleetNode {
  public:
   using SendFn = std::function<void(std::string line)>;
   using ViewFn = std::function<ThresholdView()>;
@@ -59,8 +57,8 @@ class Node {
 
   // `view`: what the fleet says; if it is empty, the node is not judged. `send` gets messages of the
   // remediation protocol; *news hears the same.
-  Node(NodeName name, uint64_t interval_ns, const ThresholdAges& ages, ViewFn view, SendFn send,
-       News* news);
+  FleetNode(NodeName name, uint64_t interval_ns, const ThresholdAges& ages, ViewFn view, SendFn send,
+            News* news);
 
   // Every interval. `now_ns`: by CLOCK_MONOTONIC.
   void OnInterval(const Observation& observation, uint64_t now_ns);

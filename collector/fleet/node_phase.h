@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "fleet/baseline.h"
+#include "fleet/health.h"
 
 namespace slotscope {
 

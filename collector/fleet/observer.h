@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "fleet/signals.h"
+#include "fleet/health.h"
 #include "slots/slot.h"
 
 namespace slotscope {

@@ -100,23 +100,18 @@ void AddGpu(const SlotCounts& slots, Families* to) {
               "Seconds in which a process straggled, and ends of that.", slots.nr_straggle_reports);
 }
 
-void AddLosses(const MetricsSnapshot& now, Families* to) {
-  to->Counter("slotscope_messages_total", "Messages from the kernel.", now.merge.nr_messages);
-  std::vector<std::pair<const char*, double>> lost = {
-      {"records", Count(now.merge.nr_lost)},
-      {"output_errors", Count(now.losses.nr_output_errors)},
-      {"skipped_runs", Count(now.losses.nr_skipped_runs)},
-      {"unknown", Count(now.merge.nr_unknown)},
-      {"malformed", Count(now.merge.nr_malformed)},
-      {"late", Count(now.merge.nr_late)},
-      {"untracked_processes", Count(now.losses.nr_untracked)},
-      {"renames", Count(now.losses.nr_untold_renames)}};
-  if (now.has_gpu) {
-    lost.emplace_back("cuda_calls", Count(now.losses.nr_lost_calls));
-    lost.emplace_back("late_cuda_looks", Count(now.losses.nr_late_looks));
-    lost.emplace_back("bypassed_cuda_calls", Count(now.losses.nr_bypassed_calls));
-  }
-  to->CounterOf("slotscope_lost_total", "What did not get into slots, by what it was.", "what", lost);
+void AddCounts(const MetricsSnapshot& now, Families* to) {
+  to->Counter("slotscope_messages_total", "Messages from the kernel.", now.nr_messages);
+  const auto add = [&](CountSample::Kind kind, const char* name, const char* help) {
+    for (const CountSample& one : now.counts)
+      if (one.kind == kind) to->Counter(name, help, one.nr, {{"what", std::string(one.what)}});
+  };
+  add(CountSample::Kind::kLost, "slotscope_lost_total",
+      "What did not get into slots, or not where it belongs, by what it was.");
+  add(CountSample::Kind::kNoted, "slotscope_noted_total",
+      "What does not make rows wrong and is to be known about them, by what it was.");
+  add(CountSample::Kind::kCounted, "slotscope_counted_total",
+      "How much there was, as at the end of slots.csv.");
 }
 
 void AddServer(const ServerStats& server, Families* to) {
@@ -184,7 +179,7 @@ std::vector<MetricFamily> FamiliesOf(const MetricsSnapshot& now) {
            {{"version", kVersion}, {"source", now.source}});
   AddSlots(now, &to);
   if (now.has_gpu) AddGpu(now.slots, &to);
-  AddLosses(now, &to);
+  AddCounts(now, &to);
   if (now.server) AddServer(*now.server, &to);
   if (now.node) AddNode(*now.node, &to);
   if (now.thresholds) AddThresholds(*now.thresholds, &to);

@@ -7,23 +7,34 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "fleet/node.h"
 #include "fleet/threshold_reader.h"
-#include "merge/merger.h"
 #include "metrics/slot_meter.h"
 #include "remediate/server.h"
-#include "ring/item.h"
 
 namespace slotscope {
+
+// One of the counters that stand at the end of slots.csv, too.
+struct CountSample {
+  enum class Kind : uint8_t {
+    kCounted,  // how much there was
+    kNoted,    // something is to be known about the rows
+    kLost,     // something is not in them
+  } kind;
+  std::string_view what;
+  uint64_t nr;
+};
 
 // All that is exposed, as of now.
 struct MetricsSnapshot {
   std::string source;  // "kmod" or "bpf"
   SlotCounts slots;
-  MergeStats merge;
-  SourceLosses losses;
+  std::vector<CountSample> counts;
+  uint64_t nr_messages = 0;
   uint64_t nr_rows = 0;
   bool has_gpu = false;  // CUDA is observed
   // If there is one.

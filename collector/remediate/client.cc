@@ -29,7 +29,7 @@ std::span<const std::byte> BytesOf(const T& object) {
 
 }  // namespace
 
-Status Client::Start(const std::string& path, ItemQueue* items, News* news) {
+Status RemediateClient::Start(const std::string& path, ItemQueue* items, News* news) {
   if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path))
     return {Exit::kUsage, fmt::format("--join-remediate {}: the path of a socket has 1 to {} bytes",
                                       EscapeControls(path), sizeof(sockaddr_un::sun_path) - 1)};
@@ -41,20 +41,20 @@ Status Client::Start(const std::string& path, ItemQueue* items, News* news) {
   return {};
 }
 
-void Client::Stop() {
+void RemediateClient::Stop() {
   if (!thread_.joinable()) return;
   stop_requested_.store(true, std::memory_order_relaxed);
   eventfd_write(wake_.get(), 1);
   thread_.join();
 }
 
-bool Client::Sleep(int ms) const {
+bool RemediateClient::Sleep(int ms) const {
   pollfd fd = {wake_.get(), POLLIN, 0};
   poll(&fd, 1, ms);
   return !stop_requested_.load(std::memory_order_relaxed);
 }
 
-UniqueFd Client::Connect() {
+UniqueFd RemediateClient::Connect() {
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = UnixAddress(path_);
   const bool connected =
@@ -79,7 +79,7 @@ UniqueFd Client::Connect() {
   return {};
 }
 
-void Client::Run() {
+void RemediateClient::Run() {
   do {
     if (UniqueFd fd = Connect(); fd.valid()) {
       cutter_.Reset();
@@ -93,7 +93,7 @@ void Client::Run() {
   } while (Sleep(kReconnectMs));
 }
 
-void Client::Consume(int fd) {
+void RemediateClient::Consume(int fd) {
   std::vector<char> chunk(kChunkBytes);
   uint64_t lines_before = counts_.nr_lines;
   for (uint64_t since_ns = MonotonicNs(); !stop_requested_.load(std::memory_order_relaxed);) {
@@ -117,7 +117,7 @@ void Client::Consume(int fd) {
   }
 }
 
-void Client::OnLine(std::string_view line, const ClockPair& now) {
+void RemediateClient::OnLine(std::string_view line, const ClockPair& now) {
   counts_.nr_lines++;
   RemoteMessage message = ParseRemoteLine(line);
   counts_.nr_ignored += message.kind == RemoteMessage::Kind::kIgnored;
@@ -136,7 +136,7 @@ void Client::OnLine(std::string_view line, const ClockPair& now) {
     items_->Put(ItemKind::kRemoteStraggle, BytesOf(message.straggle));
 }
 
-void Client::PutCounts() {
+void RemediateClient::PutCounts() {
   put_ns_ = MonotonicNs();
   if (counts_ == put_counts_) return;
   put_counts_ = counts_;

@@ -15,15 +15,15 @@
 
 namespace slotscope {
 
-class Client {
+class RemediateClient {
  public:
   static constexpr int kReconnectMs = 1000;
   // Who says more than that is read no faster: its socket fills, and it is its to drop.
   static constexpr uint64_t kMaxLinesPerMs = 100;
 
-  Client() = default;
-  Client(const Client&) = delete;
-  ~Client() { Stop(); }
+  RemediateClient() = default;
+  RemediateClient(const RemediateClient&) = delete;
+  ~RemediateClient() { Stop(); }
 
   // Connects, and again whenever the connection ends. *items and *news outlive the client.
   Status Start(const std::string& path, ItemQueue* items, News* news);

@@ -19,7 +19,7 @@ int64_t UnixNs(const Slot& slot, uint64_t ns) { return static_cast<int64_t>(ns) 
 
 }  // namespace
 
-void Feed::OnSlot(Slot* slot) {
+void RemediateFeed::OnSlot(Slot* slot) {
   for (const GpuBalance& balance : slot->gpu_detail.balances) OnBalance(*slot, balance);
   for (const StraggleReport& report : slot->straggles) OnStraggle(*slot, report);
   next_->OnSlot(slot);
@@ -27,7 +27,7 @@ void Feed::OnSlot(Slot* slot) {
 
 // The number that the contract wants is the machine's. Where NVML does not list GPUs, the process's own
 // has to do.
-bool Feed::FindGpu(const GpuBalance& balance, int32_t* gpu, MemoryMessage* message) {
+bool RemediateFeed::FindGpu(const GpuBalance& balance, int32_t* gpu, MemoryMessage* message) {
   *gpu = balance.gpu == kUnknownGpu && gpus_.size() == 1 ? 0 : balance.gpu;
   if (*gpu != kUnknownGpu) {
     message->gpu_id = gpus_[static_cast<size_t>(*gpu)].index;
@@ -47,7 +47,7 @@ bool Feed::FindGpu(const GpuBalance& balance, int32_t* gpu, MemoryMessage* messa
   return true;
 }
 
-void Feed::OnBalance(const Slot& slot, const GpuBalance& balance) {
+void RemediateFeed::OnBalance(const Slot& slot, const GpuBalance& balance) {
   // Where there is only one GPU it was that one.
   if (balance.again && gpus_.size() == 1) return;
   const auto pid = static_cast<uint32_t>(balance.process.tgid);
@@ -87,7 +87,7 @@ void Feed::OnBalance(const Slot& slot, const GpuBalance& balance) {
   send_(ToLine(message));
 }
 
-void Feed::OnStraggle(const Slot& slot, const StraggleReport& report) {
+void RemediateFeed::OnStraggle(const Slot& slot, const StraggleReport& report) {
   using State = StraggleReport::State;
   if (report.state == State::kResolved) {
     event_ids_.erase(report.process);

@@ -27,13 +27,14 @@ struct FeedStats {
   uint64_t nr_unknown_gpu = 0;
 };
 
-class Feed final : public SlotSink {
+class RemediateFeed final : public SlotSink {
  public:
   using SendFn = std::function<void(std::string line)>;
 
   // `gpus`: those in the facts. `wants` is asked before a message is made, which costs. *news hears
   // what consumers cannot be told.
-  Feed(std::vector<GpuDevice> gpus, SendFn send, std::function<bool()> wants, News* news, SlotSink* next)
+  RemediateFeed(std::vector<GpuDevice> gpus, SendFn send, std::function<bool()> wants, News* news,
+                SlotSink* next)
       : gpus_(std::move(gpus)),
         send_(std::move(send)),
         wants_(std::move(wants)),

@@ -32,7 +32,7 @@ std::vector<gid_t> GroupsOf(int fd, gid_t first) {
 
 }  // namespace
 
-Status Server::Start(const std::string& path, std::optional<gid_t> group, News* news) {
+Status RemediateServer::Start(const std::string& path, std::optional<gid_t> group, News* news) {
   if (Status status = OpenEventFd(&wake_); !status.ok()) return status;
   group_ = group;
   news_ = news;
@@ -41,7 +41,7 @@ Status Server::Start(const std::string& path, std::optional<gid_t> group, News* 
   return {};
 }
 
-void Server::Stop() {
+void RemediateServer::Stop() {
   if (!thread_.joinable()) return;
   stop_requested_.store(true, std::memory_order_release);
   eventfd_write(wake_.get(), 1);
@@ -49,13 +49,13 @@ void Server::Stop() {
   socket_.Close();
 }
 
-bool Server::Wants() {
+bool RemediateServer::Wants() {
   if (has_client_.load(std::memory_order_acquire)) return true;
   counters_.nr_no_client++;
   return false;
 }
 
-void Server::Send(std::string line) {
+void RemediateServer::Send(std::string line) {
   if (!Wants()) return;
   bool was_empty;
   {
@@ -70,7 +70,7 @@ void Server::Send(std::string line) {
   if (was_empty) eventfd_write(wake_.get(), 1);
 }
 
-bool Server::TakeLine(std::string* line) {
+bool RemediateServer::TakeLine(std::string* line) {
   std::lock_guard lock(queue_mutex_);
   if (queue_.empty()) return false;
   *line = std::move(queue_.front());
@@ -78,13 +78,13 @@ bool Server::TakeLine(std::string* line) {
   return true;
 }
 
-void Server::DropQueued(std::atomic<uint64_t>* counter) {
+void RemediateServer::DropQueued(std::atomic<uint64_t>* counter) {
   std::lock_guard lock(queue_mutex_);
   *counter += queue_.size();
   queue_.clear();
 }
 
-void Server::Run() {
+void RemediateServer::Run() {
   std::string line;
   for (;;) {
     const bool stopping = stop_requested_.load(std::memory_order_acquire);
@@ -108,7 +108,7 @@ void Server::Run() {
 }
 
 // A newer consumer replaces the one before.
-void Server::Accept() {
+void RemediateServer::Accept() {
   for (int i = 0; i < kMaxAccepts; i++) {
     sockaddr_storage from;  // has no name
     socklen_t size = sizeof(from);
@@ -136,7 +136,7 @@ void Server::Accept() {
   }
 }
 
-bool Server::IsAllowed(int fd, std::string* who) const {
+bool RemediateServer::IsAllowed(int fd, std::string* who) const {
   const std::optional<ucred> peer = PeerOf(fd);
   if (!peer) {
     *who = fmt::format("who it is cannot be told: {}", ErrnoText(errno));
@@ -150,7 +150,7 @@ bool Server::IsAllowed(int fd, std::string* who) const {
 }
 
 // All of it within the timeout, or nothing; half a line is the consumer's last.
-bool Server::Write(const std::string& line) {
+bool RemediateServer::Write(const std::string& line) {
   const uint64_t deadline_ns = MonotonicNs() + uint64_t{kWriteTimeoutMs} * 1'000'000;
   size_t done = 0;
   while (done < line.size()) {
@@ -173,13 +173,13 @@ bool Server::Write(const std::string& line) {
   return true;
 }
 
-void Server::CloseClient() {
+void RemediateServer::CloseClient() {
   if (!client_.valid()) return;
   has_client_.store(false, std::memory_order_release);
   client_.Reset();
 }
 
-ServerStats Server::stats() const {
+ServerStats RemediateServer::stats() const {
   return {counters_.nr_sent,       counters_.nr_no_client, counters_.nr_write_error,
           counters_.nr_queue_full, counters_.nr_consumers, counters_.nr_replaced,
           counters_.nr_refused};

@@ -32,14 +32,14 @@ struct ServerStats {
   uint64_t nr_refused = 0;      // that were not
 };
 
-class Server {
+class RemediateServer {
  public:
   static constexpr int kWriteTimeoutMs = 50;  // of a line
   static constexpr size_t kMaxQueued = 8192;  // lines
 
-  Server() = default;
-  Server(const Server&) = delete;
-  ~Server() { Stop(); }
+  RemediateServer() = default;
+  RemediateServer(const RemediateServer&) = delete;
+  ~RemediateServer() { Stop(); }
 
   // See SocketFile::Listen(). Lets in root, this process's user and, if it is given, the group. *news,
   // which outlives the server, hears of consumers.

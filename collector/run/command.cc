@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/command.h"
+#include "run/command.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/engine.h"
+#include "run/engine.h"
 
 namespace slotscope {
 namespace {

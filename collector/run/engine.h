@@ -5,11 +5,11 @@
 
 #include <cstdint>
 
-#include "cli/options.h"
 #include "gpu/tracker.h"
 #include "join/remote_state.h"
 #include "merge/merger.h"
 #include "raw/facts.h"
+#include "run/options.h"
 #include "slots/slot_builder.h"
 #include "straggle/detector.h"
 

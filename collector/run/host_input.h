@@ -2,18 +2,26 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
-#include "cli/options.h"
-#include "detect/host_history.h"
-#include "detect/nccl_hang.h"
+#include "detect/host/host_history.h"
+#include "detect/host/rank_note.h"
+#include "detect/patterns/nccl_hang.h"
 
 namespace slotscope {
 
+// Of this host, around the time of a hang: slots.csv, or a raw file; empty: none.
+struct HostRecording {
+  std::string slots;
+  std::string raw;
+  std::vector<RankNote> ranks;  // beside those that the recording says
+};
+
 // What the given recording says of the ranks that hang, and of those that hold them up, around those
 // moments. Null in *history if no recording is given. Exit::kBadInput.
-Status ReadHost(const DetectOptions& options, const std::vector<NcclHang>& hangs,
+Status ReadHost(const HostRecording& recording, const std::vector<NcclHang>& hangs,
                 std::unique_ptr<HostHistory>* history);
 
 }  // namespace slotscope

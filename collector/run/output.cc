@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/output.h"
+#include "run/output.h"
 
 #include <fmt/core.h>
 
@@ -14,10 +14,42 @@
 #include "sinks/perfetto_sink.h"
 #include "sinks/span_csv_sink.h"
 #include "sinks/straggle_sink.h"
-#include "slots/slot.h"
+#include "slots/column.h"
 
 namespace slotscope {
 namespace {
+
+// Can it be in a row of that recording?
+bool IsMeasured(const Column& column, const Facts& facts) {
+  if (column.part == RowPart::kSums && column.id >= kCycles && column.id <= kLlcMisses)
+    return !facts.events[column.id - kCycles].empty();
+  if (column.part == RowPart::kRdt && column.is_value()) {
+    const bool has[kNrRdtValues] = {facts.rdt.has_mbm_total, facts.rdt.has_mbm_local,
+                                    facts.rdt.has_occupancy};
+    return has[column.id];
+  }
+  // Another producer says memory and straggling only.
+  if (column.part == RowPart::kGpu)
+    return !facts.gpu.empty() ||
+           (!facts.joined.empty() &&
+            (column.id == kGpuMemBytes || column.id == kStraggling || column.id == kThroughputDrop));
+  return true;
+}
+
+std::string NotMeasured(const Facts& facts) {
+  std::string names;
+  for (const Column& column : kSlotColumns) {
+    if (IsMeasured(column, facts)) continue;
+    // Perf counters last to first, as this line has always been.
+    if (column.part == RowPart::kSums)
+      names = fmt::format("{} {}", column.name, names);
+    else
+      names += fmt::format("{} ", column.name);
+  }
+  if (names.empty()) return "nothing";
+  names.pop_back();
+  return names;
+}
 
 HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
   HeaderLines lines = {
@@ -33,12 +65,6 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
       {"clock", "slot_start_ns and start_time_ns are CLOCK_MONOTONIC"},
       {"unix_offset_ns", std::to_string(facts.unix_offset_ns)},
   };
-  std::string missing;
-  if (facts.gpu.empty()) {
-    for (size_t i = 0; i < kNrGpuValues; i++)
-      if (i != kGpuMemBytes || facts.joined.empty()) missing += fmt::format("{} ", kGpuValueNames[i]);
-    if (facts.joined.empty()) missing += "straggle throughput_drop_pct";
-  }
   if (!facts.joined.empty())
     lines.emplace_back("joined",
                        fmt::format("gpu_mem_bytes, straggle and throughput_drop_pct of processes that "
@@ -49,21 +75,13 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
     lines.emplace_back(fmt::format("gpu {}", gpu.label()),
                        fmt::format("{}, {}, {}, {} bytes{}", gpu.name, gpu.uuid, gpu.pci,
                                    gpu.total_bytes, gpu.divided ? ", divided" : ""));
-  const bool has_rdt[kNrRdtValues] = {facts.rdt.has_mbm_total, facts.rdt.has_mbm_local,
-                                      facts.rdt.has_occupancy};
-  for (size_t i = kNrRdtValues; i-- > 0;)
-    if (!has_rdt[i]) missing = fmt::format("{} {}", kRdtValueNames[i], missing);
   for (const L3Domain& domain : facts.rdt.domains)
     lines.emplace_back(fmt::format("l3_domain {}", domain.id),
                        fmt::format("CPUs {}", FormatCpuList(domain.cpus)));
-  for (size_t i = 0; i < kCounterNames.size(); i++) {
+  for (size_t i = 0; i < kCounterNames.size(); i++)
     if (!facts.events[i].empty())
       lines.emplace_back(fmt::format("event {}", kCounterNames[i]), facts.events[i]);
-    else
-      missing = fmt::format("{} {}", kCounterNames[i], missing);
-  }
-  if (missing.ends_with(' ')) missing.pop_back();
-  lines.emplace_back("not_measured", missing.empty() ? "nothing" : missing);
+  lines.emplace_back("not_measured", NotMeasured(facts));
   for (const std::string& note : facts.notes) lines.emplace_back("note", note);
   return lines;
 }
@@ -124,8 +142,8 @@ void Output::Begin(const Facts& facts) {
 }
 
 Status Output::Finish(RunSummary* run) {
-  run->nr_rows = csv_->nr_rows();
-  run->nr_unwritten_slots = csv_->nr_unwritten_slots();
+  run->counts.nr_rows = csv_->nr_rows();
+  run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
   run->totals = table_.Sorted();
   if (Status status = csv_->Finish(SummaryLines(*run)); !status.ok()) return status;
   if (Status status = file_.Commit(); !status.ok()) return status;
@@ -136,15 +154,15 @@ Status Output::Finish(RunSummary* run) {
   Say(stdout, "{}", SummaryTable(*run));
   if (csv_->is_full())
     Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
-        run->nr_unwritten_slots);
+        run->counts.nr_unwritten_slots);
   Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.path),
       static_cast<double>(file_.size()) / 1e6);
   for (const Side& side : sides_)
     Say(stdout, "wrote {} ({})\n", EscapeName(side.path), side.sink->Contents());
-  if (!run->accounting.Holds())
+  if (!run->counts.accounting.Holds())
     return {Exit::kIdentity,
             "the accounting identity is broken: please report this with the last lines of the file"};
-  if (options_.strict && HasLosses(*run))
+  if (options_.strict && (HasLosses(run->counts) || !run->input_cut.empty()))
     return {Exit::kDataLost, "data was lost (--strict); the counters are above"};
   return {};
 }

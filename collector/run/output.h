@@ -9,10 +9,10 @@
 
 #include "base/part_file.h"
 #include "base/status.h"
-#include "cli/options.h"
-#include "cli/summary.h"
 #include "raw/facts.h"
 #include "raw/raw_file.h"
+#include "run/options.h"
+#include "run/summary.h"
 #include "sinks/csv_sink.h"
 #include "sinks/side_sink.h"
 #include "sinks/top_table.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/overhead.h"
+#include "run/overhead.h"
 
 #include <bpf/bpf.h>
 #include <fmt/core.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/pipeline.h"
+#include "run/pipeline.h"
 
 #include "base/priority.h"
 
@@ -32,9 +32,9 @@ void Pipeline::Stop() {
   writer_->Stop();
 }
 
-PipelineProgress Pipeline::progress() const {
-  std::lock_guard lock(progress_mutex_);
-  return progress_;
+RunCounts Pipeline::counts() const {
+  std::lock_guard lock(counts_mutex_);
+  return counts_;
 }
 
 Status Pipeline::status() const {
@@ -61,10 +61,10 @@ void Pipeline::Run() {
         reader_.blocks().PutEmpty(block);
     }
     const MergeStats& merge = engine_.merger().stats();
-    if (merge.nr_lost != progress_.merge.nr_lost) reader_.RequestDump();  // a birth may be among them
+    if (merge.nr_lost != counts_.merge.nr_lost) reader_.RequestDump();  // a birth may be among them
     {
-      std::lock_guard lock(progress_mutex_);
-      progress_ = {merge, engine_.merger().losses(), engine_.builder().accounting().received[kSwitches]};
+      std::lock_guard lock(counts_mutex_);
+      counts_ = CountsOf(engine_);
     }
     first_slot_ns_.store(engine_.builder().first_ns(), std::memory_order_relaxed);
     if (!block && stopped) break;

@@ -11,21 +11,15 @@
 #include <thread>
 
 #include "base/status.h"
-#include "cli/engine.h"
-#include "cli/options.h"
 #include "raw/facts.h"
 #include "raw/raw_writer.h"
 #include "ring/reader.h"
+#include "run/counts.h"
+#include "run/engine.h"
+#include "run/options.h"
 #include "sinks/writer.h"
 
 namespace slotscope {
-
-// A little behind the truth.
-struct PipelineProgress {
-  MergeStats merge;
-  SourceLosses losses;
-  uint64_t nr_switches = 0;
-};
 
 class Pipeline {
  public:
@@ -41,7 +35,8 @@ class Pipeline {
   // Drains what is on its way, finishes the last slot and joins. The writers are stopped too.
   void Stop();
 
-  PipelineProgress progress() const;
+  // A little behind the truth, and without what the sinks know.
+  RunCounts counts() const;
   // Where the first slot starts; 0 until that is known (some rounds after Start()).
   uint64_t first_slot_ns() const { return first_slot_ns_.load(std::memory_order_relaxed); }
   // Something that cannot go on has happened; status() says what, after Stop().
@@ -67,8 +62,8 @@ class Pipeline {
   std::thread thread_;
   std::atomic<bool> reader_stopped_{false};
   std::atomic<bool> broken_{false};
-  mutable std::mutex progress_mutex_;
-  PipelineProgress progress_;
+  mutable std::mutex counts_mutex_;
+  RunCounts counts_;
   std::atomic<uint64_t> first_slot_ns_{0};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/raw_input.h"
+#include "run/raw_input.h"
 
 #include <fmt/core.h>
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "cli/engine.h"
 #include "raw/raw_file.h"
+#include "run/engine.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/services.h"
+#include "run/services.h"
 
 #include <fmt/core.h>
 #include <grp.h>
@@ -40,6 +40,18 @@ Status FindGroup(const std::string& text, std::optional<gid_t>* group) {
   return {};
 }
 
+CountSample::Kind KindOf(Severity severity) {
+  switch (severity) {
+    case Severity::kNone:
+      return CountSample::Kind::kCounted;
+    case Severity::kNote:
+      return CountSample::Kind::kNoted;
+    case Severity::kLost:
+      return CountSample::Kind::kLost;
+  }
+  return CountSample::Kind::kLost;
+}
+
 }  // namespace
 
 Status Services::Open() {
@@ -63,7 +75,7 @@ SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
     first = host_.get();
   }
   if (!options_.remediate.empty()) {
-    feed_ = std::make_unique<Feed>(
+    feed_ = std::make_unique<RemediateFeed>(
         facts.gpus, [this](std::string line) { server_.Send(std::move(line)); },
         [this] { return server_.Wants(); }, &news_, first);
     first = feed_.get();
@@ -71,9 +83,9 @@ SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
   if (options_.metrics.empty()) return first;
   has_gpu_ = !facts.gpu.empty();
   if (has_gpu_) {
-    Node::ViewFn view;
+    FleetNode::ViewFn view;
     if (!options_.fleet.empty()) view = [this] { return thresholds_.view(); };
-    node_ = std::make_unique<Node>(
+    node_ = std::make_unique<FleetNode>(
         NodeName{node_name_, options_.cluster_id}, options_.health_interval_ns,
         ThresholdAges::For(options_.health_interval_ns), std::move(view),
         [this](std::string line) {
@@ -104,14 +116,20 @@ Status Services::Start(const Pipeline& pipeline, const Writer& writer, const std
   }
   if (!meter_) return {};
   return exposer_.Start(options_.metrics, [this, &pipeline, &writer, source] {
-    const PipelineProgress progress = pipeline.progress();
+    RunCounts counts = pipeline.counts();
+    counts.nr_rows = writer.nr_rows();
     MetricsSnapshot now;
     now.source = source;
     now.slots = meter_->counts();
-    now.merge = progress.merge;
-    now.losses = progress.losses;
+    now.nr_messages = counts.merge.nr_messages;
     now.nr_rows = writer.nr_rows();
     now.has_gpu = has_gpu_;
+    for (const Counter& counter : Counters()) {
+      if (!IsInScope(counter.scope, counts) && !(has_gpu_ && counter.scope == CountScope::kCuda))
+        continue;
+      now.counts.push_back({counter.metric.empty() ? KindOf(counter.severity) : CountSample::Kind::kLost,
+                            counter.metric.empty() ? counter.name : counter.metric, counter.of(counts)});
+    }
     if (feed_) now.server = server_.stats();
     if (node_) now.node = node_->health();
     if (!options_.fleet.empty()) now.thresholds = thresholds_.stats();
@@ -154,8 +172,8 @@ void Services::SaySent(const RunSummary& run) const {
       "refused {}\n",
       feed.nr_memory + feed.nr_straggle + nr_fleet, feed.nr_memory, feed.nr_straggle, nr_fleet,
       server.nr_sent, server.nr_no_client, server.nr_write_error, server.nr_queue_full,
-      run.gpu.nr_dropped_balances, feed.nr_unknown_balance, feed.nr_unknown_gpu, server.nr_consumers,
-      server.nr_replaced, server.nr_refused);
+      run.counts.gpu.nr_dropped_balances, feed.nr_unknown_balance, feed.nr_unknown_gpu,
+      server.nr_consumers, server.nr_replaced, server.nr_refused);
 }
 
 }  // namespace slotscope

@@ -10,11 +10,8 @@
 
 #include "base/news.h"
 #include "base/status.h"
-#include "cli/options.h"
-#include "cli/pipeline.h"
-#include "cli/summary.h"
-#include "detect/host_recorder.h"
-#include "detect/live_detectors.h"
+#include "detect/host/host_recorder.h"
+#include "detect/live/live_detectors.h"
 #include "fleet/node.h"
 #include "fleet/observer.h"
 #include "fleet/threshold_reader.h"
@@ -25,6 +22,9 @@
 #include "remediate/feed.h"
 #include "remediate/server.h"
 #include "ring/item_queue.h"
+#include "run/options.h"
+#include "run/pipeline.h"
+#include "run/summary.h"
 #include "sinks/writer.h"
 
 namespace slotscope {
@@ -55,14 +55,14 @@ class Services {
   const RecordOptions& options_;
   ItemQueue* others_;
   News news_;
-  Server server_;
-  Client client_;
+  RemediateServer server_;
+  RemediateClient client_;
   ThresholdReader thresholds_;
   Exposer exposer_;
   bool has_gpu_ = false;   // CUDA is observed
   std::string node_name_;  // among peers, and in Kubernetes
-  std::unique_ptr<Feed> feed_;
-  std::unique_ptr<Node> node_;
+  std::unique_ptr<RemediateFeed> feed_;
+  std::unique_ptr<FleetNode> node_;
   std::unique_ptr<NodeObserver> observer_;
   std::unique_ptr<SlotMeter> meter_;
   std::unique_ptr<HostRecorder> host_;

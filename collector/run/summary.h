@@ -6,33 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "cli/engine.h"
-#include "ring/item.h"
+#include "run/counts.h"
+#include "run/engine.h"
 #include "sinks/csv_sink.h"
 #include "sinks/top_table.h"
 
 namespace slotscope {
 
 struct RunSummary {
+  RunCounts counts;
   std::vector<std::string> notes;  // of the source
-  SourceLosses losses;
-  MergeStats merge;
-  Accounting accounting;
-  TrackerStats tracker;
-  RdtStats rdt;
-  GpuStats gpu;
-  RemoteCounts remote;
-  RemoteStats joined;
-  uint64_t nr_episodes = 0;             // of straggling
-  uint64_t nr_unwatched_launchers = 0;  // slots of them, beyond StraggleDetector::kMaxProcesses
-  uint64_t nr_late_pieces = 0;
-  uint64_t nr_seq_gaps = 0;
-  uint64_t nr_foreign = 0;
-  uint64_t nr_unknown = 0;
-  uint64_t nr_missed_ticks = 0;
-  uint64_t nr_unwatched = 0;
-  uint64_t nr_rows = 0;
-  uint64_t nr_unwritten_slots = 0;
   uint64_t slot_ns = 0;
   size_t nr_cpus = 0;
   double elapsed_s = 0;                 // of the recording; 0: not known
@@ -44,9 +27,6 @@ struct RunSummary {
 
 // All but what the sinks know.
 RunSummary Summarize(const Engine& engine);
-
-// Was anything lost that should be in the file?
-bool HasLosses(const RunSummary& run);
 
 // "identity: holds: ..." in one line, without the key.
 std::string IdentityText(const RunSummary& run);

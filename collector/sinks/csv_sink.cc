@@ -4,34 +4,51 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "base/escape.h"
 #include "sinks/decimal.h"
+#include "slots/column.h"
 
 namespace slotscope {
 namespace {
 
 constexpr size_t kBufferBytes = 256u << 10;
 constexpr size_t kFooterBytes = 4096;  // kept free under max_size
-// All fields at their longest: two signed and nineteen unsigned numbers, a name of 16 escaped bytes,
-// words.
-constexpr size_t kMaxRowBytes = 512;
+// All fields at their longest: a number, or a word of the table; a name of 16 escaped bytes.
+constexpr size_t kMaxRowBytes = kSlotColumns.size() * 21 + 16 * 4;
 constexpr size_t kPrefixBytes = 48;  // two numbers of 20 characters, a sign, two commas
 constexpr size_t kMaxCachedProcesses = 65536;
-constexpr std::string_view kColumns =
-    "slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,rmid,kind,cpu_ns,wait_ns,switches,"
-    "preemptions,"
-    "cycles,instructions,llc_misses,mux_pct,mbm_total_bytes,mbm_local_bytes,llc_occupancy_bytes,rdt_"
-    "status,"
-    "gpu_mem_bytes,gpu_active_ns,gpu_launches,straggle,throughput_drop_pct\n";
-// From the comma behind mux_pct to rdt_status, where the machine has no RDT.
-constexpr std::string_view kNoRdtOfProcess = ",,,,unsupported";
-constexpr std::string_view kNoRdtOfOthers = ",,,,";
-// From the comma behind rdt_status to the end of the row, of a process that has used no GPU.
-constexpr std::string_view kNoGpu = ",,,,,\n";
+
+// Columns of one part of a row that follow each other: one look says whether a row has that part. They
+// begin with a comma each.
+constexpr size_t EndOfPart(size_t begin) {
+  size_t end = begin;
+  while (end < kSlotColumns.size() && kSlotColumns[end].part == kSlotColumns[begin].part) end++;
+  return end;
+}
+
+// Those of the identity end with `kind`.
+constexpr size_t kFirstBehindIdentity = static_cast<size_t>(&ColumnOf("kind") - kSlotColumns.data()) + 1;
+
+// What stands there if the row does not have that part.
+template <size_t kBegin, bool kIsProcess>
+consteval auto WithoutPart() {
+  constexpr std::string_view kUnsupported = kRdtStatusNames[SS_RDT_UNSUPPORTED];
+  constexpr bool kHasStatus = kIsProcess && kSlotColumns[kBegin].part == RowPart::kRdt;
+  std::array<char, EndOfPart(kBegin) - kBegin + (kHasStatus ? kUnsupported.size() : 0)> text = {};
+  char* out = text.data();
+  for (size_t i = kBegin; i < EndOfPart(kBegin); i++) {
+    *out++ = ',';
+    if (kHasStatus && kSlotColumns[i].id == kRdtStatus)
+      for (char c : kUnsupported) *out++ = c;
+  }
+  return text;
+}
 
 // Memory traffic makes a row, an occupancy or memory that is held do not.
 bool IsEmpty(const Slot& slot, const Row& row) {
@@ -72,37 +89,59 @@ char* AppendPercent(char* out, uint64_t running, uint64_t enabled) {
   return AppendTenths(out, tenths);
 }
 
-// From cpu_ns to mux_pct, a comma behind each but the last.
-char* AppendSums(char* out, const Row& row) {
-#pragma GCC unroll 8
-  for (size_t id = kCpuNs; id <= kLlcMisses; id++) {
-    if (!(row.unmeasured >> id & 1)) out = AppendDecimal(out, row.sums[id]);
-    *out++ = ',';
+template <size_t kId>
+char* AppendField(char* out, const Row& row) {
+  if constexpr (kId == kMuxPct) {
+    if (!(row.unmeasured >> kEnabledNs & 1) && row.sums[kEnabledNs] > 0)
+      out = AppendPercent(out, row.sums[kRunningNs], row.sums[kEnabledNs]);
+  } else {
+    if (!(row.unmeasured >> kId & 1)) out = AppendDecimal(out, row.sums[kId]);
   }
-  if (!(row.unmeasured >> kEnabledNs & 1) && row.sums[kEnabledNs] > 0)
-    out = AppendPercent(out, row.sums[kRunningNs], row.sums[kEnabledNs]);
   return out;
 }
 
-char* AppendRdt(char* out, const RdtRow& rdt) {
-  *out++ = ',';
-  for (size_t i = 0; i < kNrRdtValues; i++) {
-    if (!(rdt.unmeasured >> i & 1)) out = AppendDecimal(out, rdt.values[i]);
-    *out++ = ',';
-  }
-  return Append(out, kRdtStatusNames[rdt.status]);
+template <size_t kId>
+char* AppendField(char* out, const RdtRow& rdt) {
+  if constexpr (kId == kRdtStatus) return Append(out, kRdtStatusNames[rdt.status]);
+  return rdt.unmeasured >> kId & 1 ? out : AppendDecimal(out, rdt.values[kId]);
 }
 
-char* AppendGpu(char* out, const GpuRow& gpu) {
-  for (size_t i = 0; i < kNrGpuValues; i++) {
-    *out++ = ',';
-    if (!(gpu.unmeasured >> i & 1)) out = AppendDecimal(out, gpu.values[i]);
+template <size_t kId>
+char* AppendField(char* out, const GpuRow& gpu) {
+  if constexpr (kId == kStraggling || kId == kThroughputDrop) {
+    if (gpu.straggle == Straggle::kUnknown) return out;
+    if constexpr (kId == kThroughputDrop) return AppendTenths(out, (gpu.drop_ppm + 500) / 1000);
+    *out++ = static_cast<char>('0' + static_cast<int>(gpu.straggle));
+    return out;
+  } else {
+    return gpu.unmeasured >> kId & 1 ? out : AppendDecimal(out, gpu.values[kId]);
   }
-  *out++ = ',';
-  if (gpu.straggle == Straggle::kUnknown) return Append(out, ",\n");
-  *out++ = static_cast<char>('0' + static_cast<int>(gpu.straggle));
-  *out++ = ',';
-  out = AppendTenths(out, (gpu.drop_ppm + 500) / 1000);
+}
+
+template <size_t kBegin, typename RowPartOfIt, size_t... kOffsets>
+char* AppendFields(char* out, const RowPartOfIt& part, std::index_sequence<kOffsets...>) {
+  ((*out++ = ',', out = AppendField<kSlotColumns[kBegin + kOffsets].id>(out, part)), ...);
+  return out;
+}
+
+// The columns from there to the last.
+template <size_t kBegin>
+char* AppendFrom(char* out, const Slot& slot, const Row& row) {
+  constexpr size_t kEnd = EndOfPart(kBegin);
+  constexpr std::make_index_sequence<kEnd - kBegin> kAll = {};
+  static constexpr auto kOfProcess = WithoutPart<kBegin, true>();
+  static constexpr auto kOfOthers = WithoutPart<kBegin, false>();
+  const auto without = [&] {
+    return HasIdentity(row) ? Append(out, {kOfProcess.data(), kOfProcess.size()})
+                            : Append(out, {kOfOthers.data(), kOfOthers.size()});
+  };
+  if constexpr (kSlotColumns[kBegin].part == RowPart::kSums)
+    out = AppendFields<kBegin>(out, row, kAll);
+  else if constexpr (kSlotColumns[kBegin].part == RowPart::kRdt)
+    out = row.rdt ? AppendFields<kBegin>(out, slot.rdt[row.rdt - 1], kAll) : without();
+  else
+    out = row.gpu ? AppendFields<kBegin>(out, slot.gpu[row.gpu - 1], kAll) : without();
+  if constexpr (kEnd < kSlotColumns.size()) return AppendFrom<kEnd>(out, slot, row);
   *out++ = '\n';
   return out;
 }
@@ -131,7 +170,11 @@ void CsvSink::AppendComments(const HeaderLines& lines) {
 
 void CsvSink::WriteHeader(const HeaderLines& lines) {
   AppendComments(lines);
-  AppendText(kColumns);
+  for (const Column& column : kSlotColumns) {
+    if (&column != kSlotColumns.data()) AppendText(",");
+    AppendText(column.name);
+  }
+  AppendText("\n");
   Flush();
 }
 
@@ -178,24 +221,17 @@ void CsvSink::AppendRows(const Slot& slot) {
       out = AppendPadded<sizeof(known->text)>(out, known->text.data(), known->size);
     else
       out = AppendIdentity(out, row);
-    out = AppendSums(out, row);
-    if (row.rdt)
-      out = AppendRdt(out, slot.rdt[row.rdt - 1]);
-    else
-      out = HasIdentity(row) ? Append(out, kNoRdtOfProcess) : Append(out, kNoRdtOfOthers);
-    out = row.gpu ? AppendGpu(out, slot.gpu[row.gpu - 1]) : Append(out, kNoGpu);
+    out = AppendFrom<kFirstBehindIdentity>(out, slot, row);
     nr_rows_++;
   }
   size_ += static_cast<size_t>(out - begin);
 }
 
-// From tgid to kind, and a comma.
+// From tgid to kind.
 char* CsvSink::AppendIdentity(char* out, const Row& row) {
   if (!HasIdentity(row)) {
     out = Append(out, ",,,,");
-    out = Append(out, kRowKindNames[static_cast<size_t>(row.kind)]);
-    *out++ = ',';
-    return out;
+    return Append(out, kRowKindNames[static_cast<size_t>(row.kind)]);
   }
   char* const begin = out;
   out = AppendDecimal(out, static_cast<uint64_t>(row.key.tgid));
@@ -207,7 +243,6 @@ char* CsvSink::AppendIdentity(char* out, const Row& row) {
   out = AppendDecimal(out, row.rmid);
   *out++ = ',';
   out = Append(out, kRowKindNames[static_cast<size_t>(row.kind)]);
-  *out++ = ',';
   auto size = static_cast<size_t>(out - begin);
   if (row.process >= kMaxCachedProcesses || size > sizeof(Identity::text)) return out;
   if (row.process >= identities_.size()) identities_.resize(row.process + 1);

@@ -9,6 +9,7 @@
 
 #include "base/escape.h"
 #include "sinks/span_order.h"
+#include "slots/column.h"
 
 namespace slotscope {
 namespace {
@@ -48,24 +49,9 @@ void BeginPacket(pbf_writer* to, uint64_t ns) {
   to->add_uint32(packet::kSequenceId, kSequence);
 }
 
-struct CounterKind {
-  const char* name;
-  uint32_t unit;
-  bool is_sum;  // without a row it is 0; else as it was
-};
-// By PerfettoSink::Counter; the names of the columns of slots.csv.
-constexpr CounterKind kCounters[] = {
-    {"cpu_ns", track_descriptor::kTimeNs, true},
-    {"wait_ns", track_descriptor::kTimeNs, true},
-    {"cycles", track_descriptor::kCount, true},
-    {"instructions", track_descriptor::kCount, true},
-    {"llc_misses", track_descriptor::kCount, true},
-    {"mbm_total_bytes", track_descriptor::kBytes, true},
-    {"llc_occupancy_bytes", track_descriptor::kBytes, false},
-    {"gpu_mem_bytes", track_descriptor::kBytes, false},
-    {"gpu_active_ns", track_descriptor::kTimeNs, true},
-    {"gpu_launches", track_descriptor::kCount, true},
-};
+// By Unit.
+constexpr uint32_t kUnits[] = {0, track_descriptor::kTimeNs, track_descriptor::kCount,
+                               track_descriptor::kBytes, 0};
 
 std::string DeviceName(int32_t device) {
   return device == kUnknownDevice ? "unknown device" : fmt::format("device {}", device);
@@ -131,11 +117,14 @@ PerfettoSink::Process& PerfettoSink::ProcessOf(ProcessKey key, const std::string
   return process;
 }
 
-void PerfettoSink::Show(Process* process, Counter counter, uint64_t ns, uint64_t value) {
+void PerfettoSink::Show(Process* process, size_t counter, uint64_t ns, uint64_t value) {
   uint64_t& uuid = process->tracks[counter];
   if (uuid != 0 && process->shown[counter] == value) return;
   process->shown[counter] = value;
-  if (uuid == 0) uuid = DescribeTrack(process->track, kCounters[counter].name, kCounters[counter].unit);
+  const Column& column = kSlotColumns[counter];
+  if (uuid == 0)
+    uuid = DescribeTrack(process->track, std::string(column.name),
+                         kUnits[static_cast<size_t>(column.unit)]);
   pbf_writer out(text_);
   pbf_writer in_packet(out, trace::kPacket);
   BeginPacket(&in_packet, ns);
@@ -145,33 +134,6 @@ void PerfettoSink::Show(Process* process, Counter counter, uint64_t ns, uint64_t
   event.add_int64(track_event::kCounterValue,
                   static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)));
   nr_values_++;
-}
-
-PerfettoSink::Values PerfettoSink::ValuesOf(const Slot& slot, const Row& row) {
-  Values values;
-  const auto set = [&](Counter counter, uint64_t value, bool known) {
-    values.value[counter] = value;
-    values.known |= uint32_t{known} << counter;
-  };
-  const std::pair<Counter, Additive> sums[] = {{kCpu, kCpuNs},
-                                               {kWait, kWaitNs},
-                                               {kCycle, kCycles},
-                                               {kInstruction, kInstructions},
-                                               {kMisses, kLlcMisses}};
-  for (const auto& [counter, additive] : sums)
-    set(counter, row.sums[additive], !(row.unmeasured >> additive & 1));
-  if (row.rdt) {
-    const RdtRow& rdt = slot.rdt[row.rdt - 1];
-    set(kTraffic, rdt.values[kMbmTotal], !(rdt.unmeasured >> kMbmTotal & 1));
-    set(kOccupancy, rdt.values[kLlcOccupancy], !(rdt.unmeasured >> kLlcOccupancy & 1));
-  }
-  if (row.gpu) {
-    const GpuRow& gpu = slot.gpu[row.gpu - 1];
-    set(kGpuMemory, gpu.values[kGpuMemBytes], !(gpu.unmeasured >> kGpuMemBytes & 1));
-    set(kGpuActive, gpu.values[kGpuActiveNs], !(gpu.unmeasured >> kGpuActiveNs & 1));
-    set(kLaunches, gpu.values[kGpuLaunches], !(gpu.unmeasured >> kGpuLaunches & 1));
-  }
-  return values;
 }
 
 void PerfettoSink::Append(const Slot& slot) {
@@ -184,17 +146,17 @@ void PerfettoSink::Append(const Slot& slot) {
   for (const Row& row : slot.rows) {
     if (!IsProcess(row.kind)) continue;
     Process& process = ProcessOf(row.key, row.named ? EscapeName(CommText(row.comm)) : "");
-    const Values values = ValuesOf(slot, row);
-    for (size_t i = 0; i < kNrCounters; i++)
-      if (values.known >> i & 1) Show(&process, static_cast<Counter>(i), slot.start_ns, values.value[i]);
+    for (size_t i = 0; i < kSlotColumns.size(); i++)
+      if (kSlotColumns[i].is_value())
+        if (const auto value = ValueOf(slot, row, kSlotColumns[i]))
+          Show(&process, i, slot.start_ns, *value);
     process.slot_ns = slot.start_ns;
     process.running = true;
   }
   for (auto& [key, process] : processes_) {
     if (!process.running || process.slot_ns == slot.start_ns) continue;
-    for (size_t i = 0; i < kNrCounters; i++)
-      if (process.tracks[i] && kCounters[i].is_sum)
-        Show(&process, static_cast<Counter>(i), slot.start_ns, 0);
+    for (size_t i = 0; i < kSlotColumns.size(); i++)
+      if (process.tracks[i] && kSlotColumns[i].adds) Show(&process, i, slot.start_ns, 0);
     process.running = false;
   }
   for (const KernelSpan* span : InOrder(slot.gpu_detail.spans.kernels)) Append(*span);

@@ -12,6 +12,7 @@
 
 #include "base/out_file.h"
 #include "sinks/side_sink.h"
+#include "slots/column.h"
 
 namespace slotscope {
 
@@ -25,29 +26,13 @@ class PerfettoSink final : public SideSink {
 
  private:
   void Append(const Slot& slot) override;
-  enum Counter : size_t {
-    kCpu,
-    kWait,
-    kCycle,
-    kInstruction,
-    kMisses,
-    kTraffic,
-    kOccupancy,
-    kGpuMemory,
-    kGpuActive,
-    kLaunches,
-    kNrCounters
-  };
-  // A slot's values; known ones only count.
-  struct Values {
-    std::array<uint64_t, kNrCounters> value = {};
-    uint32_t known = 0;  // bit Counter
-  };
+  // A counter is a column of slots.csv, by its place there.
+  using Tracks = std::array<uint64_t, kSlotColumns.size()>;
   struct Process {
     uint64_t track;
     std::string name;
-    std::array<uint64_t, kNrCounters> tracks = {};  // 0: not described yet
-    std::array<uint64_t, kNrCounters> shown = {};
+    Tracks tracks = {};    // 0: not described yet
+    Tracks shown = {};     // values
     uint64_t slot_ns = 0;  // the last slot in which it had a row
     bool running = false;  // what adds up is not shown as 0
   };
@@ -58,13 +43,12 @@ class PerfettoSink final : public SideSink {
   };
   static constexpr size_t kMaxProcesses = 65536;  // then they are described anew
 
-  static Values ValuesOf(const Slot& slot, const Row& row);
   Process& ProcessOf(ProcessKey key, const std::string& name);
   void Describe(const Process& process, ProcessKey key);
   static constexpr uint32_t kNoUnit = 0;
   // With a unit it is a counter's.
   uint64_t DescribeTrack(uint64_t parent, const std::string& name, uint32_t unit = kNoUnit);
-  void Show(Process* process, Counter counter, uint64_t ns, uint64_t value);
+  void Show(Process* process, size_t counter, uint64_t ns, uint64_t value);
   void Append(const KernelSpan& span);
   void Append(const MemorySpan& span);
   void AppendSlice(uint64_t track, uint64_t start_ns, uint64_t end_ns, const std::string& name,

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <string>
 
 #include "base/json_line.h"
 
@@ -16,8 +17,9 @@ constexpr const char* kStates[] = {"initial", "sustained", "resolved"};  // Stra
 
 // What was not measured is null.
 void AddEffort(const Effort& effort, Json* to) {
-  for (size_t i = 0; i < kNrEffort; i++)
-    (*to)[kEffortNames[i]] = effort.unmeasured >> i & 1 ? Json() : Json(effort.values[i]);
+  for (size_t i = 0; i < kEffortColumns.size(); i++)
+    (*to)[std::string(kEffortColumns[i]->name)] =
+        effort.unmeasured >> i & 1 ? Json() : Json(effort.values[i]);
 }
 
 Json NameOf(bool named, const Comm& comm) { return named ? Json(CommText(comm)) : Json(); }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "sinks/writer.h"
 
+#include <utility>
+
 #include "base/clock.h"
 
 namespace slotscope {
@@ -38,15 +40,7 @@ void Writer::OnSlot(Slot* slot) {
     Wake();
     empty_wakeup_.Wait(seen);
   }
-  copy->start_ns = slot->start_ns;
-  copy->unix_offset_ns = slot->unix_offset_ns;
-  copy->rows.swap(slot->rows);
-  copy->rdt.swap(slot->rdt);
-  copy->gpu.swap(slot->gpu);
-  std::swap(copy->gpu_detail, slot->gpu_detail);
-  copy->preemptions.swap(slot->preemptions);
-  copy->straggles.swap(slot->straggles);
-  copy->notes.swap(slot->notes);
+  std::swap(*copy, *slot);
   finished_.push(copy);  // there is room: no more slots exist than it holds
   nr_unannounced_++;
 }

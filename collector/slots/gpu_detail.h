@@ -15,8 +15,6 @@ namespace slotscope {
 // What a process's CUDA calls say. Launches are those in the slot; active is the time in which at least
 // one had been launched and not waited for; memory is what it holds at the slot's end.
 enum GpuValue : size_t { kGpuMemBytes, kGpuActiveNs, kGpuLaunches, kNrGpuValues };
-inline constexpr std::array<const char*, kNrGpuValues> kGpuValueNames = {
-    "gpu_mem_bytes", "gpu_active_ns", "gpu_launches"};
 
 // A process that launches fewer kernels than it used to, while others take the CPU from it. As decided
 // at the detector's last tick before the slot, see straggle/detector.h.

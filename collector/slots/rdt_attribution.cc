@@ -53,7 +53,7 @@ bool RanAnywhere(std::span<const RdtCell> cells) {
   return std::any_of(cells.begin(), cells.end(), [](const RdtCell& cell) { return cell.cpu_ns > 0; });
 }
 
-void Judge(RdtValue value, const Known& known, RdtRow* row) {
+void SetStatus(RdtValue value, const Known& known, RdtRow* row) {
   if (known.nr_yes > 0 && known.nr_some + known.nr_no == 0) return;
   row->unmeasured |= 1u << value;
   Worsen(&row->status, known.nr_yes + known.nr_some ? SS_RDT_PARTIAL : SS_RDT_SKIPPED);
@@ -77,7 +77,7 @@ void JudgeMbm(std::span<const RdtCell> cells, RdtValue value, uint64_t rmid_ns, 
     else if (ran)
       (mbm.covered_ns > 0 ? known.nr_some : known.nr_no)++;
   }
-  Judge(value, known, row);
+  SetStatus(value, known, row);
 }
 
 void JudgeOccupancy(std::span<const RdtCell> cells, RdtRow* row) {
@@ -93,7 +93,7 @@ void JudgeOccupancy(std::span<const RdtCell> cells, RdtRow* row) {
     else if (cell.cpu_ns > 0)
       known.nr_no++;
   }
-  Judge(kLlcOccupancy, known, row);
+  SetStatus(kLlcOccupancy, known, row);
 }
 
 uint16_t EventOf(RdtValue value) {

@@ -2,16 +2,18 @@
 // A slot: one millisecond, and a row for everything the CPUs' time went to in it.
 #pragma once
 
-#include <slotscope/events.h>
-
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "slots/column.h"
 #include "slots/gpu_detail.h"
 #include "slots/preemption.h"
+#include "slots/rdt_row.h"
 #include "slots/straggle_report.h"
+#include "slots/sums.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -24,59 +26,6 @@ inline constexpr std::array<const char*, 7> kRowKindNames = {"user", "kernel",  
 inline bool IsProcess(RowKind kind) {
   return kind == RowKind::kUser || kind == RowKind::kKernel || kind == RowKind::kUnassigned;
 }
-
-// Everything that is added up, so that each can be accounted for: received = written + late + before
-// the first slot + after the last one.
-enum Additive : size_t {
-  kCpuNs,
-  kWaitNs,
-  kSwitches,
-  kPreemptions,
-  kCycles,
-  kInstructions,
-  kLlcMisses,
-  kEnabledNs,  // of the first counter that is counted, for mux_pct
-  kRunningNs,
-  kNrAdditive,
-};
-inline constexpr std::array<const char*, kNrAdditive> kAdditiveNames = {
-    "cpu_ns",       "wait_ns",    "switches",   "preemptions", "cycles",
-    "instructions", "llc_misses", "enabled_ns", "running_ns"};
-static_assert(kLlcMisses - kCycles == SS_LLC_MISSES - SS_CYCLES);
-
-using Sums = std::array<uint64_t, kNrAdditive>;
-
-inline void Add(Sums* to, const Sums& what) {
-#pragma GCC unroll 16
-  for (size_t i = 0; i < kNrAdditive; i++) (*to)[i] += what[i];
-}
-
-inline Sums Difference(const Sums& a, const Sums& b) {
-  Sums sums;
-#pragma GCC unroll 16
-  for (size_t i = 0; i < kNrAdditive; i++) sums[i] = a[i] - b[i];
-  return sums;
-}
-
-// What RDT says of a process in a slot, over all L3 domains. The first two are added up and accounted
-// for, the last is a gauge.
-enum RdtValue : size_t { kMbmTotal, kMbmLocal, kLlcOccupancy, kNrRdtValues };
-inline constexpr std::array<const char*, kNrRdtValues> kRdtValueNames = {
-    "mbm_total_bytes", "mbm_local_bytes", "llc_occupancy_bytes"};
-inline constexpr size_t kNrMbm = kLlcOccupancy;
-using MbmSums = std::array<uint64_t, kNrMbm>;
-
-// By enum ss_rdt_status.
-inline constexpr std::array<const char*, SS_RDT_NR_STATUS> kRdtStatusNames = {
-    "ok",    "baseline",    "tainted",    "partial",    "skipped",
-    "error", "unavailable", "unassigned", "unsupported"};
-
-// A value is shown only if its bit in `unmeasured` is clear.
-struct RdtRow {
-  std::array<uint64_t, kNrRdtValues> values = {};
-  uint32_t unmeasured = 0;      // bit RdtValue: some piece of it is not known
-  uint32_t status = SS_RDT_OK;  // enum ss_rdt_status: the worst of all that went into it
-};
 
 // One process in one slot, or one of the kinds that are none. Sums are exact; a column is shown only if
 // its bit in `unmeasured` is clear.
@@ -108,8 +57,36 @@ struct Slot {
   std::vector<std::string> notes;         // what is to be said in front of its rows
 };
 
-// Gets each slot once, in order, finished: nothing in it changes any more. It may take the slot's
-// vectors and leave others there, whose contents do not matter.
+// What the row says there; nothing if it was not measured. REQUIRES: column.is_value().
+inline std::optional<uint64_t> ValueOf(const Slot& slot, const Row& row, const Column& column) {
+  const auto known = [&](uint32_t unmeasured, const auto& values) -> std::optional<uint64_t> {
+    if (unmeasured >> column.id & 1) return {};
+    return values[column.id];
+  };
+  if (column.part == RowPart::kSums) return known(row.unmeasured, row.sums);
+  if (column.part == RowPart::kRdt && row.rdt) {
+    const RdtRow& rdt = slot.rdt[row.rdt - 1];
+    return known(rdt.unmeasured, rdt.values);
+  }
+  if (column.part == RowPart::kGpu && row.gpu) {
+    const GpuRow& gpu = slot.gpu[row.gpu - 1];
+    return known(gpu.unmeasured, gpu.values);
+  }
+  return {};
+}
+
+template <size_t N>
+void AddValues(const Slot& slot, const Row& row, const ColumnList<N>& columns, ColumnValues<N>* to) {
+  for (size_t i = 0; i < N; i++) {
+    if (const auto value = ValueOf(slot, row, *columns[i]))
+      to->values[i] += *value;
+    else
+      to->unmeasured |= 1u << i;
+  }
+}
+
+// Gets each slot once, in order, finished: nothing in it changes any more. It may take the slot and
+// leave another one there, whose contents do not matter.
 struct SlotSink {
   virtual ~SlotSink() = default;
   virtual void OnSlot(Slot* slot) = 0;

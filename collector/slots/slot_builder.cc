@@ -30,7 +30,7 @@ SlotBuilder::SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink)
   }
   nr_cpus_ = cpus_.size();
   dumped_ = !options_.needs_dump;
-  finished_.unix_offset_ns = options_.unix_offset_ns;
+  unix_offset_ns_ = options_.unix_offset_ns;
 }
 
 void SlotBuilder::OnExpected(int cpu) {
@@ -102,7 +102,7 @@ void SlotBuilder::OnGpuSample(const GpuSample& sample, uint64_t ts_ns) {
   if (options_.gpu) options_.gpu->OnSample(sample, ts_ns);
 }
 
-void SlotBuilder::OnTick(const ss_tick& tick) { nr_missed_ticks_ += tick.missed; }
+void SlotBuilder::OnTick(const ss_tick& tick) { stats_.nr_missed_ticks += tick.missed; }
 
 void SlotBuilder::Begin(Cpu* cpu, uint64_t ts_ns, bool online) {
   cpu->begun = true;
@@ -186,7 +186,7 @@ inline void SlotBuilder::AddPiece(OpenSlot* slot, OpenRow* row, const ss_measure
 }
 
 inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure) {
-  if (cpu->next_seq != measure.seq && cpu->has_seq) nr_seq_gaps_++;
+  if (cpu->next_seq != measure.seq && cpu->has_seq) stats_.nr_seq_gaps++;
   cpu->has_seq = true;
   cpu->next_seq = measure.seq + 1;
   const uint64_t end_ns = measure.hdr.ts_ns;
@@ -235,7 +235,7 @@ void SlotBuilder::OnMeasure(const ss_measure& measure) {
   if (Cpu* cpu = FindCpu(measure.hdr.cpu))
     AddMeasure(cpu, measure);
   else
-    nr_foreign_++;
+    stats_.nr_foreign++;
 }
 
 void SlotBuilder::OnRun(Run* run) {
@@ -244,11 +244,11 @@ void SlotBuilder::OnRun(Run* run) {
     if (cpu)
       AddMeasure(cpu, *measure);
     else
-      nr_foreign_++;
+      stats_.nr_foreign++;
 }
 
 void SlotBuilder::OnUnknown(Cpu* cpu, uint64_t until_ns) {
-  nr_unknown_++;
+  stats_.nr_missed_switches++;
   if (cpu->begun)
     AccountGap(cpu, until_ns);  // lost time
   else
@@ -358,7 +358,7 @@ void SlotBuilder::AddCounts(const ss_measure& measure, const Addends& addends) {
 
 void SlotBuilder::CountLate(const Sums& sums) {
   Add(&accounting_.late, sums);
-  nr_late_pieces_++;
+  stats_.nr_late_pieces++;
 }
 
 // Every CPU that is expected has begun and everybody has been named. A CPU that says nothing for a whole
@@ -389,7 +389,7 @@ void SlotBuilder::FixFirst() {
     cpu.slot_end_ns = 0;  // it may have been discarded
     // Who has not begun is offline, or not watched, until it speaks.
     if (!cpu.present || cpu.begun) continue;
-    if (cpu.expected) nr_unwatched_++;
+    if (cpu.expected) stats_.nr_unwatched++;
     Begin(&cpu, first_ns_, false);
   }
 }
@@ -516,7 +516,8 @@ void SlotBuilder::AddTimeRow(RowKind kind, uint64_t time_ns) {
 void SlotBuilder::TakeClockAndNotes(uint64_t end_ns) {
   finished_.notes.clear();
   for (; !clocks_.empty() && clocks_.front().from_ns <= finished_.start_ns; clocks_.pop_front())
-    finished_.unix_offset_ns = clocks_.front().unix_offset_ns;
+    unix_offset_ns_ = clocks_.front().unix_offset_ns;
+  finished_.unix_offset_ns = unix_offset_ns_;
   for (; !notes_.empty() && notes_.front().from_ns < end_ns; notes_.pop_front())
     finished_.notes.push_back(std::move(notes_.front().text));
 }

@@ -54,6 +54,15 @@ struct SlotBuilderOptions {
   RemoteJoin* remote = nullptr;     // outlives the builder
 };
 
+struct SlotStats {
+  uint64_t nr_late_pieces = 0;      // of measures, whose slots had retired
+  uint64_t nr_seq_gaps = 0;         // in the sequence numbers of a CPU's measures
+  uint64_t nr_foreign = 0;          // measures of CPUs that were not present at the start: in no row
+  uint64_t nr_missed_switches = 0;  // measures during which a switch was missed: lost time
+  uint64_t nr_missed_ticks = 0;
+  uint64_t nr_unwatched = 0;  // CPUs from which measures should have come when the first slot began
+};
+
 class SlotBuilder final : public MergeSink {
  public:
   SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink);
@@ -93,14 +102,7 @@ class SlotBuilder final : public MergeSink {
   const Accounting& accounting() const { return accounting_; }
   const Tracker& tracker() const { return tracker_; }
   const RdtStats& rdt() const { return rdt_.stats(); }
-  uint64_t nr_late_pieces() const { return nr_late_pieces_; }
-  uint64_t nr_seq_gaps() const { return nr_seq_gaps_; }
-  // Measures of CPUs that were not present at the start: in no row.
-  uint64_t nr_foreign() const { return nr_foreign_; }
-  // Measures during which a switch was missed: lost time.
-  uint64_t nr_unknown() const { return nr_unknown_; }
-  uint64_t nr_missed_ticks() const { return nr_missed_ticks_; }
-  uint64_t nr_unwatched() const { return nr_unwatched_; }
+  const SlotStats& stats() const { return stats_; }
   // After Finish(): notes that came behind the last slot.
   std::vector<std::string> late_notes() const {
     std::vector<std::string> texts;
@@ -183,7 +185,8 @@ class SlotBuilder final : public MergeSink {
   uint64_t next_start_ns_ = 0;  // with first_fixed_: of the slot that retires next
   bool dumped_ = false;
   uint64_t dumped_ns_ = 0;
-  std::deque<Clock> clocks_;  // changes to come
+  int64_t unix_offset_ns_ = 0;  // of the slot that retires next
+  std::deque<Clock> clocks_;    // changes to come
   std::deque<Note> notes_;
   Accounting accounting_;
   RdtAttribution rdt_;
@@ -192,12 +195,7 @@ class SlotBuilder final : public MergeSink {
   Preemptions preemptions_;
   std::vector<uint64_t> ranks_used_;  // a bit per rank, for FillRows()
   std::vector<uint32_t> row_at_rank_;
-  uint64_t nr_late_pieces_ = 0;
-  uint64_t nr_seq_gaps_ = 0;
-  uint64_t nr_foreign_ = 0;
-  uint64_t nr_unknown_ = 0;
-  uint64_t nr_missed_ticks_ = 0;
-  uint64_t nr_unwatched_ = 0;
+  SlotStats stats_;
 };
 
 }  // namespace slotscope

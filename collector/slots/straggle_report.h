@@ -6,21 +6,18 @@
 #include <cstdint>
 #include <vector>
 
+#include "slots/column.h"
 #include "slots/preemption.h"
 #include "track/tracker.h"
 
 namespace slotscope {
 
-// What a process did in some slots. A value counts only if its bit in `unmeasured` is clear.
-enum EffortValue : size_t { kEffortCpuNs, kEffortWaitNs, kEffortLlcMisses, kEffortMbmTotal, kNrEffort };
-inline constexpr std::array<const char*, kNrEffort> kEffortNames = {"cpu_ns", "wait_ns", "llc_misses",
-                                                                    "mbm_total_bytes"};
-struct Effort {
-  std::array<uint64_t, kNrEffort> values = {};
-  uint32_t unmeasured = 0;  // bit EffortValue: in one of the slots
-  // Of no slot at all.
-  static Effort Unknown() { return {{}, (1u << kNrEffort) - 1}; }
-};
+// What a process did in some slots.
+inline constexpr ColumnList<4> kEffortColumns = {&ColumnOf("cpu_ns"), &ColumnOf("wait_ns"),
+                                                 &ColumnOf("llc_misses"), &ColumnOf("mbm_total_bytes")};
+using Effort = ColumnValues<kEffortColumns.size()>;
+// Of no slot at all.
+inline constexpr Effort kUnknownEffort = {{}, (1u << kEffortColumns.size()) - 1};
 
 struct Preemptor {
   int32_t tgid = 0;

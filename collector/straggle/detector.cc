@@ -8,22 +8,6 @@
 namespace slotscope {
 namespace {
 
-void AddEffort(const Slot& slot, const Row& row, Effort* to) {
-  const std::pair<EffortValue, Additive> sums[] = {
-      {kEffortCpuNs, kCpuNs}, {kEffortWaitNs, kWaitNs}, {kEffortLlcMisses, kLlcMisses}};
-  for (const auto& [value, additive] : sums) {
-    to->values[value] += row.sums[additive];
-    to->unmeasured |= (row.unmeasured >> additive & 1) << value;
-  }
-  if (row.rdt == 0) {
-    to->unmeasured |= 1u << kEffortMbmTotal;
-    return;
-  }
-  const RdtRow& rdt = slot.rdt[row.rdt - 1];
-  to->values[kEffortMbmTotal] += rdt.values[kMbmTotal];
-  to->unmeasured |= (rdt.unmeasured >> kMbmTotal & 1) << kEffortMbmTotal;
-}
-
 // Of the processes with that number the one that is alive at the slot's end, or null.
 const Row* FindRow(const Slot& slot, int32_t tgid) {
   const Row* found = nullptr;
@@ -68,7 +52,7 @@ void StraggleDetector::Observe(Slot* slot) {
     state.nr_launches += gpu.values[kGpuLaunches];
     state.unmeasured |= gpu.unmeasured >> kGpuLaunches & 1;
     state.nr_switches += row.sums[kSwitches];
-    AddEffort(*slot, row, &state.effort);
+    AddValues(*slot, row, kEffortColumns, &state.effort);
     if (row.named) {
       state.named = true;
       state.comm = row.comm;
@@ -90,14 +74,14 @@ void StraggleDetector::ObservePreemptions(const Slot& slot) {
     }
     auto [at, is_new] = preemptors.try_emplace(preemption.tgid);
     Preemptor& preemptor = at->second;
-    if (is_new) preemptor.effort = Effort::Unknown();
+    if (is_new) preemptor.effort = kUnknownEffort;
     preemptor.tgid = preemption.tgid;
     preemptor.nr += preemption.nr;
     preemptor.ns += preemption.ns;
     const Row* row = FindRow(slot, preemption.tgid);
     if (!row) continue;
     if (!std::exchange(preemptor.has_row, true)) preemptor.effort = {};
-    AddEffort(slot, *row, &preemptor.effort);
+    AddValues(slot, *row, kEffortColumns, &preemptor.effort);
     if (row->named) {
       preemptor.named = true;
       preemptor.comm = row->comm;
@@ -107,7 +91,7 @@ void StraggleDetector::ObservePreemptions(const Slot& slot) {
 
 void StraggleDetector::Tick(Slot* slot, uint64_t now_ns) {
   for (auto at = states_.begin(); at != states_.end();)
-    if (Judge(slot, at->first, &at->second, now_ns))
+    if (Decide(slot, at->first, &at->second, now_ns))
       ++at;
     else
       at = states_.erase(at);
@@ -126,7 +110,7 @@ void StraggleDetector::Forget(Slot* slot, ProcessKey key, uint64_t now_ns) {
   states_.erase(found);
 }
 
-bool StraggleDetector::Judge(Slot* slot, ProcessKey key, State* state, uint64_t now_ns) {
+bool StraggleDetector::Decide(Slot* slot, ProcessKey key, State* state, uint64_t now_ns) {
   const bool is_idle = state->nr_launches == 0 && state->nr_switches == 0 && !state->unmeasured;
   state->nr_idle_ticks = is_idle ? state->nr_idle_ticks + 1 : 0;
   const bool is_whole = std::exchange(state->has_ticked, true);

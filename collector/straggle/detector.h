@@ -61,7 +61,7 @@ class StraggleDetector final : public SlotSink {
   void Tick(Slot* slot, uint64_t now_ns);
   void Forget(Slot* slot, ProcessKey key, uint64_t now_ns);
   // False: it is to be forgotten.
-  bool Judge(Slot* slot, ProcessKey key, State* state, uint64_t now_ns);
+  bool Decide(Slot* slot, ProcessKey key, State* state, uint64_t now_ns);
   void Report(Slot* slot, ProcessKey key, State* state, StraggleReport::State what, double rate,
               uint64_t now_ns) const;
 

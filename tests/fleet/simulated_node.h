@@ -123,14 +123,14 @@ class SimulatedNode : public SlotSink {
   const int number_;
   const std::string path_;
   News news_;
-  Server server_;
+  RemediateServer server_;
   ThresholdReader thresholds_;
-  Node node_{{"n" + std::to_string(number_), "simulated"},
-             kIntervalNs,
-             kAges,
-             [this] { return thresholds_.view(); },
-             [this](std::string line) { server_.Send(std::move(line)); },
-             &news_};
+  FleetNode node_{{"n" + std::to_string(number_), "simulated"},
+                  kIntervalNs,
+                  kAges,
+                  [this] { return thresholds_.view(); },
+                  [this](std::string line) { server_.Send(std::move(line)); },
+                  &news_};
   NodeObserver observer_{
       kSlotNs, kIntervalNs, [] { return 0.9; },
       [this](const Observation& observation) { node_.OnInterval(observation, MonotonicNs()); }, this};

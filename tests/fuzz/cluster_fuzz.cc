@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "detect/inputs.h"
-#include "detect/judge.h"
-#include "detect/otlp_logs.h"
+#include "detect/inputs/inputs.h"
+#include "detect/inputs/otlp_logs.h"
+#include "detect/patterns/judge.h"
 #include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "detect/fr_dump.h"
+#include "detect/inputs/fr_dump.h"
 #include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -10,19 +10,15 @@
 #include <vector>
 
 #include "base/out_file.h"
-#include "gpu/tracker.h"
-#include "join/remote_state.h"
-#include "merge/merger.h"
 #include "remediate/feed.h"
 #include "remediate/parser.h"
+#include "run/engine.h"
 #include "sinks/csv_sink.h"
 #include "sinks/gpu_csv_sink.h"
 #include "sinks/gpu_report.h"
 #include "sinks/perfetto_sink.h"
 #include "sinks/span_csv_sink.h"
 #include "sinks/straggle_sink.h"
-#include "slots/slot_builder.h"
-#include "straggle/detector.h"
 
 namespace slotscope {
 namespace {
@@ -81,37 +77,40 @@ void CheckLine(std::string_view line) {
   if (message.kind == RemoteMessage::Kind::kIgnored || line.find('\n') != line.npos) std::abort();
 }
 
-class Engine {
+Facts FactsOf(const RdtShape& rdt) {
+  Facts facts;
+  facts.nr_streams = kCpus;
+  facts.present_cpus = {0, 1, 2};
+  facts.rdt = rdt;
+  facts.gpus = SomeGpus();
+  return facts;
+}
+
+// The engine, with all sinks and a consumer behind it.
+class CheckedRun {
  public:
-  Engine(uint64_t slot_ns, uint64_t window_ns, const RdtShape& rdt)
+  CheckedRun(uint64_t slot_ns, uint64_t window_ns, const RdtShape& rdt)
       : files_(slot_ns),
-        gpu_(slot_ns, GpuTracker::kSpans | GpuTracker::kBalances, SomeGpus()),
         feed_(
             SomeGpus(), [](const std::string& line) { CheckLine(line); }, [] { return true; }, &news_,
             &files_),
-        remote_(slot_ns, &feed_),
-        straggle_(slot_ns, &remote_),
-        builder_({slot_ns, window_ns, {0, 1, 2}, false, 0, rdt, &gpu_, &remote_}, &straggle_),
-        merger_(kCpus, window_ns, &builder_) {}
+        engine_(FactsOf(rdt), slot_ns, window_ns, GpuTracker::kSpans | GpuTracker::kBalances, &feed_) {}
 
-  bool Feed(std::vector<std::byte>* items) { return merger_.OnItems(std::span(*items).subspan(4)); }
+  bool Feed(std::vector<std::byte>* items) {
+    return engine_.merger().OnItems(std::span(*items).subspan(4));
+  }
   void Finish() {
-    merger_.Flush();
-    builder_.Finish();
-    if (builder_.accounting().Holds()) return;
+    engine_.Finish();
+    if (engine_.builder().accounting().Holds()) return;
     fmt::print(stderr, "the accounting identity is broken\n");
     std::abort();
   }
 
  private:
   Files files_;
-  GpuTracker gpu_;
   News news_;
-  class Feed feed_;
-  RemoteState remote_;
-  StraggleDetector straggle_;
-  SlotBuilder builder_;
-  Merger merger_;
+  RemediateFeed feed_;
+  Engine engine_;
 };
 
 void Append(std::vector<std::byte>* to, const void* from, size_t size) {
@@ -126,11 +125,19 @@ void AppendItem(std::vector<std::byte>* items, ItemKind kind, uint32_t stream, u
   Append(items, payload.data(), payload.size());
 }
 
-// The bytes are items.
-void AsItems(Engine* engine, std::span<const uint8_t> data) {
+// Behind a state dump: no slot begins before there was one. It is of no time, so that any may follow.
+std::vector<std::byte> NewItems() {
   std::vector<std::byte> items(4);
+  AppendItem(&items, ItemKind::kDumpBegin, 0, 0);
+  AppendItem(&items, ItemKind::kDumpEnd, 0, 0);
+  return items;
+}
+
+// The bytes are items.
+void AsItems(CheckedRun* run, std::span<const uint8_t> data) {
+  std::vector<std::byte> items = NewItems();
   Append(&items, data.data(), data.size() & ~size_t{7});
-  engine->Feed(&items);
+  run->Feed(&items);
 }
 
 void AppendRecord(std::vector<std::byte>* ring, const void* message, uint32_t size) {
@@ -161,8 +168,8 @@ ss_cuda_call MakeCall(const uint16_t* word, uint64_t at_ns, uint32_t cpu) {
 
 // Each 16 bytes are a measure, a CUDA call or an RDT sample of a plausible machine, so that the fuzzer
 // gets far soon.
-void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
-  std::vector<std::byte> items(4);
+void AsMeasures(CheckedRun* run, std::span<const uint8_t> data) {
+  std::vector<std::byte> items = NewItems();
   uint64_t now_ns = 1'000'000'000, end_ns[kCpus] = {now_ns, now_ns, now_ns};
   for (uint32_t cpu = 0; cpu < kCpus; cpu++) {
     AppendItem(&items, ItemKind::kOnline, cpu, now_ns);
@@ -241,7 +248,7 @@ void AsMeasures(Engine* engine, std::span<const uint8_t> data) {
       AppendItem(&items, word[2] % 2 ? ItemKind::kOffline : ItemKind::kOnline, cpu, now_ns);
     AppendItem(&items, ItemKind::kRoundEnd, 0, 0);
   }
-  if (!engine->Feed(&items)) std::abort();  // they are well-formed
+  if (!run->Feed(&items)) std::abort();  // they are well-formed
 }
 
 }  // namespace
@@ -255,11 +262,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint64_t slot_ns = (1 + data[0] % 4) * (as_items ? 1'000'000'000ull : 1'000'000ull);
   RdtShape rdt;
   if (data[1] & 2) rdt = {{{0, {0, 1}}, {1, {2}}}, true, true, (data[1] & 4) != 0};
-  Engine engine(slot_ns, slot_ns * (2 + data[0] / 4), rdt);
+  CheckedRun run(slot_ns, slot_ns * (2 + data[0] / 4), rdt);
   if (as_items)
-    AsItems(&engine, {data + 2, size - 2});
+    AsItems(&run, {data + 2, size - 2});
   else
-    AsMeasures(&engine, {data + 2, size - 2});
-  engine.Finish();
+    AsMeasures(&run, {data + 2, size - 2});
+  run.Finish();
   return 0;
 }

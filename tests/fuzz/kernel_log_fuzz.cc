@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "detect/kernel_log.h"
+#include "detect/inputs/kernel_log.h"
 #include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "fleet/detection_mode.h"
+#include "fleet/judgement.h"
 #include "fleet/threshold.h"
 #include "require.h"
 
@@ -17,6 +17,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (answer.kind != ThresholdAnswer::Kind::kValue) return 0;
   Require(std::isfinite(answer.value) && answer.value >= -3 && answer.value <= 1);
   Require(std::isfinite(answer.age_s) && answer.age_s >= 0);
-  Require(Judge({true, true, answer.value, 5}, {}, ThresholdAges(), 7).has_value());
+  Require(ChooseThreshold({true, true, answer.value, 5}, {}, ThresholdAges(), 7).has_value());
   return 0;
 }

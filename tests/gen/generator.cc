@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "gen/generator.h"
+#include "tests/gen/generator.h"
 
 #include <fmt/core.h>
 #include <linux/perf_event.h>

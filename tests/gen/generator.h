@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "gen/rdt_model.h"
 #include "raw/facts.h"
 #include "ring/item.h"
+#include "tests/gen/rdt_model.h"
 
 namespace slotscope {
 

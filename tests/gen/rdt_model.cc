@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "gen/rdt_model.h"
+#include "tests/gen/rdt_model.h"
 
 #include <slotscope/rmid_fifo.h>
 

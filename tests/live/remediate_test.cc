@@ -302,7 +302,7 @@ TEST(Remediate, TheReadmesConsumerUnderstandsWhatWeSend) {
   const std::string dir = MakeDir("readme");
   std::ofstream(dir + "/consumer.py") << all.substr(begin + 10, end - begin - 10);
   News news;
-  Server server;
+  RemediateServer server;
   ASSERT_TRUE(server.Start(dir + "/sock", {}, &news).ok());
   std::atomic<bool> ended{false};
   std::thread sender([&] {

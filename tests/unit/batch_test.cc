@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "engine.h"
-#include "gen/generator.h"
 #include "items.h"
+#include "tests/gen/generator.h"
 
 namespace slotscope {
 namespace {
@@ -47,11 +47,11 @@ class Batcher {
   ss_batch batch_ = {};
 };
 
-std::string FinishCleanly(Engine* engine) {
+std::string FinishCleanly(CsvEngine* engine) {
   const std::string& text = engine->Finish();
-  EXPECT_TRUE(engine->builder.accounting().Holds());
-  EXPECT_EQ(engine->merger.stats().nr_late, 0u);
-  EXPECT_EQ(engine->merger.stats().nr_malformed, 0u);
+  EXPECT_TRUE(engine->builder().accounting().Holds());
+  EXPECT_EQ(engine->merger().stats().nr_late, 0u);
+  EXPECT_EQ(engine->merger().stats().nr_malformed, 0u);
   return text;
 }
 
@@ -85,11 +85,11 @@ struct Compared {
 
 Compared Compare(const GeneratorOptions& options) {
   Generator generator(options);
-  Engine plain(generator.facts(), kMs, 64 * kMs), batched(generator.facts(), kMs, 64 * kMs);
+  CsvEngine plain(generator.facts(), kMs, 64 * kMs), batched(generator.facts(), kMs, 64 * kMs);
   std::map<uint32_t, Batcher> batchers;
   auto block = std::make_unique<Block>();
   while (generator.Next(block.get())) {
-    EXPECT_TRUE(plain.merger.OnItems(block->bytes()));
+    EXPECT_TRUE(plain.merger().OnItems(block->bytes()));
     Items items;
     for (auto bytes = block->bytes(); !bytes.empty();) {
       ItemHeader item;
@@ -102,17 +102,17 @@ Compared Compare(const GeneratorOptions& options) {
         items.Add(item.kind, item.stream, item.begin_ns, item.end_ns, payload, item.flags);
       bytes = bytes.subspan(sizeof(item) + item.size);
     }
-    EXPECT_TRUE(batched.merger.OnItems(items.bytes()));
+    EXPECT_TRUE(batched.merger().OnItems(items.bytes()));
   }
   Compared result;
   result.plain = FinishCleanly(&plain);
   result.batched = FinishCleanly(&batched);
-  result.nr_seq_gaps_plain = plain.builder.nr_seq_gaps();
-  result.nr_seq_gaps_batched = batched.builder.nr_seq_gaps();
+  result.nr_seq_gaps_plain = plain.builder().stats().nr_seq_gaps;
+  result.nr_seq_gaps_batched = batched.builder().stats().nr_seq_gaps;
   uint64_t nr_in = 0;
   for (const auto& [cpu, batcher] : batchers) nr_in += batcher.nr_in;
-  result.sent_per_measure = static_cast<double>(batched.merger.stats().nr_messages) /
-                            static_cast<double>(plain.merger.stats().nr_messages);
+  result.sent_per_measure = static_cast<double>(batched.merger().stats().nr_messages) /
+                            static_cast<double>(plain.merger().stats().nr_messages);
   EXPECT_GT(nr_in, 0u);
   return result;
 }

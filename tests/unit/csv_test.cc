@@ -217,7 +217,8 @@ TEST_F(CsvTest, TrafficMakesARowAndOccupancyDoesNot) {
     Slot slot = SlotOf(5 * kMs, {row});
     slot.rdt.resize(1);
     slot.rdt[0].values[value] = 1;
-    EXPECT_EQ(Write({slot}).size(), value == kLlcOccupancy ? 1u : 2u) << kRdtValueNames[value];
+    EXPECT_EQ(Write({slot}).size(), value == kLlcOccupancy ? 1u : 2u)
+        << ColumnName(RowPart::kRdt, value);
   }
 }
 

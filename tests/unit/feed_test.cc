@@ -56,7 +56,7 @@ struct Told : SlotSink {
   int nr_slots = 0;
   bool is_heard = true;
   uint64_t nr_unheard = 0;
-  Feed feed;
+  RemediateFeed feed;
 };
 
 GpuBalance BalanceOn(int32_t gpu, int32_t device) {

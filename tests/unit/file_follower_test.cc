@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Files that others write to.
-#include "detect/file_follower.h"
+#include "detect/live/file_follower.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

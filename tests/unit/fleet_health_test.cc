@@ -7,9 +7,8 @@
 #include <numeric>
 #include <string>
 
-#include "fleet/baseline.h"
-#include "fleet/crossing.h"
-#include "fleet/health_score.h"
+#include "fleet/health.h"
+#include "fleet/judgement.h"
 #include "fleet/memory_headroom.h"
 #include "fleet/node_phase.h"
 

@@ -24,7 +24,7 @@ struct Judged {
   explicit Judged(bool is_judged = true)
       : node(
             {"node-7", "blue"}, 10 * kS, ThresholdAges(),
-            is_judged ? Node::ViewFn([this] { return view; }) : Node::ViewFn(),
+            is_judged ? FleetNode::ViewFn([this] { return view; }) : FleetNode::ViewFn(),
             [this](const std::string& line) { lines.push_back(Json::parse(line)); }, &news) {}
 
   NodeHealth Interval(std::optional<Signals> raw, int nr = 1, bool has_work = true) {
@@ -40,7 +40,7 @@ struct Judged {
   ThresholdView view = {true, true, 0.8, 0};
   std::vector<Json> lines;
   News news;
-  Node node;
+  FleetNode node;
 };
 
 TEST(Node, HasAScoreOnceItIsCalibrated) {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "fleet/detection_mode.h"
+#include "fleet/judgement.h"
 
 namespace slotscope {
 namespace {
@@ -140,7 +140,7 @@ TEST(DetectionMode, IsTheBestThatThereIs) {
       {"never anything", {}, {}, {}, 0},
   };
   for (const auto& c : kCases) {
-    const auto judgement = Judge(c.view, c.usual, ThresholdAges(), kNow);
+    const auto judgement = ChooseThreshold(c.view, c.usual, ThresholdAges(), kNow);
     ASSERT_EQ(judgement.has_value(), c.mode.has_value()) << c.what;
     if (!judgement) continue;
     EXPECT_EQ(judgement->mode, *c.mode) << c.what;

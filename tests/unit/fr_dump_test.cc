@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Dumps of PyTorch's flight recorder. SLOTSCOPE_CORPUS names a folder of real ones; without it they are
 // not looked at.
-#include "detect/fr_dump.h"
+#include "detect/inputs/fr_dump.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The generated machine, seen through the merge: it is sound without flaws, and each flaw is really
 // there.
-#include "gen/generator.h"
+#include "tests/gen/generator.h"
 
 #include <gtest/gtest.h>
 

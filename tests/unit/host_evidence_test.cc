@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the host saw of the ranks of a hang.
-#include "detect/host_evidence.h"
+#include "detect/host/host_evidence.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "detect/host_recorder.h"
-#include "detect/rank_finder.h"
-#include "detect/slots_csv.h"
+#include "detect/host/host_recorder.h"
+#include "detect/host/rank_finder.h"
+#include "detect/host/slots_csv.h"
 #include "temp_folder.h"
 
 namespace slotscope {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Objects in a stream of JSON.
-#include "detect/json_texts.h"
+#include "detect/inputs/json_texts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

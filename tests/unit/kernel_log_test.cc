@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Xids in kernel logs, and what only looks like one.
-#include "detect/kernel_log.h"
+#include "detect/inputs/kernel_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "detect/xid.h"
+#include "detect/inputs/xid.h"
 
 namespace slotscope {
 namespace {

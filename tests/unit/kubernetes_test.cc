@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What Kubernetes says, in all the ways in which it does.
-#include "detect/kubernetes.h"
+#include "detect/inputs/kubernetes.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "detect/inputs.h"
-#include "detect/text_input.h"
+#include "detect/inputs/inputs.h"
+#include "detect/inputs/text_input.h"
 
 namespace slotscope {
 namespace {

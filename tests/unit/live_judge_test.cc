@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Detectors over inputs that go on.
-#include "detect/live_judge.h"
+#include "detect/live/live_judge.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/rfc3339.h"
-#include "detect/live_detectors.h"
+#include "detect/live/live_detectors.h"
 #include "temp_folder.h"
 #include "until.h"
 

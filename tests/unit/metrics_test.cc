@@ -79,11 +79,13 @@ TEST(TimeHistogram, CountsEachTimeOnce) {
 TEST(Exposer, ServesWhatIsSoNow) {
   MetricsSnapshot now;
   now.source = "bpf";
-  now.merge.nr_messages = 41;
+  now.nr_messages = 41;
   now.server = ServerStats{1, 2, 3, 4, 5, 6, 7};
   now.slots.wait.Add(0.002);
-  now.merge.nr_lost = 8;
-  now.losses.nr_lost_calls = 9;
+  now.counts = {{CountSample::Kind::kLost, "records", 8},
+                {CountSample::Kind::kNoted, "stalls", 6},
+                {CountSample::Kind::kLost, "cuda_calls", 9},
+                {CountSample::Kind::kCounted, "offline_ns", 7}};
   now.node = NodeHealth{};
   now.node->name = {"n\"1", "blue"};
   now.node->phase = Phase::kActive;
@@ -99,13 +101,15 @@ TEST(Exposer, ServesWhatIsSoNow) {
   Exposer exposer;
   uint16_t port = 20'000;
   while (!exposer.Start(std::to_string(port), [&] { return now; }).ok() && port < 21'000) port++;
-  now.merge.nr_messages = 42;
+  now.nr_messages = 42;
   const std::string page = GetMetrics(port);
   for (const char* line : {
            "slotscope_build_info{version=\"0.2.0\",source=\"bpf\"} 1\n",
            "# TYPE slotscope_messages_total counter\nslotscope_messages_total 42\n",
            "slotscope_lost_total{what=\"records\"} 8\n",
            "slotscope_lost_total{what=\"cuda_calls\"} 9\n",
+           "slotscope_noted_total{what=\"stalls\"} 6\n",
+           "slotscope_counted_total{what=\"offline_ns\"} 7\n",
            "slotscope_health_score{cluster_id=\"blue\",node_id=\"n\\\"1\"} 0.75\n",
            "slotscope_health_signal{cluster_id=\"blue\",node_id=\"n\\\"1\",signal=\"cpu\"} 0.25\n",
            "slotscope_health_baseline{cluster_id=\"blue\",node_id=\"n\\\"1\",signal=\"throughput\"} "
@@ -136,6 +140,7 @@ TEST(Exposer, ServesWhatIsSoNow) {
   now.node->baseline.reset();
   now.node->has_been_judged = false;
   now.has_gpu = false;
+  std::erase_if(now.counts, [](const CountSample& one) { return one.what == "cuda_calls"; });
   now.thresholds.reset();
   const std::string later = GetMetrics(port);
   for (const char* name :

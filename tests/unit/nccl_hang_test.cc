@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Who waits for whom in collectives.
-#include "detect/nccl_hang.h"
+#include "detect/patterns/nccl_hang.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <set>
 #include <string>
 
-#include "detect/fr_folder.h"
-#include "detect/nccl_hang_verdict.h"
+#include "detect/inputs/fr_folder.h"
+#include "detect/patterns/nccl_hang_verdict.h"
 
 namespace slotscope {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine.h"
-#include "gen/generator.h"
 #include "oracle.h"
+#include "tests/gen/generator.h"
 
 namespace slotscope {
 namespace {
@@ -80,19 +80,19 @@ struct Seen {
 void Compare(const Case& c, Seen* seen) {
   Generator generator(c.machine);
   const Facts& facts = generator.facts();
-  Engine engine(facts, c.slot_ns, c.window_ns);
+  CsvEngine engine(facts, c.slot_ns, c.window_ns);
   oracle::Oracle oracle(
       {facts.present_cpus, facts.nr_streams, c.slot_ns, c.window_ns, facts.unix_offset_ns, facts.rdt});
   auto block = std::make_unique<Block>();
   while (generator.Next(block.get())) {
-    ASSERT_TRUE(engine.merger.OnItems(block->bytes()));
+    ASSERT_TRUE(engine.merger().OnItems(block->bytes()));
     oracle.Feed(block->bytes());
   }
   engine.Finish();
   oracle.Finish();
 
   ASSERT_EQ(engine.file.text == oracle.csv, true) << Difference(engine.file.text, oracle.csv);
-  const Accounting& accounting = engine.builder.accounting();
+  const Accounting& accounting = engine.builder().accounting();
   ASSERT_TRUE(accounting.Holds());
   ASSERT_EQ(accounting.received, oracle.received);
   ASSERT_EQ(accounting.written, oracle.written);
@@ -103,21 +103,21 @@ void Compare(const Case& c, Seen* seen) {
   ASSERT_EQ(accounting.lost_ns, oracle.lost_ns);
   ASSERT_EQ(accounting.offline_ns, oracle.offline_ns);
   ASSERT_EQ(engine.csv.nr_rows(), oracle.nr_rows);
-  const MergeStats& stats = engine.merger.stats();
+  const MergeStats& stats = engine.merger().stats();
   ASSERT_EQ(stats.nr_messages, oracle.nr_messages);
   ASSERT_EQ(stats.nr_malformed, oracle.nr_malformed);
   ASSERT_EQ(stats.nr_unknown, oracle.nr_unknown);
   ASSERT_EQ(stats.nr_lost, oracle.nr_lost);
   ASSERT_EQ(stats.nr_late, oracle.nr_late);
-  ASSERT_EQ(engine.builder.nr_unknown(), oracle.nr_missed);
+  ASSERT_EQ(engine.builder().stats().nr_missed_switches, oracle.nr_missed);
   ASSERT_EQ(accounting.mbm.received, oracle.mbm.received);
   ASSERT_EQ(accounting.mbm.written, oracle.mbm.written);
   ASSERT_EQ(accounting.mbm.late, oracle.mbm.late);
   ASSERT_EQ(accounting.mbm.before, oracle.mbm.before);
   ASSERT_EQ(accounting.mbm.after, oracle.mbm.after);
   ASSERT_EQ(accounting.mbm.unowned, oracle.mbm.unowned);
-  ASSERT_EQ(engine.builder.rdt().nr_late, oracle.nr_late_samples);
-  ASSERT_EQ(engine.builder.rdt().nr_unowned, oracle.nr_unowned);
+  ASSERT_EQ(engine.builder().rdt().nr_late, oracle.nr_late_samples);
+  ASSERT_EQ(engine.builder().rdt().nr_unowned, oracle.nr_unowned);
 
   seen->nr_rows += oracle.nr_rows;
   seen->nr_late += oracle.nr_late;
@@ -129,8 +129,8 @@ void Compare(const Case& c, Seen* seen) {
   seen->nr_missed += oracle.nr_missed;
   seen->nr_reordered += stats.nr_reordered;
   seen->nr_stalls += stats.nr_stalls;
-  seen->nr_late_state += engine.builder.tracker().stats().nr_late;
-  seen->nr_late_pieces += engine.builder.nr_late_pieces();
+  seen->nr_late_state += engine.builder().tracker().stats().nr_late;
+  seen->nr_late_pieces += engine.builder().stats().nr_late_pieces;
   auto count = [&](const char* what) {
     uint64_t nr = 0;
     for (size_t at = oracle.csv.find(what); at != std::string::npos; at = oracle.csv.find(what, at + 1))

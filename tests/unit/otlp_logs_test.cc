@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Log records of OpenTelemetry: what detectors take from them, and what becomes of verdicts.
-#include "detect/otlp_logs.h"
+#include "detect/inputs/otlp_logs.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -8,8 +8,8 @@
 
 #include <string>
 
-#include "detect/judge.h"
-#include "detect/verdict.h"
+#include "detect/patterns/judge.h"
+#include "detect/patterns/verdict.h"
 
 namespace slotscope {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "detect/pickle.h"
+#include "detect/inputs/pickle.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "detect/json_tree.h"
+#include "detect/inputs/json_tree.h"
 #include "pickle_writer.h"
 
 namespace slotscope {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Why pods had to go.
-#include "detect/pod_evicted.h"
+#include "detect/patterns/pod_evicted.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "detect/pod_evicted_verdict.h"
+#include "detect/patterns/pod_evicted_verdict.h"
 
 namespace slotscope {
 namespace {

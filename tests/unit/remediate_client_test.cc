@@ -52,7 +52,7 @@ class ClientTest : public testing::Test {
   std::string dir_ = testing::TempDir() + "slotscope-client-XXXXXX", path_;
   News news_;
   ItemQueue items_;
-  Client client_;
+  RemediateClient client_;
   RemoteCounts counts_;
   uint64_t nr_gone_ = 0;
   uint64_t latest_ns_ = 0;
@@ -61,7 +61,7 @@ class ClientTest : public testing::Test {
 TEST_F(ClientTest, ConnectsAndConnectsAgain) {
   ASSERT_TRUE(client_.Start(path_, &items_, &news_).ok());
   for (uint32_t round = 1; round <= 2; round++) {
-    Server server;
+    RemediateServer server;
     ASSERT_TRUE(server.Start(path_, {}, &news_).ok());
     ASSERT_TRUE(Until([&] {
       server.Send(LineOf(round));
@@ -138,13 +138,13 @@ TEST_F(ClientTest, AFloodIsReadNoFasterThanItMayBe) {
   ASSERT_TRUE(Until([&] { return Has(7); }));
   const uint64_t elapsed_ms = (MonotonicNs() - begin_ns) / 1'000'000;
   // The last 64 KiB may come at once.
-  EXPECT_GE((elapsed_ms + 1) * Client::kMaxLinesPerMs + (64u << 10) / 3, 50'000u) << elapsed_ms;
+  EXPECT_GE((elapsed_ms + 1) * RemediateClient::kMaxLinesPerMs + (64u << 10) / 3, 50'000u) << elapsed_ms;
 }
 
 TEST_F(ClientTest, StopsAtAnyTime) {
   ASSERT_TRUE(client_.Start(path_, &items_, &news_).ok());  // nobody is there
   client_.Stop();
-  Client other;
+  RemediateClient other;
   EXPECT_EQ(other.Start(std::string(200, 'x'), &items_, &news_).code(), Exit::kUsage);
   EXPECT_EQ(other.Start("", &items_, &news_).code(), Exit::kUsage);
 }

@@ -60,7 +60,7 @@ class ServerTest : public testing::Test {
 
   std::string dir_ = testing::TempDir() + "slotscope-server-XXXXXX", path_;
   News news_;
-  Server server_;
+  RemediateServer server_;
 };
 
 TEST_F(ServerTest, LinesComeInOrderAndOnlyToWhoIsThere) {
@@ -115,7 +115,7 @@ TEST_F(ServerTest, WhoNeverReadsLosesLinesAndStallsNobody) {
   ASSERT_TRUE(HasConsumers(1));
   const std::string line(1000, 'x');
   // More than its buffer and the queue hold.
-  for (size_t i = 0; i < Server::kMaxQueued + 2000; i++) server_.Send(line + "\n");
+  for (size_t i = 0; i < RemediateServer::kMaxQueued + 2000; i++) server_.Send(line + "\n");
   ASSERT_TRUE(Until([&] { return server_.stats().nr_write_error > 0; }));
   const ServerStats stats = server_.stats();
   EXPECT_GT(stats.nr_queue_full, 0u);
@@ -131,13 +131,13 @@ TEST_F(ServerTest, WhoNeverReadsIsNotWaitedForAtTheEnd) {
   ASSERT_TRUE(server_.Start(path_, {}, &news_).ok());
   const UniqueFd consumer = Connect(path_);
   ASSERT_TRUE(HasConsumers(1));
-  for (size_t i = 0; i < Server::kMaxQueued; i++) server_.Send(std::string(1000, 'x') + "\n");
+  for (size_t i = 0; i < RemediateServer::kMaxQueued; i++) server_.Send(std::string(1000, 'x') + "\n");
   ASSERT_TRUE(Until([&] { return server_.stats().nr_write_error > 0; }));
   server_.Stop();
   const ServerStats stats = server_.stats();
-  EXPECT_EQ(stats.nr_sent + stats.nr_write_error + stats.nr_queue_full, Server::kMaxQueued);
+  EXPECT_EQ(stats.nr_sent + stats.nr_write_error + stats.nr_queue_full, RemediateServer::kMaxQueued);
   // It has tried once or twice, not with each of them.
-  EXPECT_GT(stats.nr_write_error, Server::kMaxQueued / 2);
+  EXPECT_GT(stats.nr_write_error, RemediateServer::kMaxQueued / 2);
 }
 
 TEST_F(ServerTest, ALineThatDoesNotBeginIsDroppedAndHalfOneIsTheLast) {
@@ -185,7 +185,7 @@ TEST_F(ServerTest, TheFileIsItsOwnersAndGoesWithTheServer) {
   EXPECT_EQ(nr_files(), 1u) << "no temporary one is left";
   server_.Stop();
   EXPECT_EQ(nr_files(), 0u);
-  Server grouped;
+  RemediateServer grouped;
   ASSERT_TRUE(grouped.Start(path_, getgid(), &news_).ok());
   ASSERT_EQ(lstat(path_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode, static_cast<mode_t>(S_IFSOCK | 0770));
@@ -214,7 +214,7 @@ TEST_F(ServerTest, OnlyAStaleSocketIsReplaced) {
 
   const UniqueFd consumer = Connect(path_);
   ASSERT_TRUE(HasConsumers(1));
-  Server second;
+  RemediateServer second;
   EXPECT_EQ(second.Start(path_, {}, &news_).code(), Exit::kBusy) << "one that lives is left alone";
   server_.Send("a\n");
   EXPECT_EQ(Read(consumer.get(), 2), "a\n") << "and its consumer, too";

@@ -229,7 +229,7 @@ TEST(SlotBuilder, AGapIsLost) {
   EXPECT_EQ(build.Lost(1100), 100u);
   EXPECT_EQ(build.Lost(1200), 10u);
   EXPECT_EQ(build.Cpu(1200, 7), 90u);
-  EXPECT_EQ(build.builder.nr_seq_gaps(), 1u);
+  EXPECT_EQ(build.builder.stats().nr_seq_gaps, 1u);
   EXPECT_EQ(build.builder.accounting().lost_ns, 130u);
   ExpectIdentity(build, 1);
 }
@@ -247,8 +247,8 @@ TEST(SlotBuilder, TimeWithAMissedSwitchIsLostAndItsCountsAreNobodys) {
   EXPECT_EQ(build.Cpu(100, 7), 30u);
   EXPECT_EQ(build.Lost(100), 40u);
   EXPECT_EQ(build.Cpu(100, 8), 30u);
-  EXPECT_EQ(build.builder.nr_unknown(), 1u);
-  EXPECT_EQ(build.builder.nr_seq_gaps(), 0u);
+  EXPECT_EQ(build.builder.stats().nr_missed_switches, 1u);
+  EXPECT_EQ(build.builder.stats().nr_seq_gaps, 0u);
   build.builder.Finish();
   EXPECT_EQ(build.builder.accounting().received[kSwitches],
             build.builder.accounting().written[kSwitches]);
@@ -263,7 +263,7 @@ TEST(SlotBuilder, SeqWrapsWithoutAGap) {
   measure = Measure(0, 1000, 1100, 7);
   measure.seq = 0;
   build.SendAsItIs(measure);
-  EXPECT_EQ(build.builder.nr_seq_gaps(), 0u);
+  EXPECT_EQ(build.builder.stats().nr_seq_gaps, 0u);
 }
 
 TEST(SlotBuilder, TimeBetweenOffAndOnIsOffline) {
@@ -303,7 +303,7 @@ TEST(SlotBuilder, ACpuThatIsNotExpectedIsOfflineUntilItSpeaks) {
   EXPECT_EQ(build.Offline(1100), 50u);
   EXPECT_EQ(build.Cpu(1100, 8), 50u);
   EXPECT_EQ(build.Offline(1200), 0u);
-  EXPECT_EQ(builder.nr_unwatched(), 0u);
+  EXPECT_EQ(builder.stats().nr_unwatched, 0u);
   EXPECT_TRUE(builder.accounting().Holds());
 }
 
@@ -315,7 +315,7 @@ TEST(SlotBuilder, AnExpectedCpuThatStaysSilentIsNotWaitedForLongerThanAWindow) {
     build.builder.OnWatermark(at_ns + 100);
     EXPECT_EQ(build.sink.slots.empty(), at_ns + 100 <= 1000 + kWindowNs) << at_ns;
   }
-  EXPECT_EQ(build.builder.nr_unwatched(), 1u);
+  EXPECT_EQ(build.builder.stats().nr_unwatched, 1u);
   EXPECT_EQ(build.Offline(1100), 100u);
   build.builder.Finish();
   ExpectIdentity(build, 2);
@@ -334,7 +334,7 @@ TEST(SlotBuilder, PiecesOfARetiredSlotAreLateAndTheirTimeIsLost) {
   build.Send(measure);
   build.Send(Measure(1, 1400, 2000, 8));
   build.builder.Finish();
-  EXPECT_EQ(build.builder.nr_late_pieces(), 1u);
+  EXPECT_EQ(build.builder.stats().nr_late_pieces, 1u);
   EXPECT_EQ(build.builder.accounting().late[kCpuNs], 200u);
   EXPECT_EQ(build.builder.accounting().late[kCycles], 200u);
   EXPECT_EQ(build.builder.accounting().late[kSwitches], 0u) << "the count is in the slot of its end";
@@ -662,7 +662,7 @@ TEST(SlotBuilder, SumsTheTicksThatWereMissed) {
   tick.missed = 3;
   build.builder.OnTick(tick);
   build.builder.OnTick(tick);
-  EXPECT_EQ(build.builder.nr_missed_ticks(), 6u);
+  EXPECT_EQ(build.builder.stats().nr_missed_ticks, 6u);
 }
 
 constexpr uint64_t kNowNs = 10'000'000;  // many slots after the start of the clock
@@ -855,8 +855,8 @@ TEST(SlotBuilder, EveryNanosecondAndEveryCountIsAccountedForInRandomRuns) {
     Sums sent = Play(random, plan, events, &build);
     ASSERT_NO_FATAL_FAILURE(ExpectRunIdentity(build, plan, sent));
     nr_slots += build.sink.slots.size();
-    nr_late += build.builder.nr_late_pieces();
-    nr_gaps += build.builder.nr_seq_gaps();
+    nr_late += build.builder.stats().nr_late_pieces;
+    nr_gaps += build.builder.stats().nr_seq_gaps;
     offline_ns += build.builder.accounting().offline_ns;
   }
   EXPECT_GT(nr_slots, 10'000u);
@@ -890,7 +890,7 @@ TEST(SlotBuilder, TimesAreThoseOfASlowAndObviousReference) {
     Build build(cpus, false, kSlotNs, 2000);  // longer than any measure: none is late
     std::vector<Event> events = RandomRun(random, plan);
     Play(random, plan, events, &build);
-    ASSERT_EQ(build.builder.nr_late_pieces(), 0u);
+    ASSERT_EQ(build.builder.stats().nr_late_pieces, 0u);
     ASSERT_FALSE(build.sink.slots.empty());
     auto reference = Reference(events);
     for (const Slot& slot : build.sink.slots) {

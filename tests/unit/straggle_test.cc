@@ -15,6 +15,9 @@
 namespace slotscope {
 namespace {
 
+// In kEffortColumns.
+constexpr size_t kCpuNsAt = 0, kWaitNsAt = 1, kLlcMissesAt = 2, kMbmTotalAt = 3;
+
 constexpr uint64_t kSlotNs = 100'000'000;
 constexpr uint64_t kSlots = StraggleDetector::kTickNs / kSlotNs;
 constexpr ProcessKey kTrainer = {100, 7};
@@ -267,16 +270,16 @@ TEST(Straggle, TheEvidenceIsOfThatSecond) {
   EXPECT_EQ(report.episode_ns, report.since_ns);
   EXPECT_EQ(report.launches_per_s, 500);
   EXPECT_EQ(report.baseline_per_s, 1000);
-  EXPECT_EQ(report.effort.values[kEffortWaitNs], 10 * kSlots);
-  EXPECT_EQ(report.effort.values[kEffortLlcMisses], 20 * kSlots);
-  EXPECT_EQ(report.effort.unmeasured, 1u << kEffortMbmTotal);
+  EXPECT_EQ(report.effort.values[kWaitNsAt], 10 * kSlots);
+  EXPECT_EQ(report.effort.values[kLlcMissesAt], 20 * kSlots);
+  EXPECT_EQ(report.effort.unmeasured, 1u << kMbmTotalAt);
   ASSERT_EQ(report.preemptors.size(), 2u) << "only those of this process";
   EXPECT_EQ(report.preemptors[0].tgid, 200) << "who took most time comes first";
   EXPECT_EQ(report.preemptors[0].nr, 2 * kSlots);
   EXPECT_EQ(report.preemptors[0].ns, 5000 * kSlots);
   EXPECT_EQ(report.preemptors[1].tgid, 50);
   EXPECT_EQ(CommText(report.preemptors[1].comm), "noisy");
-  EXPECT_EQ(report.preemptors[1].effort.values[kEffortCpuNs], 1000 * kSlots);
+  EXPECT_EQ(report.preemptors[1].effort.values[kCpuNsAt], 1000 * kSlots);
   machine.preemptions.clear();
   machine.Second(500, 9);
   EXPECT_TRUE(machine.reports()[1].preemptors.empty());
@@ -290,7 +293,7 @@ TEST(Straggle, WhatAPreemptorWithoutARowDidIsNotKnown) {
   ASSERT_EQ(machine.reports().size(), 1u);
   ASSERT_EQ(machine.reports()[0].preemptors.size(), 1u);
   EXPECT_EQ(machine.reports()[0].preemptors[0].nr, kSlots);
-  EXPECT_EQ(machine.reports()[0].preemptors[0].effort.unmeasured, (1u << kNrEffort) - 1);
+  EXPECT_EQ(machine.reports()[0].preemptors[0].effort.unmeasured, kUnknownEffort.unmeasured);
 }
 
 TEST(Straggle, KeepsTheFirstPreemptorsAndCountsTheOthers) {
@@ -314,7 +317,7 @@ TEST(Straggle, IsWrittenAsJsonLines) {
   report.until_ns = 2'000'000'000;
   report.since_ns = 1'000'000'000;
   report.drop_ppm = 452'000;
-  report.effort = {{1, 2, 3, 4}, 1u << kEffortMbmTotal};
+  report.effort = {{1, 2, 3, 4}, 1u << kMbmTotalAt};
   Preemptor preemptor;
   preemptor.tgid = 9;
   preemptor.nr = 5;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // When a line says that it was.
-#include "detect/timestamp.h"
+#include "detect/inputs/timestamp.h"
 
 #include <gtest/gtest.h>
 

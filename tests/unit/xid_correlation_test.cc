@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // GPU errors and the pods that had to leave the node after them.
-#include "detect/xid_correlation.h"
+#include "detect/patterns/xid_correlation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "detect/kubernetes.h"
-#include "detect/xid_correlation_verdict.h"
+#include "detect/inputs/kubernetes.h"
+#include "detect/patterns/xid_correlation_verdict.h"
 
 namespace slotscope {
 namespace {

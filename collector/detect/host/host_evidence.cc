@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/host_evidence.h"
+#include "detect/host/host_evidence.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "detect/verdict.h"
+#include "detect/patterns/verdict.h"
 
 namespace slotscope {
 namespace {
@@ -26,17 +26,16 @@ double Rounded(uint64_t ns, double unit) {
   return std::round(static_cast<double>(ns) / unit * 1000) / 1000;
 }
 
-// Values that were measured, with `unit` for times.
+// Values that were measured; times in another unit, which their names then end in.
 void PutValues(const HostSample& sample, double unit, const char* suffix, Json* to) {
-  const auto measured = [&](HostValue value) { return !(sample.unmeasured >> value & 1); };
-  if (measured(kHostCpuNs))
-    (*to)["cpu_" + std::string(suffix)] = Rounded(sample.values[kHostCpuNs], unit);
-  if (measured(kHostWaitNs))
-    (*to)["wait_" + std::string(suffix)] = Rounded(sample.values[kHostWaitNs], unit);
-  if (measured(kHostPreemptions)) (*to)["preemptions"] = sample.values[kHostPreemptions];
-  if (measured(kHostMbmTotalBytes)) (*to)["mbm_total_bytes"] = sample.values[kHostMbmTotalBytes];
-  if (measured(kHostGpuActiveNs))
-    (*to)["gpu_active_" + std::string(suffix)] = Rounded(sample.values[kHostGpuActiveNs], unit);
+  for (size_t i = 0; i < kHostColumns.size(); i++) {
+    if (sample.unmeasured >> i & 1) continue;
+    std::string name(kHostColumns[i]->name);
+    if (kHostColumns[i]->unit == Unit::kNs)
+      (*to)[name.substr(0, name.size() - 2) + suffix] = Rounded(sample.values[i], unit);
+    else
+      (*to)[name] = sample.values[i];
+  }
 }
 
 Json PreemptorsOf(const RankProcess& process, int64_t from_ns, int64_t to_ns) {
@@ -128,7 +127,9 @@ Json EvidenceOf(const HostHistory& history, int32_t rank, const char* role, int6
   json["slot_ms"] = Rounded(static_cast<uint64_t>(bucket_ns), 1e6);
   if (last_on_cpu_ns) json["last_on_cpu_at"] = MomentText({last_on_cpu_ns, 1000});
   // Without a row there was no time on a CPU, and none waiting for one; of the rest it says nothing.
-  if (!has_any) all.unmeasured = 1u << kHostMbmTotalBytes | 1u << kHostGpuActiveNs;
+  if (!has_any)
+    for (size_t i = 0; i < kHostColumns.size(); i++)
+      all.unmeasured |= uint32_t{kHostColumns[i]->part != RowPart::kSums} << i;
   PutValues(all, 1e6, "ms", &json);
   // Some of that may be this process's: what stands above is the least.
   if (const uint64_t lost_ns = history.LostNs(from_ns, to_ns)) json["lost_ms"] = Rounded(lost_ns, 1e6);

@@ -5,8 +5,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "detect/host_history.h"
-#include "detect/nccl_hang.h"
+#include "detect/host/host_history.h"
+#include "detect/patterns/nccl_hang.h"
 
 namespace slotscope {
 

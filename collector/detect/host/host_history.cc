@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "detect/host_history.h"
+#include "detect/host/host_history.h"
 
 #include <algorithm>
 
 namespace slotscope {
 
 void HostSample::Add(const HostSample& other) {
-  for (size_t i = 0; i < kNrHostValues; i++) values[i] += other.values[i];
+  for (size_t i = 0; i < values.size(); i++) values[i] += other.values[i];
   unmeasured |= other.unmeasured;
 }
 

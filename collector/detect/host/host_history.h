@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -13,24 +12,22 @@
 #include <utility>
 #include <vector>
 
-#include "detect/rank_note.h"
+#include "detect/host/rank_note.h"
+#include "slots/column.h"
 
 namespace slotscope {
 
-enum HostValue : size_t {
-  kHostCpuNs,
-  kHostWaitNs,
-  kHostPreemptions,
-  kHostMbmTotalBytes,
-  kHostGpuActiveNs,
-  kNrHostValues
-};
+// What is kept of rows, in the order in which it is shown.
+inline constexpr ColumnList<5> kHostColumns = {&ColumnOf("cpu_ns"), &ColumnOf("wait_ns"),
+                                               &ColumnOf("preemptions"), &ColumnOf("mbm_total_bytes"),
+                                               &ColumnOf("gpu_active_ns")};
+enum HostValue : size_t { kHostCpuNs, kHostWaitNs };  // of these, those that somebody asks for by name
+static_assert(kHostColumns[kHostCpuNs]->name == "cpu_ns" &&
+              kHostColumns[kHostWaitNs]->name == "wait_ns");
 
 // A process in a slot, or in some of them.
-struct HostSample {
+struct HostSample : ColumnValues<kHostColumns.size()> {
   int64_t start_ns = 0;  // Unix time
-  std::array<uint64_t, kNrHostValues> values = {};
-  uint32_t unmeasured = 0;  // bit HostValue
 
   void Add(const HostSample& other);
 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "detect/host_recorder.h"
+#include "detect/host/host_recorder.h"
 
 #include <algorithm>
 #include <string>
 
 #include "base/escape.h"
-#include "detect/rank_note.h"
+#include "detect/host/rank_note.h"
 
 namespace slotscope {
 namespace {
@@ -13,21 +13,7 @@ namespace {
 HostSample SampleOf(const Slot& slot, const Row& row, int64_t start_ns) {
   HostSample sample;
   sample.start_ns = start_ns;
-  const auto put = [&](HostValue value, bool measured, uint64_t amount) {
-    if (measured)
-      sample.values[value] = amount;
-    else
-      sample.unmeasured |= 1u << value;
-  };
-  const auto measured = [&](Additive id) { return !(row.unmeasured >> id & 1); };
-  put(kHostCpuNs, measured(kCpuNs), row.sums[kCpuNs]);
-  put(kHostWaitNs, measured(kWaitNs), row.sums[kWaitNs]);
-  put(kHostPreemptions, measured(kPreemptions), row.sums[kPreemptions]);
-  const RdtRow* rdt = row.rdt ? &slot.rdt[row.rdt - 1] : nullptr;
-  put(kHostMbmTotalBytes, rdt && !(rdt->unmeasured >> kMbmTotal & 1), rdt ? rdt->values[kMbmTotal] : 0);
-  const GpuRow* gpu = row.gpu ? &slot.gpu[row.gpu - 1] : nullptr;
-  put(kHostGpuActiveNs, gpu && !(gpu->unmeasured >> kGpuActiveNs & 1),
-      gpu ? gpu->values[kGpuActiveNs] : 0);
+  AddValues(slot, row, kHostColumns, &sample);
   return sample;
 }
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <mutex>
 
-#include "detect/host_history.h"
+#include "detect/host/host_history.h"
 #include "slots/slot.h"
 
 namespace slotscope {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/rank_finder.h"
+#include "detect/host/rank_finder.h"
 
 #include <fmt/core.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/proc.h"
-#include "detect/scan.h"
+#include "detect/inputs/scan.h"
 
 namespace slotscope {
 namespace {

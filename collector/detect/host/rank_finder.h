@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "detect/rank_note.h"
+#include "detect/host/rank_note.h"
 
 namespace slotscope {
 

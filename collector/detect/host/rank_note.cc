@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "detect/rank_note.h"
+#include "detect/host/rank_note.h"
 
 #include <fmt/core.h>
 
-#include "detect/scan.h"
+#include "detect/inputs/scan.h"
 
 namespace slotscope {
 std::string RankNoteText(const RankNote& note) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/slots_csv.h"
+#include "detect/host/slots_csv.h"
 
 #include <fmt/core.h>
 
@@ -9,26 +9,31 @@
 #include <vector>
 
 #include "base/escape.h"
-#include "detect/rank_note.h"
-#include "detect/scan.h"
-#include "detect/text_input.h"
+#include "detect/host/rank_note.h"
+#include "detect/inputs/scan.h"
+#include "detect/inputs/text_input.h"
 
 namespace slotscope {
 namespace {
 
 // Columns by name: others may come between them.
-enum Column : size_t {
+enum Needed : size_t {
   kKind,
   kStart,
   kTgid,
   kBegan,
   kComm,
   kFirstValue,
-  kNrColumns = kFirstValue + kNrHostValues
+  kNrNeeded = kFirstValue + kHostColumns.size()
 };
-constexpr std::array<std::string_view, kNrColumns> kNames = {
-    "kind",        "slot_start_unix_ns", "tgid",         "start_time_ns", "comm", "cpu_ns", "wait_ns",
-    "preemptions", "mbm_total_bytes",    "gpu_active_ns"};
+consteval auto NamesOfNeeded() {
+  std::array<std::string_view, kNrNeeded> names = {
+      ColumnOf("kind").name, ColumnOf("slot_start_unix_ns").name, ColumnOf("tgid").name,
+      ColumnOf("start_time_ns").name, ColumnOf("comm").name};
+  for (size_t i = 0; i < kHostColumns.size(); i++) names[kFirstValue + i] = kHostColumns[i]->name;
+  return names;
+}
+constexpr auto kNames = NamesOfNeeded();
 
 class Reader {
  public:
@@ -58,14 +63,14 @@ class Reader {
   }
 
   void OnHeader(std::string_view line) {
-    std::array<bool, kNrColumns> found = {};
+    std::array<bool, kNrNeeded> found = {};
     std::vector<size_t> places;
     while (!line.empty()) {
       const std::string_view name = line.substr(0, line.find(','));
       line.remove_prefix(std::min(line.size(), name.size() + 1));
       size_t column = 0;
-      while (column < kNrColumns && kNames[column] != name) column++;
-      if (column < kNrColumns) found[column] = true;
+      while (column < kNrNeeded && kNames[column] != name) column++;
+      if (column < kNrNeeded) found[column] = true;
       places.push_back(column);
     }
     for (bool one : found)
@@ -74,11 +79,11 @@ class Reader {
   }
 
   void OnRow(std::string_view line) {
-    std::array<std::string_view, kNrColumns> fields;
+    std::array<std::string_view, kNrNeeded> fields;
     size_t at = 0;
     for (;;) {
       const size_t comma = line.find(',');
-      if (at < places_.size() && places_[at] < kNrColumns) fields[places_[at]] = line.substr(0, comma);
+      if (at < places_.size() && places_[at] < kNrNeeded) fields[places_[at]] = line.substr(0, comma);
       at++;
       if (comma == line.npos) break;
       line.remove_prefix(comma + 1);
@@ -100,7 +105,7 @@ class Reader {
     if (!tgid || !began_ns || !history_.IsRank(*tgid)) return;
     HostSample sample;
     sample.start_ns = *start_ns;
-    for (size_t i = 0; i < kNrHostValues; i++) {
+    for (size_t i = 0; i < kHostColumns.size(); i++) {
       if (const auto number = NumberOf<uint64_t>(fields[kFirstValue + i]))
         sample.values[i] = *number;
       else
@@ -110,7 +115,7 @@ class Reader {
   }
 
   HostHistory& history_;
-  std::vector<size_t> places_;  // which column each field is; kNrColumns: none that we need
+  std::vector<size_t> places_;  // which column each field is; kNrNeeded: none that we need
   int64_t slot_ns_ = 1'000'000;
   int64_t last_start_ns_ = 0;
   uint64_t nr_malformed_ = 0;

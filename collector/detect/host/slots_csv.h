@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "detect/host_history.h"
+#include "detect/host/host_history.h"
 
 namespace slotscope {
 

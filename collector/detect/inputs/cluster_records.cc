@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/cluster_records.h"
+#include "detect/inputs/cluster_records.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "detect/scan.h"
+#include "detect/inputs/scan.h"
 
 namespace slotscope {
 namespace {

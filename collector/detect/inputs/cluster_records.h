@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "detect/moment.h"
+#include "detect/inputs/moment.h"
 
 namespace slotscope {
 

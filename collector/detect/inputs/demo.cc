@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/demo.h"
+#include "detect/inputs/demo.h"
 
 #include <fmt/core.h>
 
@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "detect/fr_dump.h"
-#include "detect/kernel_log.h"
+#include "detect/inputs/fr_dump.h"
+#include "detect/inputs/kernel_log.h"
 
 namespace slotscope {
 namespace {

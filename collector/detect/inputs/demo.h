@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "detect/inputs.h"
+#include "detect/inputs/inputs.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/fr_dump.h"
+#include "detect/inputs/fr_dump.h"
 
 #include <fmt/core.h>
 
@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "base/escape.h"
-#include "detect/json_tree.h"
-#include "detect/pickle.h"
-#include "detect/value_tree.h"
+#include "detect/inputs/json_tree.h"
+#include "detect/inputs/pickle.h"
+#include "detect/inputs/value_tree.h"
 
 namespace slotscope {
 namespace {

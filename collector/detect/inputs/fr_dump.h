@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "detect/value_tree.h"
+#include "detect/inputs/value_tree.h"
 
 namespace slotscope {
 

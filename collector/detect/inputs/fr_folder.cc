@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/fr_folder.h"
+#include "detect/inputs/fr_folder.h"
 
 #include <fmt/core.h>
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "detect/fr_dump.h"
-#include "detect/nccl_records.h"
-#include "detect/value_tree.h"
+#include "detect/inputs/fr_dump.h"
+#include "detect/inputs/nccl_records.h"
+#include "detect/inputs/value_tree.h"
 
 namespace slotscope {
 

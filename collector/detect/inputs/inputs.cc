@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/inputs.h"
+#include "detect/inputs/inputs.h"
 
 #include <fmt/core.h>
 
@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "base/escape.h"
-#include "detect/fr_folder.h"
-#include "detect/json_texts.h"
-#include "detect/otlp_logs.h"
-#include "detect/text_input.h"
+#include "detect/inputs/fr_folder.h"
+#include "detect/inputs/json_texts.h"
+#include "detect/inputs/otlp_logs.h"
+#include "detect/inputs/text_input.h"
 
 namespace slotscope {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "detect/judge.h"
-#include "detect/kubernetes.h"
-#include "detect/timestamp.h"
+#include "detect/inputs/kubernetes.h"
+#include "detect/inputs/records.h"
+#include "detect/inputs/timestamp.h"
 
 namespace slotscope {
 

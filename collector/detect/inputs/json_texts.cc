@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/json_texts.h"
+#include "detect/inputs/json_texts.h"
 
 namespace slotscope {
 

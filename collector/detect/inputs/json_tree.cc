@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/json_tree.h"
+#include "detect/inputs/json_tree.h"
 
 #include <fmt/core.h>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "detect/value_tree.h"
+#include "detect/inputs/value_tree.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/kernel_log.h"
+#include "detect/inputs/kernel_log.h"
 
 #include <fmt/core.h>
 
@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <utility>
 
-#include "detect/json_tree.h"
-#include "detect/scan.h"
-#include "detect/value_tree.h"
+#include "detect/inputs/json_tree.h"
+#include "detect/inputs/scan.h"
+#include "detect/inputs/value_tree.h"
 
 namespace slotscope {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "detect/timestamp.h"
-#include "detect/xid.h"
+#include "detect/inputs/timestamp.h"
+#include "detect/inputs/xid.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/kubernetes.h"
+#include "detect/inputs/kubernetes.h"
 
 #include <fmt/core.h>
 
@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "detect/json_tree.h"
-#include "detect/timestamp.h"
+#include "detect/inputs/json_tree.h"
+#include "detect/inputs/timestamp.h"
 
 namespace slotscope {
 namespace {

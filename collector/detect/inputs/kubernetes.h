@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "base/status.h"
-#include "detect/cluster_records.h"
-#include "detect/value_tree.h"
+#include "detect/inputs/cluster_records.h"
+#include "detect/inputs/value_tree.h"
 
 namespace slotscope {
 

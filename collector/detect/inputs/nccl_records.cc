@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/nccl_records.h"
+#include "detect/inputs/nccl_records.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "detect/fr_dump.h"
+#include "detect/inputs/fr_dump.h"
 
 namespace slotscope {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "detect/otlp_logs.h"
+#include "detect/inputs/otlp_logs.h"
 
 #include <fmt/core.h>
 
 #include <optional>
 #include <utility>
 
-#include "detect/json_tree.h"
-#include "detect/scan.h"
+#include "detect/inputs/json_tree.h"
+#include "detect/inputs/scan.h"
 
 namespace slotscope {
 namespace {

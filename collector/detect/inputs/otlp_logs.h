@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "detect/fr_dump.h"
-#include "detect/kernel_log.h"
-#include "detect/kubernetes.h"
-#include "detect/nccl_records.h"
+#include "detect/inputs/fr_dump.h"
+#include "detect/inputs/kernel_log.h"
+#include "detect/inputs/kubernetes.h"
+#include "detect/inputs/nccl_records.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/pickle.h"
+#include "detect/inputs/pickle.h"
 
 #include <fmt/core.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/timestamp.h"
+#include "detect/inputs/timestamp.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "detect/scan.h"
+#include "detect/inputs/scan.h"
 
 namespace slotscope {
 namespace {

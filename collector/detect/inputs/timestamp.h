@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "detect/moment.h"
+#include "detect/inputs/moment.h"
 
 namespace slotscope {
 

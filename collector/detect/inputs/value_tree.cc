@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/value_tree.h"
+#include "detect/inputs/value_tree.h"
 
 #include <algorithm>
 

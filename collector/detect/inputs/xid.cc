@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "detect/xid.h"
+#include "detect/inputs/xid.h"
 
 #include <algorithm>
 #include <cctype>
 
-#include "detect/scan.h"
+#include "detect/inputs/scan.h"
 
 namespace slotscope {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/file_follower.h"
+#include "detect/live/file_follower.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/fr_watch.h"
+#include "detect/live/fr_watch.h"
 
 #include <dirent.h>
 #include <fmt/core.h>

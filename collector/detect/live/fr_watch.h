@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "detect/fr_dump.h"
-#include "detect/fr_folder.h"
-#include "detect/nccl_records.h"
+#include "detect/inputs/fr_dump.h"
+#include "detect/inputs/fr_folder.h"
+#include "detect/inputs/nccl_records.h"
 
 namespace slotscope {
 

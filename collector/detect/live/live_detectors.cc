@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/live_detectors.h"
+#include "detect/live/live_detectors.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -21,8 +21,8 @@
 #include "base/event_fd.h"
 #include "base/proc.h"
 #include "base/unique_fd.h"
-#include "detect/host_evidence.h"
-#include "detect/rank_finder.h"
+#include "detect/host/host_evidence.h"
+#include "detect/host/rank_finder.h"
 
 namespace slotscope {
 namespace {

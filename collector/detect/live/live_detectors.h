@@ -8,8 +8,8 @@
 
 #include "base/news.h"
 #include "base/status.h"
-#include "detect/host_recorder.h"
-#include "detect/live_judge.h"
+#include "detect/host/host_recorder.h"
+#include "detect/live/live_judge.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/live_judge.h"
+#include "detect/live/live_judge.h"
 
 #include <fmt/core.h>
 
@@ -9,8 +9,8 @@
 
 #include "base/errno_text.h"
 #include "base/escape.h"
-#include "detect/nccl_hang_verdict.h"
-#include "detect/xid_correlation_verdict.h"
+#include "detect/patterns/nccl_hang_verdict.h"
+#include "detect/patterns/xid_correlation_verdict.h"
 
 namespace slotscope {
 namespace {

@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "detect/file_follower.h"
-#include "detect/fr_watch.h"
-#include "detect/json_texts.h"
-#include "detect/judge.h"
-#include "detect/kernel_log.h"
-#include "detect/kubernetes.h"
-#include "detect/text_input.h"
-#include "detect/verdict_log.h"
+#include "detect/inputs/json_texts.h"
+#include "detect/inputs/kernel_log.h"
+#include "detect/inputs/kubernetes.h"
+#include "detect/inputs/text_input.h"
+#include "detect/live/file_follower.h"
+#include "detect/live/fr_watch.h"
+#include "detect/live/verdict_log.h"
+#include "detect/patterns/judge.h"
 
 namespace slotscope {
 

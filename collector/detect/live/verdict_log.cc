@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/verdict_log.h"
+#include "detect/live/verdict_log.h"
 
 #include <set>
 #include <utility>

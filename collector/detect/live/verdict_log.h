@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "detect/verdict.h"
+#include "detect/patterns/verdict.h"
 
 namespace slotscope {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "detect/judge.h"
+#include "detect/patterns/judge.h"
 
-#include "detect/nccl_hang_verdict.h"
-#include "detect/pod_evicted_verdict.h"
-#include "detect/xid_correlation_verdict.h"
+#include "detect/patterns/nccl_hang_verdict.h"
+#include "detect/patterns/pod_evicted_verdict.h"
+#include "detect/patterns/xid_correlation_verdict.h"
 
 namespace slotscope {
 

@@ -6,13 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "detect/cluster_records.h"
-#include "detect/kernel_log.h"
-#include "detect/nccl_hang.h"
-#include "detect/nccl_records.h"
-#include "detect/pod_evicted.h"
-#include "detect/verdict.h"
-#include "detect/xid_correlation.h"
+#include "detect/inputs/records.h"
+#include "detect/patterns/nccl_hang.h"
+#include "detect/patterns/pod_evicted.h"
+#include "detect/patterns/verdict.h"
+#include "detect/patterns/xid_correlation.h"
 
 namespace slotscope {
 
@@ -20,13 +18,6 @@ struct DetectorSet {
   bool nccl_hang = true;
   bool xid_correlation = true;
   bool pod_evicted = true;
-};
-
-struct DetectRecords {
-  NcclRecords nccl;
-  std::vector<XidRecord> xids;
-  std::vector<XidRecord> untimed_xids;  // of which nobody knows when they were; they join nothing
-  ClusterRecords cluster;
 };
 
 struct Findings {

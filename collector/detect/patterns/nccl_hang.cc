@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/nccl_hang.h"
+#include "detect/patterns/nccl_hang.h"
 
 #include <algorithm>
 #include <limits>
@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-#include "detect/scan.h"
+#include "detect/inputs/scan.h"
 
 namespace slotscope {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "detect/nccl_records.h"
+#include "detect/inputs/nccl_records.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/nccl_hang_verdict.h"
+#include "detect/patterns/nccl_hang_verdict.h"
 
 #include <fmt/core.h>
 

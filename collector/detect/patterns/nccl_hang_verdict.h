@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "detect/nccl_hang.h"
-#include "detect/verdict.h"
+#include "detect/patterns/nccl_hang.h"
+#include "detect/patterns/verdict.h"
 
 namespace slotscope {
 

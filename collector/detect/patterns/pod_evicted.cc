@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/pod_evicted.h"
+#include "detect/patterns/pod_evicted.h"
 
 #include <algorithm>
 #include <iterator>

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "detect/cluster_records.h"
+#include "detect/inputs/cluster_records.h"
 
 namespace slotscope {
 

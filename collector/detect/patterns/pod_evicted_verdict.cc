@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/pod_evicted_verdict.h"
+#include "detect/patterns/pod_evicted_verdict.h"
 
 #include <fmt/core.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include "detect/pod_evicted.h"
-#include "detect/verdict.h"
+#include "detect/patterns/pod_evicted.h"
+#include "detect/patterns/verdict.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/verdict.h"
+#include "detect/patterns/verdict.h"
 
 #include <utility>
 

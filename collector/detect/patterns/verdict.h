@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "detect/moment.h"
+#include "detect/inputs/moment.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/xid_correlation.h"
+#include "detect/patterns/xid_correlation.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "detect/scan.h"
+#include "detect/inputs/scan.h"
 
 namespace slotscope {
 namespace {

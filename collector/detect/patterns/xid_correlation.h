@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "detect/cluster_records.h"
-#include "detect/kernel_log.h"
+#include "detect/inputs/cluster_records.h"
+#include "detect/inputs/kernel_log.h"
 
 namespace slotscope {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/xid_correlation_verdict.h"
+#include "detect/patterns/xid_correlation_verdict.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/escape.h"
-#include "detect/xid.h"
+#include "detect/inputs/xid.h"
 
 namespace slotscope {
 namespace {

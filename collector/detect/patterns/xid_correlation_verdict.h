@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "detect/verdict.h"
-#include "detect/xid_correlation.h"
+#include "detect/patterns/verdict.h"
+#include "detect/patterns/xid_correlation.h"
 
 namespace slotscope {
 

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// What several verbs need to make numbers of an option's words, and sentences of what cannot be meant.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace slotscope {
+
+// For an option that has a value.
+boost::program_options::typed_value<std::string>* Text(std::string* value, const char* name);
+
+Status Usage(std::string message);
+bool ParseNumber(std::string_view text, uint64_t min, uint64_t max, uint64_t* value);
+// Between commas; empty ones are left out.
+std::vector<std::string> Split(std::string_view text);
+// Names become labels, and part of questions.
+Status CheckId(const char* option, const std::string& id);
+
+}  // namespace slotscope

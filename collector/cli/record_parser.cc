@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "cli/record_parser.h"
+
+#include <arpa/inet.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "base/escape.h"
+#include "cli/option_text.h"
+#include "fleet/threshold_reader.h"
+
+namespace slotscope {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr uint64_t kMaxDurationS = 10 * 365 * 86400ull;
+
+Status ParseSeconds(const std::string& text, uint64_t* ns) {
+  double seconds = 0;
+  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (err != std::errc() || end != text.data() + text.size() || !std::isfinite(seconds) ||
+      seconds < 0.001 || seconds > static_cast<double>(kMaxDurationS))
+    return Usage(fmt::format("--duration {}: give a number of seconds, at least 0.001", text));
+  *ns = static_cast<uint64_t>(seconds * 1e9);
+  return {};
+}
+
+// A host's name, which is resolved; or an IPv4 address, as the name of no host is all digits.
+bool IsHost(const std::string& host) {
+  in_addr address;
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return true;
+  return host.find_first_not_of("0123456789.") != host.npos &&
+         std::all_of(host.begin(), host.end(), [](unsigned char c) {
+           return c < 0x80 && (std::isalnum(c) || c == '.' || c == '-' || c == '_');
+         });
+}
+
+// PORT or HOST:PORT.
+Status CheckMetrics(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const std::string host = colon == text.npos ? "127.0.0.1" : text.substr(0, colon);
+  uint64_t port;
+  if (ParseNumber(colon == text.npos ? text : text.substr(colon + 1), 1, 65535, &port) && IsHost(host))
+    return {};
+  return Usage(
+      fmt::format("--metrics {}: give a PORT of the loopback interface, or HOST:PORT, where HOST is a "
+                  "name or an IPv4 address of this machine (0.0.0.0: all of them)",
+                  EscapeName(text)));
+}
+
+Status ParseFleet(const RecordTexts& texts, RecordOptions* record) {
+  uint64_t number;
+  if (!ParseNumber(texts.health_interval, 1, 300, &number))
+    return Usage(
+        fmt::format("--health-interval {}: give a number of seconds, 1 to 300", texts.health_interval));
+  record->health_interval_ns = number * 1'000'000'000;
+  if (!record->node_id.empty())
+    if (Status status = CheckId("--node-id", record->node_id); !status.ok()) return status;
+  if (Status status = CheckId("--cluster-id", record->cluster_id); !status.ok()) return status;
+  if (record->fleet.empty()) return {};
+  if (record->metrics.empty())
+    return Usage("--fleet needs --metrics: Prometheus compares what it gets from there");
+  if (record->gpu == GpuChoice::kOff)
+    return Usage("--fleet needs what --gpu off does not observe; leave one of them out");
+  return CheckFleetUrl(record->fleet);
+}
+
+// Each detector that is asked for by name has its inputs.
+Status ParseRecordDetect(const RecordTexts& texts, RecordOptions* record) {
+  record->detect = !texts.detect.empty();
+  const bool has_input = !record->fr_dir.empty() || !record->kmsg.empty() || !record->k8s_events.empty();
+  if (!record->detect) {
+    if (has_input || !record->verdicts.empty() || !texts.judge.config.empty() ||
+        !texts.judge.nccl_hang_threshold.empty() || !texts.judge.xid_correlation_window.empty())
+      return Usage(
+          "--fr-dir, --kmsg, --k8s-events, --verdicts, --config and thresholds are of no use "
+          "without --detect");
+    return {};
+  }
+  if (!has_input)
+    return Usage(
+        "--detect has nothing to follow: give --fr-dir FOLDER (for nccl_hang), --k8s-events FILE (for "
+        "pod_evicted), or --k8s-events FILE and --kmsg FILE (for xid_correlation)");
+  DetectorSet& set = record->judge.detectors;
+  if (Status status = ParseDetectors(texts.detect, &set); !status.ok()) return status;
+  if (texts.detect != "all") {
+    if (set.nccl_hang && record->fr_dir.empty()) return Usage("--detect nccl_hang needs --fr-dir");
+    if (set.xid_correlation && (record->kmsg.empty() || record->k8s_events.empty()))
+      return Usage("--detect xid_correlation needs --kmsg and --k8s-events");
+    if (set.pod_evicted && record->k8s_events.empty())
+      return Usage("--detect pod_evicted needs --k8s-events");
+  }
+  return ParseJudge(texts.judge, &record->judge);
+}
+
+}  // namespace
+
+po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record) {
+  po::options_description options("Options of record");
+  options.add_options()("source", Text(&texts->source, "SOURCE"),
+                        "auto (default), kmod (the kernel module) or bpf (no module)")(
+      "gpu", Text(&texts->gpu, "WHEN"),
+      "observe CUDA: auto (default: once a process uses it), on (or fail) or off")(
+      "duration", Text(&texts->duration, "S"), "record S seconds")(
+      "raw", Text(&record->raw, "FILE"), "also keep what the kernel sent, for replay")(
+      "events", Text(&texts->events, "LIST"),
+      "counters, commas between them: cycles, instructions, llc_misses (default: all three), each "
+      "optionally =EVENT; or none")(
+      "max-overhead", Text(&texts->max_overhead, "PCT"),
+      "what the recording may cost, in % of all CPUs; above it steps down, then stops (default 3)")(
+      "remediate", Text(&record->remediate, "PATH")->implicit_value(kRemediateSocket),
+      "serve GPU memory and straggling to a consumer on a Unix socket (--remediate=PATH; default "
+      "/tmp/ingero-remediate.sock)")("remediate-group", Text(&record->remediate_group, "GROUP"),
+                                     "let this group connect, too")(
+      "join-remediate", Text(&record->join_remediate, "PATH"),
+      "join what another producer of that protocol says of memory and straggling")(
+      "metrics", Text(&record->metrics, "ADDRESS")->implicit_value(kMetricsAddress),
+      "metrics for Prometheus, over HTTP (--metrics=HOST:PORT; default 127.0.0.1:9464)")(
+      "fleet", Text(&record->fleet, "URL"),
+      "compare this node's health with its peers', by a Prometheus that gets our metrics and has our "
+      "rules")("node-id", Text(&record->node_id, "NAME"),
+               "of this node, among its peers (default: the host's name)")(
+      "cluster-id", Text(&record->cluster_id, "NAME"), "whose nodes are peers (default: default)")(
+      "health-interval", Text(&texts->health_interval, "S"),
+      "seconds between two looks at the node's health (default 10)")(
+      "detect", Text(&texts->detect, "LIST")->implicit_value("all"),
+      "run detectors beside the recording: nccl_hang, xid_correlation, pod_evicted (--detect=LIST; "
+      "default "
+      "all) on what the next three follow")("fr-dir", Text(&record->fr_dir, "FOLDER"),
+                                            "where PyTorch's dumps will be, a file per rank")(
+      "kmsg", Text(&record->kmsg, "FILE")->implicit_value("/dev/kmsg"),
+      "a kernel log (--kmsg=FILE; default /dev/kmsg)")(
+      "k8s-events", Text(&record->k8s_events, "FILE"),
+      "to which Kubernetes' objects are added, such as by kubectl get events -A -w -o json")(
+      "verdicts", Text(&record->verdicts, "FILE"),
+      "verdicts are added to it, a JSON object per line; they are said and noted in any case")(
+      "rmids", Text(&texts->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)");
+  DescribeThresholds(&texts->judge, &options);
+  options.add(DescribeOutput(&texts->output, &record->output));
+  return options;
+}
+
+Status ParseRecord(const RecordTexts& texts, RecordOptions* record) {
+  if (texts.source == "auto")
+    record->source = SourceChoice::kAuto;
+  else if (texts.source == "kmod")
+    record->source = SourceChoice::kKmod;
+  else if (texts.source == "bpf")
+    record->source = SourceChoice::kBpf;
+  else
+    return Usage(fmt::format("--source {}: the sources are auto, kmod and bpf", texts.source));
+  if (texts.gpu == "auto")
+    record->gpu = GpuChoice::kAuto;
+  else if (texts.gpu == "on")
+    record->gpu = GpuChoice::kOn;
+  else if (texts.gpu == "off")
+    record->gpu = GpuChoice::kOff;
+  else
+    return Usage(fmt::format("--gpu {}: give auto, on or off", texts.gpu));
+  if (!record->remediate.empty() && record->gpu == GpuChoice::kOff)
+    return Usage("--remediate needs what --gpu off does not observe; leave one of them out");
+  if (!record->metrics.empty())
+    if (Status status = CheckMetrics(record->metrics); !status.ok()) return status;
+  if (Status status = ParseFleet(texts, record); !status.ok()) return status;
+  if (Status status = ParseRecordDetect(texts, record); !status.ok()) return status;
+  if (!record->join_remediate.empty() && record->join_remediate == record->remediate)
+    return Usage("--join-remediate and --remediate are one path: it would listen to itself");
+  if (!record->remediate_group.empty() && record->remediate.empty())
+    return Usage("--remediate-group is of no use without --remediate");
+  if (!texts.duration.empty())
+    if (Status status = ParseSeconds(texts.duration, &record->duration_ns); !status.ok()) return status;
+  uint64_t number;
+  if (!ParseNumber(texts.rmids, 2, 512, &number))
+    return Usage(fmt::format("--rmids {}: give a number from 2 to 512", texts.rmids));
+  record->nr_rmids = static_cast<uint32_t>(number);
+  double& percent = record->max_overhead_percent;
+  const std::string& text = texts.max_overhead;
+  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  if (err != std::errc() || end != text.data() + text.size() || !(percent >= 0.1 && percent <= 100))
+    return Usage(fmt::format("--max-overhead {}: give a percentage of all CPUs, 0.1 to 100", text));
+  if (Status status = ParseOutput(texts.output, &record->output); !status.ok()) return status;
+  const std::vector<NamedFile> inputs = {{"what --kmsg reads", record->kmsg},
+                                         {"what --k8s-events reads", record->k8s_events},
+                                         {"what --config reads", texts.judge.config}};
+  if (Status status = CheckNames(record->output, record->raw, record->verdicts, inputs); !status.ok())
+    return status;
+  return ParseCounterSpecs(texts.events, &record->counters);
+}
+
+}  // namespace slotscope

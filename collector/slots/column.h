@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// The columns of slots.csv: the one table of what a row says. The CSV itself, what its header says is
+// not measured, traces, reports of straggling, the history of ranks, readers of slots.csv and
+// docs/columns.md come from it. New columns go to the end.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "slots/gpu_detail.h"
+#include "slots/rdt_row.h"
+#include "slots/sums.h"
+
+namespace slotscope {
+
+enum class Unit : uint8_t { kNone, kNs, kCount, kBytes, kPercent };
+inline constexpr std::array<const char*, 5> kUnitNames = {"-", "ns", "1", "bytes", "%"};
+
+// Which part of a row has it, and under which number: `kSums` by Additive, `kRdt` by RdtValue, `kGpu` by
+// GpuValue, and behind those what is made of several or is a word.
+enum class RowPart : uint8_t { kSlot, kIdentity, kSums, kRdt, kGpu };
+inline constexpr size_t kMuxPct = kNrAdditive;               // of RowPart::kSums
+inline constexpr size_t kRdtStatus = kNrRdtValues;           // of RowPart::kRdt
+inline constexpr size_t kStraggling = kNrGpuValues;          // of RowPart::kGpu
+inline constexpr size_t kThroughputDrop = kNrGpuValues + 1;  // of RowPart::kGpu
+
+struct Column {
+  std::string_view name;
+  Unit unit;
+  RowPart part;
+  size_t id;
+  bool adds;  // over slots, and over processes; else it is a state, as of the slot's end
+  std::string_view meaning;
+  std::string_view empty;  // why it can be; "": it never is
+
+  // Is it a number that ValueOf() knows?
+  constexpr bool is_value() const {
+    return (part == RowPart::kSums && id < kNrAdditive) ||
+           (part == RowPart::kRdt && id < kNrRdtValues) || (part == RowPart::kGpu && id < kNrGpuValues);
+  }
+};
+
+// Why several columns can be empty.
+namespace empty {
+inline constexpr std::string_view kNoProcess = "the row is of no process";
+inline constexpr std::string_view kNoCounter =
+    "the machine has no such counter (a virtual machine without a PMU), it was not asked for, or it did "
+    "not count all the time that the row is of";
+inline constexpr std::string_view kNoRdt = "`rdt_status` says why";
+inline constexpr std::string_view kNoGpu =
+    "the process has not used CUDA, or not all of its calls were seen";
+}  // namespace empty
+
+inline constexpr std::array kSlotColumns = {
+    Column{"slot_start_ns", Unit::kNs, RowPart::kSlot, 0, false, "start of the slot, CLOCK_MONOTONIC",
+           ""},
+    Column{"slot_start_unix_ns", Unit::kNs, RowPart::kSlot, 1, false, "the same in Unix time", ""},
+    Column{"tgid", Unit::kNone, RowPart::kIdentity, 0, false,
+           "the process: what users call pid. With `start_time_ns` it names a process for good",
+           empty::kNoProcess},
+    Column{"start_time_ns", Unit::kNs, RowPart::kIdentity, 1, false, "when the process started",
+           "the row is of no process, or it is not known"},
+    Column{"comm", Unit::kNone, RowPart::kIdentity, 2, false, "its name at the end of the slot",
+           "the row is of no process, or it is not known"},
+    Column{"rmid", Unit::kNone, RowPart::kIdentity, 3, false,
+           "its RMID, 0 if it has none; may change while the process lives", empty::kNoProcess},
+    Column{"kind", Unit::kNone, RowPart::kIdentity, 4, false,
+           "`user`, `kernel` thread, `idle`, `unassigned` (no RMID was free, its user or cgroup has its "
+           "share, or it was taken back while the process slept), `lost` (nobody knows whose time that "
+           "was), `offline`, `other` (filtered out)",
+           ""},
+    Column{"cpu_ns", Unit::kNs, RowPart::kSums, kCpuNs, true,
+           "CPU time in the slot; interrupts count to whom they hit", ""},
+    Column{"wait_ns", Unit::kNs, RowPart::kSums, kWaitNs, true,
+           "run-queue waiting that *ended* in the slot (may exceed it)",
+           "the kernel keeps no account of it (CONFIG_SCHED_INFO)"},
+    Column{"switches", Unit::kCount, RowPart::kSums, kSwitches, true,
+           "times one of its threads was switched out", ""},
+    Column{"preemptions", Unit::kCount, RowPart::kSums, kPreemptions, true, "of these, against its will",
+           ""},
+    Column{"cycles", Unit::kCount, RowPart::kSums, kCycles, true, "perf counter, raw, never scaled",
+           empty::kNoCounter},
+    Column{"instructions", Unit::kCount, RowPart::kSums, kInstructions, true,
+           "perf counter, raw, never scaled", empty::kNoCounter},
+    Column{"llc_misses", Unit::kCount, RowPart::kSums, kLlcMisses, true,
+           "perf counter, raw, never scaled", empty::kNoCounter},
+    Column{"mux_pct", Unit::kPercent, RowPart::kSums, kMuxPct, false,
+           "100 x time counted / time wanted: below 100 the counters shared the hardware with others",
+           "nothing was counted"},
+    Column{"mbm_total_bytes", Unit::kBytes, RowPart::kRdt, kMbmTotal, true,
+           "memory traffic in the slot, over all L3 domains (RDT)", empty::kNoRdt},
+    Column{"mbm_local_bytes", Unit::kBytes, RowPart::kRdt, kMbmLocal, true,
+           "of that, what went to the memory of its own L3 domain (RDT)", empty::kNoRdt},
+    Column{"llc_occupancy_bytes", Unit::kBytes, RowPart::kRdt, kLlcOccupancy, false,
+           "cache held at the end of the slot, over all L3 domains (RDT)", empty::kNoRdt},
+    Column{"rdt_status", Unit::kNone, RowPart::kRdt, kRdtStatus, false,
+           "`ok`, or the worst of why one of the three is empty: `baseline`, `tainted`, `partial`, "
+           "`skipped`, `error`, `unavailable`, `unassigned` (no RMID), `unsupported`",
+           empty::kNoProcess},
+    Column{"gpu_mem_bytes", Unit::kBytes, RowPart::kGpu, kGpuMemBytes, false,
+           "device memory that it holds at the end of the slot, by its CUDA calls; managed memory "
+           "included, the host's not",
+           empty::kNoGpu},
+    Column{"gpu_active_ns", Unit::kNs, RowPart::kGpu, kGpuActiveNs, true,
+           "time in the slot in which it had launched something that it had not waited for: an upper "
+           "bound, seen from the CPU",
+           empty::kNoGpu},
+    Column{"gpu_launches", Unit::kCount, RowPart::kGpu, kGpuLaunches, true,
+           "kernels and graphs launched in the slot", empty::kNoGpu},
+    Column{"straggle", Unit::kNone, RowPart::kGpu, kStraggling, false,
+           "0: no, 1: since the second before, 2: for longer",
+           "it has not launched kernels for some seconds yet"},
+    Column{"throughput_drop_pct", Unit::kPercent, RowPart::kGpu, kThroughputDrop, false,
+           "how much less it launched in the second before than it used to; 0.0 if not less",
+           "as `straggle`"},
+};
+
+// By its name, which has to be one: in a constant it does not compile else.
+constexpr const Column& ColumnOf(std::string_view name) {
+  for (const Column& column : kSlotColumns)
+    if (column.name == name) return column;
+  throw "there is no such column";
+}
+
+// By what a row has: of what is_value() and of words alike.
+constexpr std::string_view ColumnName(RowPart part, size_t id) {
+  for (const Column& column : kSlotColumns)
+    if (column.part == part && column.id == id) return column.name;
+  return {};
+}
+
+// Some columns, which a reader of rows adds up.
+template <size_t N>
+using ColumnList = std::array<const Column*, N>;
+
+template <size_t N>
+struct ColumnValues {
+  std::array<uint64_t, N> values = {};
+  uint32_t unmeasured = 0;  // bit by place in the list: not known of one of the rows
+};
+
+}  // namespace slotscope
