@@ -114,7 +114,7 @@ void CheckAgainstTruth(const Recorded& recorded) {
     EXPECT_GE(seen.preemptions + 2 * missed, line.values[3]) << "tgid " << line.tgid;
     EXPECT_LE(before.preemptions, line.values[3]) << "tgid " << line.tgid;
     EXPECT_GE(2 * before.switches + 10, seen.switches)
-        << "tgid " << line.tgid << ": it is read at its end";
+        << "tgid " << line.tgid << " rested before its end";
   }
   EXPECT_GT(nr_checked, 0u) << recorded.truth.output;
 }

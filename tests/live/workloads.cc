@@ -98,6 +98,10 @@ uint64_t StatusField(pid_t pid, const char* key) {
   return value;
 }
 
+// The last a child does whose end ReapWithTruth() awaits: what it did is in slots that ended well before
+// its numbers are read, however late a tick is.
+void RestBeforeTheEnd() { usleep(60'000); }
+
 // Waits until the child is a zombie, prints the kernel's numbers of its life, and reaps it.
 void ReapWithTruth(pid_t pid) {
   siginfo_t info;
@@ -484,6 +488,7 @@ int Shares(int milliseconds) {
         clock_gettime(CLOCK_MONOTONIC, &now);
       } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1'000'000 <
                milliseconds);
+      RestBeforeTheEnd();
     }));
   for (pid_t pid : pids) ReapWithTruth(pid);
   return 0;
@@ -502,6 +507,7 @@ int PingPong(int rounds) {
       if (read(in, &byte, 1) != 1) _exit(1);
       if ((!first || i + 1 < rounds) && write(out, &byte, 1) != 1) _exit(1);
     }
+    RestBeforeTheEnd();
   };
   pid_t ping = Start([&] { play(back[0], there[1], true); });
   pid_t pong = Start([&] { play(there[0], back[1], false); });
