@@ -27,7 +27,7 @@ EDGES = {
     "slots": "base ring merge track",
     "gpu": "base ring slots",
     "straggle": "slots",
-    "join": "slots",
+    "join": "ring slots",
     "sinks": "base slots",
     "detect/inputs": "base",
     "detect/patterns": "base detect/inputs",

@@ -58,7 +58,8 @@ void GpuTracker::OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
   Queue({Change::Kind::kLossOfAll, from_ns, {}, {}, to_ns});
 }
 
-void GpuTracker::OnLostCalls(ProcessKey process, uint64_t from_ns, uint64_t to_ns) {
+void GpuTracker::OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) {
+  const ProcessKey process = {lost.tgid, lost.start_time_ns};
   Queue({Change::Kind::kLoss, from_ns, process, {}, to_ns});
 }
 

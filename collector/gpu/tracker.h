@@ -18,11 +18,12 @@
 #include "gpu/machine.h"
 #include "gpu/pool.h"
 #include "gpu/process.h"
+#include "ring/item_router.h"
 #include "slots/gpu_join.h"
 
 namespace slotscope {
 
-class GpuTracker final : public GpuJoin, private SpanSink {
+class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
  public:
   // That end in one slot: our own limit, some 10 MB.
   static constexpr size_t kMaxSpans = 100'000;
@@ -38,7 +39,7 @@ class GpuTracker final : public GpuJoin, private SpanSink {
   void OnCall(const ss_cuda_call& call) override;
   void OnExit(ProcessKey process, uint64_t ts_ns) override;
   void OnLostCalls(uint64_t from_ns, uint64_t to_ns) override;
-  void OnLostCalls(ProcessKey process, uint64_t from_ns, uint64_t to_ns) override;
+  void OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) override;
   void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
     machine_.OnView(tgid, gpus, ts_ns);
   }

@@ -13,7 +13,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "slots/remote_join.h"
+#include "ring/item_router.h"
 #include "slots/slot.h"
 
 namespace slotscope {
@@ -24,7 +24,7 @@ struct RemoteStats {
   uint64_t nr_rejected = 0;  // there was no room
 };
 
-class RemoteState final : public SlotSink, public RemoteJoin {
+class RemoteState final : public SlotSink, public RemoteItemSink {
  public:
   // Straggling is said once a second, and is not so any more if it is not said for this long.
   static constexpr uint64_t kStraggleStaleNs = 2'000'000'000;

@@ -23,10 +23,6 @@ ss_any_message MakeOffline(size_t cpu, uint64_t ts_ns) {
   return message;
 }
 
-// A raw file of a recorder that knew no GPUs has shorter ones.
-constexpr size_t kOldLosses = offsetof(SourceLosses, nr_lost_calls);
-constexpr size_t kNamelessLosses = offsetof(SourceLosses, nr_unnamed_calls);
-
 // Of the clock before and after.
 bool IsInterval(const ItemHeader& item) {
   return item.end_ns >= item.begin_ns && item.end_ns - item.begin_ns <= kMaxJumpNs;
@@ -54,8 +50,8 @@ std::span<const std::byte> TakeMessage(std::span<const std::byte>* messages, ss_
 
 }  // namespace
 
-Merger::Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink)
-    : nr_cpus_(nr_cpus), window_ns_(window_ns), sink_(sink), streams_(nr_cpus + 1) {}
+Merger::Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink, ItemSink* others)
+    : nr_cpus_(nr_cpus), window_ns_(window_ns), sink_(sink), others_(others), streams_(nr_cpus + 1) {}
 
 bool Merger::OnItems(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -99,87 +95,22 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
     case ItemKind::kClock:
       sink_->OnClock(item.begin_ns, static_cast<int64_t>(item.end_ns));
       return true;
-    case ItemKind::kLosses:
-      if (payload.size() < kOldLosses) return false;
-      OnLosses(payload, item.end_ns ? std::min(item.end_ns, item.begin_ns) : losses_ns_, item.begin_ns);
-      return true;
     case ItemKind::kNote: {
       const auto* text = reinterpret_cast<const char*>(payload.data());
       sink_->OnNote(item.begin_ns, EscapeControls({text, strnlen(text, payload.size())}));
       return true;
     }
+    case ItemKind::kLosses:
+    case ItemKind::kLostCalls:
+    case ItemKind::kGpuView:
+    case ItemKind::kGpuSample:
     case ItemKind::kRemoteMemory:
     case ItemKind::kRemoteStraggle:
     case ItemKind::kRemoteGone:
     case ItemKind::kRemoteCounts:
-      return OnRemoteItem(item, payload);
-    case ItemKind::kLostCalls:
-      if (payload.size() < sizeof(LostCalls)) return false;
-      sink_->OnLostCalls(Load<LostCalls>(payload.data()), std::min(item.end_ns, item.begin_ns),
-                         item.begin_ns);
-      return true;
-    case ItemKind::kGpuView:
-      return OnGpuView(payload, item.begin_ns);
-    case ItemKind::kGpuSample:
-      if (payload.size() < sizeof(GpuSample)) return false;
-      sink_->OnGpuSample(Load<GpuSample>(payload.data()), item.begin_ns);
-      return true;
+      return !others_ || others_->OnItem(item, payload);
   }
   return false;
-}
-
-// They came between from_ns and ts_ns.
-void Merger::OnLosses(std::span<const std::byte> payload, uint64_t from_ns, uint64_t ts_ns) {
-  SourceLosses losses;
-  std::memcpy(&losses, payload.data(), std::min(payload.size(), sizeof(losses)));
-  // An older recorder knew of no call whose it was.
-  if (payload.size() <= kNamelessLosses) losses.nr_unnamed_calls = losses.nr_lost_calls;
-  // What of CUDA finds no room in a ring is counted where it is written, call by call.
-  if (losses.nr_unnamed_calls != losses_.nr_unnamed_calls ||
-      losses.nr_bypassed_calls != losses_.nr_bypassed_calls)
-    sink_->OnLostCalls(from_ns, ts_ns);
-  losses_ = losses;
-  losses_ns_ = ts_ns;
-}
-
-// What is said now is of a while ago at most.
-bool Merger::OnRemoteItem(const ItemHeader& item, std::span<const std::byte> payload) {
-  const auto load = [&](auto* to) {
-    if (payload.size() < sizeof(*to)) return false;
-    std::memcpy(to, payload.data(), sizeof(*to));
-    return true;
-  };
-  const auto is_near = [&](uint64_t ts_ns) {
-    return ts_ns <= item.begin_ns && item.begin_ns - ts_ns <= kMaxJumpNs;
-  };
-  RemoteMemory memory;
-  RemoteStraggle straggle;
-  switch (item.kind) {
-    case ItemKind::kRemoteMemory:
-      if (!load(&memory) || !is_near(memory.ts_ns)) return false;
-      sink_->OnRemoteMemory(memory);
-      return true;
-    case ItemKind::kRemoteStraggle:
-      if (!load(&straggle) || !is_near(straggle.ts_ns)) return false;
-      sink_->OnRemoteStraggle(straggle);
-      return true;
-    case ItemKind::kRemoteGone:
-      sink_->OnRemoteGone(item.begin_ns);
-      return true;
-    default:
-      return load(&remote_);
-  }
-}
-
-bool Merger::OnGpuView(std::span<const std::byte> payload, uint64_t ts_ns) {
-  if (payload.size() < sizeof(GpuViewItem)) return false;
-  const auto view = Load<GpuViewItem>(payload.data());
-  payload = payload.subspan(sizeof(view));
-  std::vector<int32_t> gpus(std::min<size_t>(view.nr, payload.size() / sizeof(int32_t)));
-  if (gpus.size() != view.nr) return false;
-  if (view.nr) std::memcpy(gpus.data(), payload.data(), gpus.size() * sizeof(int32_t));
-  sink_->OnGpuView(view.tgid, gpus, ts_ns);
-  return true;
 }
 
 bool Merger::OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload) {
@@ -347,7 +278,7 @@ void Merger::OnMalformed(const Drain& drain, uint16_t type) {
   stats_.nr_malformed++;
   if (type != SS_CUDA_CALL) return;
   stats_.nr_malformed_calls++;
-  sink_->OnLostCalls(drain.stream->passed_ns, drain.possible.latest_ns);
+  sink_->OnMalformedCall(drain.stream->passed_ns, drain.possible.latest_ns);
 }
 
 // Messages of a state dump carry any CPU's number, and only state.

@@ -39,10 +39,6 @@
 namespace slotscope {
 
 inline constexpr uint64_t kGraceNs = 3'000'000;
-// Between two drains, and from a message to its drain. What says otherwise is broken, and would make us
-// write slots without an end.
-inline constexpr uint64_t kMaxJumpNs = 600'000'000'000;
-
 // Gets what the merge hands out.
 struct MergeSink {
   virtual ~MergeSink() = default;
@@ -63,23 +59,11 @@ struct MergeSink {
   // From from_ns on, CLOCK_REALTIME - CLOCK_MONOTONIC is another.
   virtual void OnClock(uint64_t from_ns, int64_t unix_offset_ns) = 0;
   virtual void OnNote(uint64_t from_ns, std::string_view text) = 0;
-  // CUDA calls were lost, somewhere from from_ns to to_ns.
-  virtual void OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
+  // A CUDA call that cannot be read, made somewhere from from_ns to to_ns.
+  virtual void OnMalformedCall(uint64_t from_ns, uint64_t to_ns) {
     (void)from_ns;
     (void)to_ns;
   }
-  // Of this process.
-  virtual void OnLostCalls(const LostCalls&, uint64_t from_ns, uint64_t to_ns) {
-    (void)from_ns;
-    (void)to_ns;
-  }
-  // As GpuJoin's (slots/gpu_join.h); indices are any numbers.
-  virtual void OnGpuView(int32_t, std::span<const int32_t>, uint64_t) {}
-  virtual void OnGpuSample(const GpuSample&, uint64_t) {}
-  // As RemoteJoin's (slots/remote_join.h); times are near the item's.
-  virtual void OnRemoteMemory(const RemoteMemory&) {}
-  virtual void OnRemoteStraggle(const RemoteStraggle&) {}
-  virtual void OnRemoteGone(uint64_t) {}
   virtual void OnWatermark(uint64_t ts_ns) = 0;
 };
 
@@ -97,8 +81,9 @@ struct MergeStats {
 
 class Merger {
  public:
-  // `nr_cpus` rings and one more stream for state dumps, which holds nothing back.
-  Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink);
+  // `nr_cpus` rings and one more stream for state dumps, which holds nothing back. `others` gets the
+  // items that say nothing of rings and time; null: nobody is interested.
+  Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink, ItemSink* others = nullptr);
 
   // Whole items, of which `bytes` begins 4 bytes off an 8-byte border (as a Block does). At each round's
   // end the watermark moves. False: an item cannot be (its size, its stream, a clock that is more than
@@ -108,9 +93,6 @@ class Merger {
   void Flush();
 
   const MergeStats& stats() const { return stats_; }
-  // As the last item about them had it.
-  const SourceLosses& losses() const { return losses_; }
-  const RemoteCounts& remote() const { return remote_; }
   uint64_t watermark_ns() const { return watermark_ns_; }
 
  private:
@@ -135,9 +117,6 @@ class Merger {
   };
 
   bool OnItem(const ItemHeader& item, std::span<const std::byte> payload);
-  void OnLosses(std::span<const std::byte> payload, uint64_t from_ns, uint64_t ts_ns);
-  bool OnGpuView(std::span<const std::byte> payload, uint64_t ts_ns);
-  bool OnRemoteItem(const ItemHeader& item, std::span<const std::byte> payload);
   bool OnCpuItem(const ItemHeader& item, std::span<const std::byte> payload);
   Drain DrainOf(const ItemHeader& item);
   void OnRecords(const Drain& drain, std::span<const std::byte> records);
@@ -159,15 +138,13 @@ class Merger {
   size_t nr_cpus_;
   uint64_t window_ns_;
   MergeSink* sink_;
+  ItemSink* others_;
   std::vector<Stream> streams_;
   std::vector<Dump> dumps_;  // ended, to be told
   uint64_t watermark_ns_ = 0;
   uint64_t clock_ns_ = 0;  // the latest of all items
   uint64_t dump_begin_ns_ = 0;
   MergeStats stats_;
-  SourceLosses losses_;
-  uint64_t losses_ns_ = 0;  // as of when
-  RemoteCounts remote_;
 };
 
 }  // namespace slotscope

@@ -12,6 +12,10 @@
 
 namespace slotscope {
 
+// Between two drains, and from a message to its drain. What says otherwise is broken, and would make us
+// write slots without an end.
+inline constexpr uint64_t kMaxJumpNs = 600'000'000'000;
+
 // A stream is a CPU's ring; the stream behind the last CPU carries state dumps.
 enum class ItemKind : uint16_t {
   kRecords = 1,    // a drained ring: perf records as the kernel wrote them; clock read before and after
@@ -151,5 +155,11 @@ static_assert(sizeof(RemoteCounts) % kItemAlign == 0);
 
 inline constexpr uint32_t kGpuSampleUsed = 1, kGpuSampleSmActive = 2;
 static_assert(sizeof(GpuSample) % kItemAlign == 0);
+
+// Gets whole items, whose times have been looked at. False: it cannot be.
+struct ItemSink {
+  virtual ~ItemSink() = default;
+  virtual bool OnItem(const ItemHeader& item, std::span<const std::byte> payload) = 0;
+};
 
 }  // namespace slotscope

@@ -151,14 +151,14 @@ constexpr Counter kCounters[] = {
 
 RunCounts CountsOf(const Engine& engine) {
   RunCounts run;
-  run.losses = engine.merger().losses();
+  run.losses = engine.router().losses();
   run.merge = engine.merger().stats();
   run.accounting = engine.builder().accounting();
   run.tracker = engine.builder().tracker().stats();
   run.slots = engine.builder().stats();
   run.rdt = engine.builder().rdt();
   run.gpu = engine.gpu().stats();
-  run.remote = engine.merger().remote();
+  run.remote = engine.router().remote();
   run.joined = engine.remote().stats();
   run.nr_episodes = engine.straggle().nr_episodes();
   run.nr_unwatched_launchers = engine.straggle().nr_rejected();

@@ -4,8 +4,8 @@
 namespace slotscope {
 namespace {
 
-SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, GpuJoin* gpu,
-                                  RemoteJoin* remote) {
+SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
+                                  GpuJoin* gpu) {
   SlotBuilderOptions options;
   options.slot_ns = slot_ns;
   options.window_ns = window_ns;
@@ -13,7 +13,6 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   options.unix_offset_ns = facts.unix_offset_ns;
   options.rdt = facts.rdt;
   options.gpu = gpu;
-  options.remote = remote;
   return options;
 }
 
@@ -23,8 +22,9 @@ Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_
     : gpu_(slot_ns, keeps, facts.gpus),
       remote_(slot_ns, sink),
       straggle_(slot_ns, &remote_),
-      builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_, &remote_), &straggle_),
-      merger_(facts.nr_streams, window_ns, &builder_) {
+      builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), &straggle_),
+      router_(&gpu_, &remote_),
+      merger_(facts.nr_streams, window_ns, &builder_, &router_) {
   if (facts.command_tgid) builder_.Follow(facts.command_tgid);
 }
 

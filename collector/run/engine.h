@@ -9,6 +9,7 @@
 #include "join/remote_state.h"
 #include "merge/merger.h"
 #include "raw/facts.h"
+#include "ring/item_router.h"
 #include "run/options.h"
 #include "slots/slot_builder.h"
 #include "straggle/detector.h"
@@ -32,6 +33,7 @@ class Engine {
   const GpuTracker& gpu() const { return gpu_; }
   const StraggleDetector& straggle() const { return straggle_; }
   const RemoteState& remote() const { return remote_; }
+  const ItemRouter& router() const { return router_; }
   // The end: everything that is left.
   void Finish() {
     merger_.Flush();
@@ -43,6 +45,7 @@ class Engine {
   RemoteState remote_;
   StraggleDetector straggle_;
   SlotBuilder builder_;
+  ItemRouter router_;
   Merger merger_;
 };
 

@@ -5,10 +5,8 @@
 #include <slotscope/events.h>
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "ring/item.h"
 #include "slots/slot.h"
 
 namespace slotscope {
@@ -23,13 +21,8 @@ struct GpuJoin {
   virtual void OnCall(const ss_cuda_call& call) = 0;
   // The process has ended at ts_ns.
   virtual void OnExit(ProcessKey process, uint64_t ts_ns) = 0;
-  // Calls were lost, somewhere from from_ns to to_ns.
+  // Calls were lost, somewhere from from_ns to to_ns, of whoever.
   virtual void OnLostCalls(uint64_t from_ns, uint64_t to_ns) = 0;
-  // Of this process.
-  virtual void OnLostCalls(ProcessKey process, uint64_t from_ns, uint64_t to_ns) = 0;
-  // Which GPUs (indices into the facts' list) are the devices of that process.
-  virtual void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) = 0;
-  virtual void OnSample(const GpuSample& sample, uint64_t ts_ns) = 0;
   // Fills *uses with every process that has used a GPU, in order, those that ended in the slot included,
   // and *detail, but for names. REQUIRES: slots one after the other.
   virtual void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetail* detail) = 0;

@@ -86,20 +86,9 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
   if (late) tracker_.CountLate();
 }
 
-void SlotBuilder::OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
+// Who made it is not known.
+void SlotBuilder::OnMalformedCall(uint64_t from_ns, uint64_t to_ns) {
   if (options_.gpu) options_.gpu->OnLostCalls(from_ns, to_ns);
-}
-
-void SlotBuilder::OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) {
-  if (options_.gpu) options_.gpu->OnLostCalls({lost.tgid, lost.start_time_ns}, from_ns, to_ns);
-}
-
-void SlotBuilder::OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) {
-  if (options_.gpu) options_.gpu->OnView(tgid, gpus, ts_ns);
-}
-
-void SlotBuilder::OnGpuSample(const GpuSample& sample, uint64_t ts_ns) {
-  if (options_.gpu) options_.gpu->OnSample(sample, ts_ns);
 }
 
 void SlotBuilder::OnTick(const ss_tick& tick) { stats_.nr_missed_ticks += tick.missed; }

@@ -37,7 +37,6 @@
 #include "slots/open_slots.h"
 #include "slots/preemptions.h"
 #include "slots/rdt_attribution.h"
-#include "slots/remote_join.h"
 #include "slots/slot.h"
 #include "track/tracker.h"
 
@@ -51,7 +50,6 @@ struct SlotBuilderOptions {
   int64_t unix_offset_ns = 0;       // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
   RdtShape rdt = {};                // what samples of RDT counters there may be
   GpuJoin* gpu = nullptr;           // outlives the builder
-  RemoteJoin* remote = nullptr;     // outlives the builder
 };
 
 struct SlotStats {
@@ -76,19 +74,7 @@ class SlotBuilder final : public MergeSink {
   void OnDumpEnd(uint64_t begin_ns, uint64_t end_ns) override;
   void OnClock(uint64_t from_ns, int64_t unix_offset_ns) override;
   void OnNote(uint64_t from_ns, std::string_view text) override;
-  void OnLostCalls(uint64_t from_ns, uint64_t to_ns) override;
-  void OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) override;
-  void OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override;
-  void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override;
-  void OnRemoteMemory(const RemoteMemory& memory) override {
-    if (options_.remote) options_.remote->OnMemory(memory);
-  }
-  void OnRemoteStraggle(const RemoteStraggle& straggle) override {
-    if (options_.remote) options_.remote->OnStraggle(straggle);
-  }
-  void OnRemoteGone(uint64_t ts_ns) override {
-    if (options_.remote) options_.remote->OnGone(ts_ns);
-  }
+  void OnMalformedCall(uint64_t from_ns, uint64_t to_ns) override;
   void OnWatermark(uint64_t ts_ns) override;
   // See Tracker::Follow().
   void Follow(int32_t tgid) { tracker_.Follow(tgid); }

@@ -35,7 +35,7 @@ struct Message {
 class Machine final : public MergeSink {
  public:
   explicit Machine(const GeneratorOptions& options)
-      : generator_(options), merger_(options.nr_cpus, kWindowNs, this) {
+      : generator_(options), merger_(options.nr_cpus, kWindowNs, this, &router_) {
     auto block = std::make_unique<Block>();
     while (generator_.Next(block.get())) {
       EXPECT_GT(block->size(), 0u);
@@ -63,10 +63,11 @@ class Machine final : public MergeSink {
   void OnDumpEnd(uint64_t, uint64_t) override { nr_dumps++; }
   void OnClock(uint64_t, int64_t unix_offset_ns) override { offsets.push_back(unix_offset_ns); }
   void OnNote(uint64_t, std::string_view) override {}
+  void OnMalformedCall(uint64_t, uint64_t) override {}
   void OnWatermark(uint64_t) override {}
 
   const MergeStats& stats() const { return merger_.stats(); }
-  const SourceLosses& losses() const { return merger_.losses(); }
+  const SourceLosses& losses() const { return router_.losses(); }
   const Facts& facts() const { return generator_.facts(); }
   uint64_t nr_messages() const { return generator_.nr_messages(); }
   // All that came, of whatever use.
@@ -125,6 +126,8 @@ class Machine final : public MergeSink {
 
  private:
   Generator generator_;
+  NoItems nobody_;
+  ItemRouter router_{&nobody_, &nobody_};
   Merger merger_;
 };
 

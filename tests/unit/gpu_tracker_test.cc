@@ -72,7 +72,9 @@ class Gpu {
   void Sample(uint64_t at_us, const GpuSample& sample) { tracker_.OnSample(sample, at_us * kUs); }
   void Exit(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExit(key, at_us * kUs); }
   void Loss(uint64_t at_us) { tracker_.OnLostCalls(at_us * kUs, at_us * kUs); }
-  void LossOf(ProcessKey key, uint64_t at_us) { tracker_.OnLostCalls(key, at_us * kUs, at_us * kUs); }
+  void LossOf(ProcessKey key, uint64_t at_us) {
+    tracker_.OnLostCalls(LostCalls{key.tgid, 0, key.start_time_ns, 1}, at_us * kUs, at_us * kUs);
+  }
 
   // The next slot, of one process; all zeros if it is not there.
   GpuRow Slot(ProcessKey key = kA) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ring/item.h"
+#include "ring/item_router.h"
 
 namespace slotscope {
 
@@ -20,6 +21,17 @@ template <typename T>
 std::span<const std::byte> ObjectBytes(const T& object) {
   return {reinterpret_cast<const std::byte*>(&object), sizeof(object)};
 }
+
+// Of no interest.
+struct NoItems final : GpuItemSink, RemoteItemSink {
+  void OnLostCalls(uint64_t, uint64_t) override {}
+  void OnLostCalls(const LostCalls&, uint64_t, uint64_t) override {}
+  void OnView(int32_t, std::span<const int32_t>, uint64_t) override {}
+  void OnSample(const GpuSample&, uint64_t) override {}
+  void OnMemory(const RemoteMemory&) override {}
+  void OnStraggle(const RemoteStraggle&) override {}
+  void OnGone(uint64_t) override {}
+};
 
 // Measures, ticks... with a header that says what they are.
 template <typename Message>

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "items.h"
+#include "ring/item_router.h"
 
 namespace slotscope {
 namespace {
@@ -32,7 +33,7 @@ struct Got {
 
 using Times = std::vector<uint64_t>;
 
-class Recorder final : public MergeSink {
+class Recorder final : public MergeSink, public GpuItemSink, public RemoteItemSink {
  public:
   void OnMeasure(const ss_measure& measure) override {
     Put(measure.hdr, measure.seq, IsLate(measure.hdr));
@@ -50,16 +51,20 @@ class Recorder final : public MergeSink {
     clocks.emplace_back(from_ns, unix_offset_ns);
   }
   void OnNote(uint64_t from_ns, std::string_view text) override { notes.emplace_back(from_ns, text); }
-  void OnGpuView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
+  void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
     views.emplace_back(tgid, std::vector<int32_t>(gpus.begin(), gpus.end()), ts_ns);
   }
-  void OnGpuSample(const GpuSample& sample, uint64_t ts_ns) override {
+  void OnSample(const GpuSample& sample, uint64_t ts_ns) override {
     samples.emplace_back(sample.used_bytes, ts_ns);
   }
   void OnLostCalls(uint64_t, uint64_t) override { nr_lost_calls++; }
+  void OnMalformedCall(uint64_t, uint64_t) override { nr_lost_calls++; }
   void OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) override {
     losers.emplace_back(lost.tgid, lost.start_time_ns, from_ns, to_ns);
   }
+  void OnMemory(const RemoteMemory&) override {}
+  void OnStraggle(const RemoteStraggle&) override {}
+  void OnGone(uint64_t) override {}
   void OnWatermark(uint64_t ts_ns) override { watermarks.push_back(ts_ns); }
 
   uint64_t nr_lost_calls = 0;
@@ -92,7 +97,7 @@ class Recorder final : public MergeSink {
 class Merge {
  public:
   explicit Merge(size_t nr_cpus, uint64_t window_ns = kWindowNs)
-      : nr_cpus_(nr_cpus), merger_(nr_cpus, window_ns, &sink) {}
+      : nr_cpus_(nr_cpus), merger_(nr_cpus, window_ns, &sink, &router_) {}
 
   bool Try(const Items& items) { return merger_.OnItems(items.bytes()); }
   void Item(ItemKind kind, size_t stream, uint64_t begin_ns, uint64_t end_ns = 0,
@@ -132,7 +137,7 @@ class Merge {
 
   Times AllTimes() const { return sink.AllTimes(); }
   const MergeStats& stats() const { return merger_.stats(); }
-  const SourceLosses& losses() const { return merger_.losses(); }
+  const SourceLosses& losses() const { return router_.losses(); }
   uint64_t watermark_ns() const { return merger_.watermark_ns(); }
   size_t dump_stream() const { return nr_cpus_; }
 
@@ -140,6 +145,7 @@ class Merge {
 
  private:
   size_t nr_cpus_;
+  ItemRouter router_{&sink, &sink};
   Merger merger_;
 };
 
