@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What each CPU has done since its last measure: kmod/cpu.c in eBPF. A CPU is watched from its first
+ * What each CPU has done since its last measure: kmod/cpu.c in eBPF, by the same rule
+ * (slotscope/interval.h). A CPU is watched from its first
  * switch or tick after the collector has set ss_recording. Switches run with interrupts off and ticks
  * in a timer's softirq, so on one CPU they never interrupt each other.
  */
@@ -13,25 +14,17 @@
 
 #include <bpf/bpf_core_read.h>
 
+#include <slotscope/interval.h>
+
 struct ss_cpu {
-	__u64 last_ns; /* ts_ns of the last measure */
-	__u64 wait_ns; /* accumulators since then */
-	__u32 switches;
-	__u32 preemptions;
-	__u64 run_delay; /* of the thread that runs, as last seen */
-	__u64 last_due_ns; /* of the previous tick */
+	struct ss_interval interval;
 	__u64 tick_due_ns; /* the timer fired for this border, the tick is still to come; 0: none */
-	__u64 start_time_ns; /* the process that runs */
-	__s32 tgid;
-	__u32 rmid;
-	__u32 generation;
-	__u32 flags; /* SS_MEASURE_* */
-	__u32 seq;
-	__u32 epoch; /* of ss_watch, when this CPU's measures began; 0: never */
 	__u64 task; /* that was switched in last, and its signal_struct: to tell a missed switch */
 	__u64 signal;
-	__u32 zero[8]; /* no two CPUs share a cache line */
+	__u32 epoch; /* of ss_watch, when this CPU's measures began; 0: never */
+	__u32 zero[7]; /* no two CPUs share a cache line */
 };
+SS_STATIC_ASSERT(sizeof(struct ss_cpu) % 64 == 0, "ss_cpu: whole cache lines");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -113,40 +106,38 @@ static __always_inline void ss_cpu_set_process(void *ctx, struct ss_cpu *cpu, st
 {
 	struct ss_process *process;
 	__u64 lease;
+	__u32 flags = bpf_core_field_exists(p->sched_info.run_delay) ? 0 : SS_MEASURE_NO_WAIT;
 
-	cpu->flags = bpf_core_field_exists(p->sched_info.run_delay) ? 0 : SS_MEASURE_NO_WAIT;
 	cpu->signal = (__u64)p->signal;
-	cpu->start_time_ns = 0;
-	cpu->tgid = p->tgid;
-	cpu->rmid = 0;
-	cpu->generation = 0;
-	if (p->pid == 0) {
-		cpu->flags |= SS_MEASURE_IDLE;
+	if (p->pid == 0)
+		flags |= SS_MEASURE_IDLE;
+	else if (p->flags & SS_PF_KTHREAD)
+		flags |= SS_MEASURE_KTHREAD;
+	ss_interval_set_nobody(&cpu->interval, flags);
+	cpu->interval.tgid = p->tgid;
+	if (p->pid == 0)
 		return;
-	}
-	if (p->flags & SS_PF_KTHREAD)
-		cpu->flags |= SS_MEASURE_KTHREAD;
 	process = ss_process_find(p);
 	if (!process && p->signal->live.counter) /* not one that is about to be gone */
 		process = ss_process_adopt(ctx, p);
 	if (process && (process->flags & SS_PROCESS_ADOPTED))
 		ss_thread_count(p, process);
 	if (!process || process->owner != (__u64)p->signal) {
-		cpu->flags |= SS_MEASURE_UNTRACKED;
+		cpu->interval.flags |= SS_MEASURE_UNTRACKED;
 		return;
 	}
 	if (!process->lease && !(process->flags & SS_TASK_KTHREAD))
 		ss_process_retry_lease(ctx, p, process);
 	lease = process->lease;
-	cpu->start_time_ns = process->start_time_ns;
-	cpu->rmid = (__u32)lease;
-	cpu->generation = (__u32)(lease >> 32);
+	cpu->interval.start_time_ns = process->start_time_ns;
+	cpu->interval.rmid = (__u32)lease;
+	cpu->interval.generation = (__u32)(lease >> 32);
 }
 
 static __always_inline void ss_cpu_set_thread(struct ss_cpu *cpu, struct task_struct *p)
 {
 	cpu->task = (__u64)p;
-	cpu->run_delay = ss_run_delay(p);
+	cpu->interval.run_delay = ss_run_delay(p);
 }
 
 /* Did we miss no switch: is `running` of the process that was switched in last? */
@@ -157,52 +148,28 @@ static __always_inline bool ss_cpu_runs(const struct ss_cpu *cpu, struct task_st
 
 static __always_inline void ss_cpu_take_wait(struct ss_cpu *cpu, struct task_struct *running)
 {
-	__u64 run_delay = ss_run_delay(running);
-
-	if (cpu->task == (__u64)running && run_delay > cpu->run_delay)
-		cpu->wait_ns += run_delay - cpu->run_delay;
-	ss_cpu_set_thread(cpu, running);
+	if (cpu->task == (__u64)running)
+		ss_interval_take_wait(&cpu->interval, ss_run_delay(running));
+	else
+		ss_cpu_set_thread(cpu, running);
 }
 
 /* The time since the last measure is nobody's, and so are the counts. */
 static __always_inline void ss_cpu_set_unknown(struct ss_cpu *cpu)
 {
-	cpu->flags = SS_MEASURE_UNKNOWN;
-	cpu->start_time_ns = 0;
-	cpu->tgid = 0;
-	cpu->rmid = 0;
-	cpu->generation = 0;
-	cpu->wait_ns = 0;
-	cpu->switches = 0;
-	cpu->preemptions = 0;
+	ss_interval_set_nobody(&cpu->interval, SS_MEASURE_UNKNOWN);
+	ss_interval_clear_counts(&cpu->interval);
 }
 
-static __always_inline void ss_cpu_measure(void *ctx, struct ss_cpu *cpu, __s32 next_tgid, __u32 cause)
+static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interval, __s32 next_tgid,
+					   __u32 cause)
 {
-	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 now_ns = ss_interval_now(interval, bpf_ktime_get_ns());
 	struct ss_measure msg = {};
 
-	/* The clock may step back by nanoseconds when the timekeeper is updated. */
-	if (now_ns < cpu->last_ns)
-		now_ns = cpu->last_ns;
-	ss_fill_hdr(&msg.hdr, SS_MEASURE, sizeof(msg), now_ns);
-	msg.start_ns = cpu->last_ns;
-	msg.start_time_ns = cpu->start_time_ns;
-	msg.wait_ns = cpu->wait_ns;
-	msg.tgid = cpu->tgid;
-	msg.next_tgid = next_tgid;
-	msg.seq = cpu->seq;
-	msg.rmid = cpu->rmid;
-	msg.generation = cpu->generation;
-	msg.flags = cpu->flags | cause;
-	msg.switches = cpu->switches;
-	msg.preemptions = cpu->preemptions;
+	ss_interval_fill(interval, &msg, bpf_get_smp_processor_id(), now_ns, next_tgid, cause);
 	ss_read_counters(&msg);
-	cpu->seq++;
-	cpu->last_ns = now_ns;
-	cpu->wait_ns = 0;
-	cpu->switches = 0;
-	cpu->preemptions = 0;
+	ss_interval_next(interval, now_ns);
 	ss_send_measure(ctx, &msg);
 }
 
@@ -218,11 +185,7 @@ static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 ep
 	if (batch)
 		batch->used = 0; /* of a time before this CPU's buffer */
 	cpu->epoch = epoch;
-	cpu->last_ns = now_ns;
-	cpu->wait_ns = 0;
-	cpu->switches = 0;
-	cpu->preemptions = 0;
-	cpu->last_due_ns = 0;
+	ss_interval_begin(&cpu->interval, now_ns);
 	ss_cpu_set_thread(cpu, running);
 	ss_cpu_set_process(ctx, cpu, running);
 	ss_read_counters(&baseline); /* not sent: sets the counters' first values */
@@ -249,14 +212,11 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 		ss_cpu_set_unknown(cpu);
 	} else {
 		ss_cpu_take_wait(cpu, prev);
-		cpu->switches++;
-		/* As the kernel's nivcsw (but for signals); the idle task is never preempted. */
-		if ((preempt || !prev_state) && prev->pid)
-			cpu->preemptions++;
+		ss_interval_count_switch(&cpu->interval, preempt, prev_state, prev->pid);
 	}
 	ss_cpu_set_thread(cpu, next);
 	if (missed || prev->signal != next->signal) {
-		ss_cpu_measure(ctx, cpu, next->tgid, 0);
+		ss_cpu_measure(ctx, &cpu->interval, next->tgid, 0);
 		ss_cpu_set_process(ctx, cpu, next);
 	}
 }
@@ -277,13 +237,11 @@ static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct ta
 		ss_cpu_take_wait(cpu, running);
 	else
 		ss_cpu_set_unknown(cpu);
-	ss_cpu_measure(ctx, cpu, cpu->tgid, SS_MEASURE_TICK);
+	ss_cpu_measure(ctx, &cpu->interval, cpu->interval.tgid, SS_MEASURE_TICK);
 
-	ss_fill_hdr(&msg.hdr, SS_TICK, sizeof(msg), cpu->last_ns);
+	ss_fill_hdr(&msg.hdr, SS_TICK, sizeof(msg), cpu->interval.last_ns);
 	msg.due_ns = due_ns;
-	if (cpu->last_due_ns && due_ns > cpu->last_due_ns + SS_TICK_PERIOD_NS)
-		msg.missed = (due_ns - cpu->last_due_ns + SS_TICK_PERIOD_NS / 2) / SS_TICK_PERIOD_NS - 1;
-	cpu->last_due_ns = due_ns;
+	msg.missed = ss_interval_missed_ticks(&cpu->interval, due_ns);
 	ss_output(ctx, &msg.hdr, sizeof(msg));
 }
 

@@ -3,9 +3,9 @@
  * What each CPU has done since its last measure.
  *
  * Everything here runs on the CPU it is about, with interrupts off: the state needs no lock. Switch and
- * tick share one rule: bring the accumulators up to now, then emit one measure for the process that
- * has been running. A switch between two threads of one process emits nothing; its counts ride on
- * the next measure.
+ * tick share one rule (slotscope/interval.h): bring the accumulators up to now, then emit one measure
+ * for the process that has been running. A switch between two threads of one process emits nothing; its
+ * counts ride on the next measure.
  *
  * Run-queue waiting is the growth of the thread's own sched_info.run_delay over its switch-in: the
  * scheduler adds to it just after the sched_switch tracepoint. It is counted for the thread's process,
@@ -17,21 +17,17 @@
 #include <linux/percpu.h>
 #include <linux/sched/signal.h>
 
+#define SS_DIV64(a, b) div64_u64(a, b)
+#include <slotscope/interval.h>
+
 #include "slotscope.h"
 #include "trace.h"
 
 struct ss_cpu {
 	/* all fields: this CPU only, interrupts off */
 	bool watched;
-	u32 seq;
-	u64 last_ns; /* ts_ns of the last measure, or since when the CPU is watched */
-	u64 wait_ns; /* accumulators since then */
-	u32 switches;
-	u32 preemptions;
-	u64 run_delay; /* of the thread that runs, as last seen */
-	u64 last_due_ns; /* of the previous tick */
-	u32 flags; /* SS_MEASURE_* of the process that runs */
-	struct ss_process_id id; /* the process that runs */
+	u32 slot; /* of the process that runs, for ss_process_ran() */
+	struct ss_interval interval;
 };
 
 static DEFINE_PER_CPU(struct ss_cpu, ss_cpu);
@@ -47,88 +43,58 @@ static u64 ss_run_delay(const struct task_struct *p)
 
 static void ss_cpu_set_process(struct ss_cpu *cpu, struct task_struct *p)
 {
-	cpu->flags = IS_ENABLED(CONFIG_SCHED_INFO) ? 0 : SS_MEASURE_NO_WAIT;
+	struct ss_interval *interval = &cpu->interval;
+	struct ss_process_id id;
+	u32 flags = IS_ENABLED(CONFIG_SCHED_INFO) ? 0 : SS_MEASURE_NO_WAIT;
+
 	if (p->pid == 0) {
-		memset(&cpu->id, 0, sizeof(cpu->id));
-		cpu->id.slot = SS_NO_SLOT;
-		cpu->flags |= SS_MEASURE_IDLE;
+		ss_interval_set_nobody(interval, flags | SS_MEASURE_IDLE);
+		cpu->slot = SS_NO_SLOT;
 		return;
 	}
-	if (!ss_process_switch_in(p, &cpu->id, cpu->last_ns))
-		cpu->flags |= SS_MEASURE_UNTRACKED;
-	if (cpu->id.flags & SS_TASK_KTHREAD)
-		cpu->flags |= SS_MEASURE_KTHREAD;
-}
-
-/* The running thread's wait, which the scheduler has added since we looked last. */
-static void ss_cpu_take_wait(struct ss_cpu *cpu, const struct task_struct *running)
-{
-	u64 run_delay = ss_run_delay(running);
-
-	if (run_delay > cpu->run_delay)
-		cpu->wait_ns += run_delay - cpu->run_delay;
-	cpu->run_delay = run_delay;
-}
-
-static void ss_cpu_emit_measure(const struct ss_cpu *cpu, u64 now_ns, s32 next_tgid, u32 cause)
-{
-	struct ss_measure msg;
-
-	memset(&msg, 0, sizeof(msg));
-	msg.hdr.ts_ns = now_ns;
-	msg.hdr.type = SS_MEASURE;
-	msg.hdr.size = sizeof(msg);
-	msg.hdr.cpu = raw_smp_processor_id();
-	msg.start_ns = cpu->last_ns;
-	msg.start_time_ns = cpu->id.start_time_ns;
-	msg.wait_ns = cpu->wait_ns;
-	msg.tgid = cpu->id.tgid;
-	msg.next_tgid = next_tgid;
-	msg.seq = cpu->seq;
-	msg.rmid = cpu->id.rmid;
-	msg.generation = cpu->id.generation;
-	msg.flags = cpu->flags | cause;
-	msg.switches = cpu->switches;
-	msg.preemptions = cpu->preemptions;
-	trace_ss_measure(&msg);
+	if (!ss_process_switch_in(p, &id, interval->last_ns))
+		flags |= SS_MEASURE_UNTRACKED;
+	if (id.flags & SS_TASK_KTHREAD)
+		flags |= SS_MEASURE_KTHREAD;
+	interval->start_time_ns = id.start_time_ns;
+	interval->tgid = id.tgid;
+	interval->rmid = id.rmid;
+	interval->generation = id.generation;
+	interval->flags = flags;
+	cpu->slot = id.slot;
 }
 
 /* Most of what a measure costs is its message: while nobody listens, there is none. */
-static void ss_cpu_measure(struct ss_cpu *cpu, u64 now_ns, s32 next_tgid, u32 cause)
+static void ss_cpu_measure(struct ss_interval *interval, s32 next_tgid, u32 cause)
 {
-	if (trace_ss_measure_enabled())
-		ss_cpu_emit_measure(cpu, now_ns, next_tgid, cause);
-	cpu->seq++;
-	cpu->last_ns = now_ns;
-	cpu->wait_ns = 0;
-	cpu->switches = 0;
-	cpu->preemptions = 0;
-}
+	u64 now_ns = ss_interval_now(interval, ktime_get_mono_fast_ns());
 
-/* The clock may step back by nanoseconds when the timekeeper is updated; measures must not. */
-static u64 ss_cpu_now(const struct ss_cpu *cpu)
-{
-	return max(ktime_get_mono_fast_ns(), cpu->last_ns);
+	if (trace_ss_measure_enabled()) {
+		struct ss_measure msg;
+
+		memset(&msg, 0, sizeof(msg));
+		ss_interval_fill(interval, &msg, raw_smp_processor_id(), now_ns, next_tgid, cause);
+		trace_ss_measure(&msg);
+	}
+	ss_interval_next(interval, now_ns);
 }
 
 void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *next,
 		   unsigned int prev_state)
 {
 	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
+	struct ss_interval *interval = &cpu->interval;
 
 	if (cpu->watched) {
-		ss_cpu_take_wait(cpu, prev);
-		cpu->run_delay = ss_run_delay(next);
-		cpu->switches++;
-		/* As the kernel's nivcsw (but for signals); the idle task is never preempted. */
-		if ((preempt || !prev_state) && prev->pid)
-			cpu->preemptions++;
+		ss_interval_take_wait(interval, ss_run_delay(prev));
+		interval->run_delay = ss_run_delay(next);
+		ss_interval_count_switch(interval, preempt, prev_state, prev->pid);
 		if (prev->signal != next->signal) {
 			ss_rdt_leave(); /* before the clock is read */
-			ss_cpu_measure(cpu, ss_cpu_now(cpu), next->tgid, 0);
-			ss_process_ran(cpu->id.slot, cpu->last_ns);
+			ss_cpu_measure(interval, next->tgid, 0);
+			ss_process_ran(cpu->slot, interval->last_ns);
 			ss_cpu_set_process(cpu, next);
-			ss_rdt_run(cpu->id.rmid, cpu->last_ns);
+			ss_rdt_run(interval->rmid, interval->last_ns);
 		}
 	}
 	/* Last, also on a CPU that is not watched: the free is never before the measure it closes. */
@@ -139,22 +105,21 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 void ss_cpu_tick(u64 due_ns)
 {
 	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
+	struct ss_interval *interval = &cpu->interval;
 	struct ss_tick msg = {};
 
 	if (!cpu->watched)
 		return;
-	ss_cpu_take_wait(cpu, current);
-	ss_cpu_measure(cpu, ss_cpu_now(cpu), cpu->id.tgid, SS_MEASURE_TICK);
+	ss_interval_take_wait(interval, ss_run_delay(current));
+	ss_cpu_measure(interval, interval->tgid, SS_MEASURE_TICK);
 	ss_rdt_tick();
 
-	msg.hdr.ts_ns = cpu->last_ns;
+	msg.hdr.ts_ns = interval->last_ns;
 	msg.hdr.type = SS_TICK;
 	msg.hdr.size = sizeof(msg);
 	msg.hdr.cpu = raw_smp_processor_id();
 	msg.due_ns = due_ns;
-	if (cpu->last_due_ns)
-		msg.missed = div64_u64(due_ns - cpu->last_due_ns, SS_TICK_PERIOD_NS) - 1;
-	cpu->last_due_ns = due_ns;
+	msg.missed = ss_interval_missed_ticks(interval, due_ns);
 	trace_ss_tick(&msg);
 }
 
@@ -174,18 +139,14 @@ bool ss_cpu_runs(unsigned int cpu, u64 lease)
 {
 	const struct ss_cpu *there = per_cpu_ptr(&ss_cpu, cpu);
 
-	return READ_ONCE(there->watched) && READ_ONCE(there->id.rmid) == (u32)lease &&
-	       READ_ONCE(there->id.generation) == (u32)(lease >> 32);
+	return READ_ONCE(there->watched) && READ_ONCE(there->interval.rmid) == (u32)lease &&
+	       READ_ONCE(there->interval.generation) == (u32)(lease >> 32);
 }
 
-static void ss_cpu_begin(struct ss_cpu *cpu)
+static void ss_cpu_begin(struct ss_interval *interval)
 {
-	cpu->last_ns = ss_cpu_now(cpu);
-	cpu->wait_ns = 0;
-	cpu->switches = 0;
-	cpu->preemptions = 0;
-	cpu->run_delay = ss_run_delay(current);
-	cpu->last_due_ns = 0;
+	ss_interval_begin(interval, ss_interval_now(interval, ktime_get_mono_fast_ns()));
+	interval->run_delay = ss_run_delay(current);
 }
 
 bool ss_cpu_restart(void)
@@ -194,7 +155,7 @@ bool ss_cpu_restart(void)
 
 	lockdep_assert_irqs_disabled();
 	if (cpu->watched)
-		ss_cpu_begin(cpu);
+		ss_cpu_begin(&cpu->interval);
 	return cpu->watched;
 }
 
@@ -203,22 +164,23 @@ void ss_cpu_watch(void)
 	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
 
 	lockdep_assert_irqs_disabled();
-	ss_cpu_begin(cpu);
+	ss_cpu_begin(&cpu->interval);
 	ss_cpu_set_process(cpu, current);
-	ss_rdt_run(cpu->id.rmid, cpu->last_ns);
+	ss_rdt_run(cpu->interval.rmid, cpu->interval.last_ns);
 	cpu->watched = true;
-	ss_cpu_emit_state(cpu->last_ns, 1);
+	ss_cpu_emit_state(cpu->interval.last_ns, 1);
 }
 
 void ss_cpu_unwatch(void)
 {
 	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
+	struct ss_interval *interval = &cpu->interval;
 
 	lockdep_assert_irqs_disabled();
 	if (!cpu->watched)
 		return;
-	ss_cpu_take_wait(cpu, current);
-	ss_cpu_measure(cpu, ss_cpu_now(cpu), cpu->id.tgid, 0);
+	ss_interval_take_wait(interval, ss_run_delay(current));
+	ss_cpu_measure(interval, interval->tgid, 0);
 	cpu->watched = false;
-	ss_cpu_emit_state(cpu->last_ns, 0);
+	ss_cpu_emit_state(interval->last_ns, 0);
 }

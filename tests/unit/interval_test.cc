@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// What a CPU's time is counted by, in the kernel as in eBPF.
+#include <gtest/gtest.h>
+#include <slotscope/interval.h>
+
+#include <cstdint>
+
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+
+struct Interval : ss_interval {
+  Interval() : ss_interval{} { ss_interval_begin(this, 5 * kMs); }
+  ss_measure Measure(uint64_t clock_ns, int32_t next_tgid = 0, uint32_t cause = 0) {
+    const uint64_t now_ns = ss_interval_now(this, clock_ns);
+    ss_measure measure = {};
+    ss_interval_fill(this, &measure, 3, now_ns, next_tgid, cause);
+    ss_interval_next(this, now_ns);
+    return measure;
+  }
+};
+
+TEST(Interval, EachBeginsWhereTheLastEnds) {
+  Interval interval;
+  interval.tgid = 7;
+  interval.rmid = 2;
+  interval.flags = SS_MEASURE_KTHREAD;
+  const ss_measure one = interval.Measure(6 * kMs, 8);
+  EXPECT_EQ(one.hdr.type, SS_MEASURE);
+  EXPECT_EQ(one.hdr.size, sizeof(one));
+  EXPECT_EQ(one.hdr.cpu, 3u);
+  EXPECT_EQ(one.start_ns, 5 * kMs);
+  EXPECT_EQ(one.hdr.ts_ns, 6 * kMs);
+  EXPECT_EQ(one.tgid, 7);
+  EXPECT_EQ(one.next_tgid, 8);
+  EXPECT_EQ(one.rmid, 2u);
+  EXPECT_EQ(one.flags, SS_MEASURE_KTHREAD);
+  // A clock that steps back takes no time away.
+  const ss_measure two = interval.Measure(6 * kMs - 40, 7, SS_MEASURE_TICK);
+  EXPECT_EQ(two.start_ns, 6 * kMs);
+  EXPECT_EQ(two.hdr.ts_ns, 6 * kMs);
+  EXPECT_EQ(two.flags, SS_MEASURE_KTHREAD | SS_MEASURE_TICK);
+  EXPECT_EQ(two.seq, one.seq + 1);
+}
+
+TEST(Interval, CountsAreOfOneMeasure) {
+  Interval interval;
+  interval.run_delay = 100;
+  ss_interval_take_wait(&interval, 130);
+  ss_interval_count_switch(&interval, 1, 1, 10);  // preempted
+  ss_interval_count_switch(&interval, 0, 0, 10);  // it yields while it can run
+  ss_interval_count_switch(&interval, 0, 1, 10);  // it sleeps
+  ss_interval_count_switch(&interval, 1, 0, 0);   // the idle task is never preempted
+  ss_interval_take_wait(&interval, 150);
+  const ss_measure one = interval.Measure(6 * kMs);
+  EXPECT_EQ(one.wait_ns, 50u);
+  EXPECT_EQ(one.switches, 4u);
+  EXPECT_EQ(one.preemptions, 2u);
+  ss_interval_take_wait(&interval, 150);
+  const ss_measure two = interval.Measure(7 * kMs);
+  EXPECT_EQ(two.wait_ns, 0u);
+  EXPECT_EQ(two.switches, 0u);
+  EXPECT_EQ(two.preemptions, 0u);
+}
+
+// Another thread than the one that was looked at has waited less.
+TEST(Interval, AWaitNeverGoesBack) {
+  Interval interval;
+  interval.run_delay = 1000;
+  ss_interval_take_wait(&interval, 400);
+  EXPECT_EQ(interval.wait_ns, 0u);
+  ss_interval_take_wait(&interval, 500);
+  EXPECT_EQ(interval.wait_ns, 100u);
+}
+
+TEST(Interval, TimeOfNobodyHasNoName) {
+  Interval interval;
+  interval.tgid = 7;
+  interval.start_time_ns = 9;
+  interval.rmid = interval.generation = 3;
+  ss_interval_set_nobody(&interval, SS_MEASURE_UNKNOWN);
+  const ss_measure measure = interval.Measure(6 * kMs);
+  EXPECT_EQ(measure.tgid, 0);
+  EXPECT_EQ(measure.start_time_ns, 0u);
+  EXPECT_EQ(measure.rmid, 0u);
+  EXPECT_EQ(measure.generation, 0u);
+  EXPECT_EQ(measure.flags, SS_MEASURE_UNKNOWN);
+}
+
+TEST(Interval, TicksThatDidNotComeAreCounted) {
+  Interval interval;
+  EXPECT_EQ(ss_interval_missed_ticks(&interval, 10 * kMs), 0u) << "the first";
+  EXPECT_EQ(ss_interval_missed_ticks(&interval, 11 * kMs), 0u);
+  EXPECT_EQ(ss_interval_missed_ticks(&interval, 14 * kMs), 2u);
+  // A timer that is not aligned: to the nearest.
+  EXPECT_EQ(ss_interval_missed_ticks(&interval, 15 * kMs + 400'000), 0u);
+  EXPECT_EQ(ss_interval_missed_ticks(&interval, 17 * kMs + 300'000), 1u);
+  ss_interval_begin(&interval, 20 * kMs);
+  EXPECT_EQ(ss_interval_missed_ticks(&interval, 30 * kMs), 0u) << "it began anew";
+}
+
+}  // namespace
