@@ -24,6 +24,8 @@ SLOT_NS = 1_000_000
 SLOW_NS = 100_000  # as in the module: so far may a clock be from what it is the time of
 BORDER_NS = 200_000  # from the scheduler's record of a switch to the RMID, on an emulated CPU that is not taken away
 SHORT_NS = 20_000_000
+LATE_NS = 30_000  # of a mutant
+BEHIND_NS = 20_000  # from the tracer's record of a switch to the module's, on an emulated CPU that is not taken away
 
 
 class Claims:
@@ -274,6 +276,14 @@ def check_happened(run, claims, machine, nr_reuses):
         claims.claim(len(domains) == 2, f"domains {sorted(domains)}")
 
 
+def check_clocks(behind_ns, claims):
+    """What is allowed for clocks that are apart is for a CPU that was taken away between the two, not for a late clock."""
+    ordered = sorted(behind_ns)
+    middle, most = ordered[len(ordered) // 2], ordered[len(ordered) * 98 // 100]
+    claims.claim(0 <= middle < BEHIND_NS and most < 5 * BEHIND_NS,
+                 f"clocks of {len(ordered)} switches: the module's is {middle} ns behind the tracer's, {most} ns at most in 98%")
+
+
 def check_cpus(run, claims):
     gp = sum(run.emulator.sum(counter) for counter in ("pqr_gp", "evtsel_gp", "ctr_gp"))
     claims.claim(gp == 0, f"the CPUs refused {gp} writes")
@@ -288,6 +298,7 @@ def check_cpus(run, claims):
 def check(run, machine, claims):
     rows = run.guest.rows
     check_cpus(run, claims)
+    check_clocks(run.guest.behind_ns, claims)
     check_who(run, claims)
     check_counters(run, claims, rows)
     if run.emulator.config["events"] & 1:
@@ -310,6 +321,9 @@ def main():
         found = Claims(False)
         check_counters(run, found, rows)
         claims.claim(found.failed, f"mutant, {name}: {found.failed[0] if found.failed else 'nobody has noticed'}")
+    found = Claims(False)
+    check_clocks([behind + LATE_NS for behind in run.guest.behind_ns], found)
+    claims.claim(found.failed, f"mutant, the module's clock is {LATE_NS} ns late: {found.failed[0] if found.failed else 'nobody has noticed'}")
     sys.exit(bool(claims.failed))
 
 

@@ -45,6 +45,7 @@ class Guest:
         self.module = Module()
         self.switches = collections.defaultdict(list)  # cpu -> [(ts, tgid)]
         # The module's probe comes behind the tracer's, and the CPU may be taken away between the two clocks.
+        self.behind_ns = []  # so far, of each switch
         self.clocks_apart_ns = collections.Counter()  # tgid -> ns, in all switches from it and to it
         tgid_of = {0: 0}
         for line in (folder / "tgids").read_text().splitlines():
@@ -63,8 +64,9 @@ class Guest:
                 field = {key: int(value, 0) for key, value in (word.split("=") for word in match[5].split())}
                 self.module.add(event, field)
                 if event == "ss_measure" and field["next_tgid"] != field["tgid"] and self.switches[cpu]:
+                    self.behind_ns.append(field["ts_ns"] - self.switches[cpu][-1][0])
                     for tgid in (field["tgid"], field["next_tgid"]):
-                        self.clocks_apart_ns[tgid] += field["ts_ns"] - self.switches[cpu][-1][0]
+                        self.clocks_apart_ns[tgid] += self.behind_ns[-1]
         text = (folder / "slots.csv").read_text().splitlines()
         self.rows = list(csv.DictReader(line for line in text if not line.startswith("#")))
         self.header = dict(line[2:].split(": ", 1) for line in text if line.startswith("# ") and ": " in line)
