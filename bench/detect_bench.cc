@@ -18,7 +18,7 @@
 #include "detect/inputs/inputs.h"
 #include "detect/inputs/kernel_log.h"
 #include "detect/inputs/kubernetes.h"
-#include "detect/patterns/judge.h"
+#include "detect/patterns/detectors.h"
 #include "tests/unit/pickle_writer.h"
 
 namespace slotscope {

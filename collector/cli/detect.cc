@@ -12,11 +12,13 @@
 
 #include "base/errno_text.h"
 #include "base/escape.h"
+#include "base/json_line.h"
 #include "base/say.h"
 #include "cli/detect_story.h"
 #include "detect/host/host_evidence.h"
 #include "detect/inputs/demo.h"
 #include "detect/inputs/inputs.h"
+#include "detect/patterns/verdict.h"
 #include "run/host_input.h"
 
 namespace slotscope {
@@ -32,8 +34,8 @@ Status RunDetect(const DetectOptions& options) {
   DetectInputs inputs;
   JudgeOptions judge = options.judge;
   if (options.as_of_ns) {
-    judge.nccl_hang.clock = NcclClock::kAsOf;
-    judge.nccl_hang.as_of_ns = *options.as_of_ns;
+    judge.clock = NcclClock::kAsOf;
+    judge.as_of_ns = *options.as_of_ns;
   }
   const std::string node = options.node_id.empty() ? HostName() : options.node_id;
   Status status = options.demo ? MakeDemo(&inputs)
@@ -43,9 +45,8 @@ Status RunDetect(const DetectOptions& options) {
   for (const std::string& note : inputs.notes) Say(stderr, "slotscope: {}\n", note);
   for (const std::string& problem : inputs.problems) Say(stderr, "slotscope: {}\n", problem);
   const Findings findings = Judge(inputs.records, judge);
-  const NcclClock clock = judge.nccl_hang.clock;
   std::unique_ptr<HostHistory> host;
-  if (status = ReadHost(options.host, findings.hangs, &host); !status.ok()) return status;
+  if (status = ReadHost(options.host, AllOf<NcclHang>(findings), &host); !status.ok()) return status;
   EvidenceFn evidence;
   if (host) evidence = [&](const NcclHang& hang) { return HostEvidenceOf(*host, hang, {}); };
   std::string output;
@@ -53,8 +54,13 @@ Status RunDetect(const DetectOptions& options) {
       (options.format == VerdictFormat::kAuto && isatty(STDOUT_FILENO))) {
     output = DetectStory(inputs.records, findings, judge, evidence);
   } else {
-    for (const Verdict& verdict : VerdictsOf(inputs.records, findings, clock, evidence))
-      output += options.format == VerdictFormat::kOtlp ? VerdictOtlpLine(verdict) : VerdictLine(verdict);
+    for (const auto& finding : findings) {
+      nlohmann::ordered_json verdict = VerdictJson(*finding);
+      if (const auto* hang = As<NcclHang>(*finding); hang && evidence)
+        verdict["host_evidence"] = HostEvidenceJson(evidence(*hang));
+      output += options.format == VerdictFormat::kOtlp ? VerdictOtlpLine(*finding, verdict)
+                                                       : JsonLine(verdict);
+    }
     if (output.empty()) Say(stderr, "slotscope: no verdict (--format text says what there is)\n");
   }
   if (fwrite(output.data(), 1, output.size(), stdout) != output.size() || fflush(stdout))

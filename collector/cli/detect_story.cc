@@ -11,15 +11,13 @@
 
 #include "base/escape.h"
 #include "base/rfc3339.h"
+#include "detect/inputs/timestamp.h"
 #include "detect/inputs/xid.h"
-#include "detect/patterns/nccl_hang_verdict.h"
-#include "detect/patterns/pod_evicted_verdict.h"
-#include "detect/patterns/xid_correlation_verdict.h"
+#include "detect/patterns/pod_evicted.h"
+#include "detect/patterns/xid_correlation.h"
 
 namespace slotscope {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTold = 10;
 
@@ -39,48 +37,64 @@ class Story {
 const char* Plural(size_t nr) { return nr == 1 ? "" : "s"; }
 
 // Of suspects: the first time that each is one.
-std::map<int32_t, Json> EvidenceByRank(const std::vector<NcclHang>& hangs, const EvidenceFn& evidence) {
-  std::map<int32_t, Json> by_rank;
+std::map<int32_t, RankEvidence> EvidenceByRank(const std::vector<NcclHang>& hangs,
+                                               const EvidenceFn& evidence) {
+  std::map<int32_t, RankEvidence> by_rank;
   for (const NcclHang& hang : hangs) {
     if (hang.is_p2p || hang.suspects.empty()) continue;
-    for (const Json& one : evidence(hang))
-      if (one["role"] == "suspect") by_rank.try_emplace(one["rank"].get<int32_t>(), one);
+    for (RankEvidence& seen : evidence(hang))
+      if (seen.is_suspect) by_rank.try_emplace(seen.rank, std::move(seen));
   }
   return by_rank;
 }
 
+const char* StateText(RankState state) {
+  switch (state) {
+    case RankState::kUnknown:
+      break;
+    case RankState::kOnCpu:
+      return "it was on a CPU";
+    case RankState::kWaiting:
+      return "it waited for a CPU";
+    case RankState::kAsleep:
+      return "it slept";
+    case RankState::kSilent:
+      return "it slept, or was gone";
+    case RankState::kGone:
+      return "it was gone";
+  }
+  return "nothing was seen of it";
+}
+
+double Milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
 // What this host saw of a rank.
-void TellEvidence(const Json& one, Story* story) {
-  const std::string state = one["state"];
-  if (state == "unknown") {
-    story->Tell("      nothing was seen of it here: {}", one["reason"].get<std::string>());
+void TellEvidence(const RankEvidence& seen, Story* story) {
+  if (seen.state == RankState::kUnknown) {
+    story->Tell("      nothing was seen of it here: {}", seen.reason);
     return;
   }
-  static const std::map<std::string, const char*> kStates = {
-      {"on_cpu", "it was on a CPU"}, {"waiting", "it waited for a CPU"},
-      {"asleep", "it slept"},        {"silent", "it slept, or was gone"},
-      {"gone", "it was gone"},
-  };
-  std::string text = fmt::format("process {} ({}): {}", one["pid"].get<int64_t>(),
-                                 one.value("comm", "?"), kStates.at(state));
-  const std::pair<const char*, const char*> values[] = {
-      {"cpu_ms", "ms of CPU"}, {"wait_ms", "ms waiting for one"}, {"gpu_active_ms", "ms of GPU"}};
-  for (const auto& [key, name] : values)
-    if (one.contains(key)) text += fmt::format(", {:.1f} {}", one[key].get<double>(), name);
-  if (one.contains("mbm_total_bytes"))
-    text += fmt::format(", {:.1f} MB of memory traffic", one["mbm_total_bytes"].get<double>() / 1e6);
-  if (one.contains("lost_ms"))
-    text += fmt::format("; {:.1f} ms of CPU are lost, some may be its", one["lost_ms"].get<double>());
+  std::string text = fmt::format("process {} ({}): {}", seen.tgid, seen.comm.empty() ? "?" : seen.comm,
+                                 StateText(seen.state));
+  const auto is_measured = [&](HostValue value) { return !(seen.sums.unmeasured >> value & 1); };
+  const std::pair<HostValue, const char*> times[] = {
+      {kHostCpuNs, "ms of CPU"}, {kHostWaitNs, "ms waiting for one"}, {kHostGpuActiveNs, "ms of GPU"}};
+  for (const auto& [value, name] : times)
+    if (is_measured(value))
+      text += fmt::format(", {:.1f} {}", Milliseconds(seen.sums.values[value]), name);
+  if (is_measured(kHostMbmTotal))
+    text += fmt::format(", {:.1f} MB of memory traffic",
+                        static_cast<double>(seen.sums.values[kHostMbmTotal]) / 1e6);
+  if (seen.lost_ns)
+    text += fmt::format("; {:.1f} ms of CPU are lost, some may be its", Milliseconds(seen.lost_ns));
   story->Tell("      {}", text);
-  story->Tell("      from {} to {}{}", one["from"].get<std::string>(), one["to"].get<std::string>(),
-              one.contains("last_on_cpu_at")
-                  ? fmt::format("; it ran last at {}", one["last_on_cpu_at"].get<std::string>())
+  story->Tell("      from {} to {}{}", MomentText({seen.from_ns, 1000}), MomentText({seen.to_ns, 1000}),
+              seen.last_on_cpu_ns
+                  ? fmt::format("; it ran last at {}", MomentText({seen.last_on_cpu_ns, 1000}))
                   : "");
-  if (!one.contains("preempted_by")) return;
-  for (const Json& by : one["preempted_by"])
-    story->Tell("      preempted {} times, for {:.1f} ms, by process {} ({})",
-                by["times"].get<int64_t>(), by["ms"].get<double>(), by["pid"].get<int64_t>(),
-                by.value("comm", "?"));
+  for (const HostPreemption& by : seen.preemptors)
+    story->Tell("      preempted {} times, for {:.1f} ms, by process {} ({})", by.nr,
+                Milliseconds(by.ns), by.tgid, by.comm.empty() ? "?" : by.comm);
 }
 
 // Members of groups of which there is no dump that could be read.
@@ -107,8 +121,7 @@ void TellNoHang(const NcclRecords& records, const NcclHangOptions& options, Stor
   if (longest_ns > 0)
     story->Tell("  the longest wait is {:.0f} s", static_cast<double>(longest_ns) / 1e9);
   for (size_t i = 0; i < std::min(alone.size(), kMaxTold); i++)
-    story->Tell("  but {:.0f} s: {}", static_cast<double>(alone[i].age_ns) / 1e9,
-                NcclHangHeadline(records, alone[i]));
+    story->Tell("  but {:.0f} s: {}", static_cast<double>(alone[i].age_ns) / 1e9, alone[i].Headline());
 }
 
 // The culprits first: they are what somebody has to go to.
@@ -128,12 +141,12 @@ void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs, const Nc
   int64_t earliest_ns = hangs[0].earliest_ns;
   for (const NcclHang& hang : hangs) {
     for (const NcclSuspect& suspect : hang.suspects)
-      if (!hang.is_p2p) groups_of[suspect.rank].insert(hang.group);
+      if (!hang.is_p2p) groups_of[suspect.rank].insert(hang.group_index);
     earliest_ns = std::min(earliest_ns, hang.earliest_ns);
   }
   story->Tell("NCCL hang since {}: {} operation{}, of {} ranks with a dump.", Rfc3339(earliest_ns),
               hangs.size(), hangs.size() == 1 ? " waits" : "s wait", records.ranks().size());
-  const auto seen = evidence ? EvidenceByRank(hangs, evidence) : std::map<int32_t, Json>();
+  const auto seen = evidence ? EvidenceByRank(hangs, evidence) : std::map<int32_t, RankEvidence>();
   for (const auto& [rank, groups] : groups_of) {
     story->Tell("  rank {} holds up {} process group{}", rank, groups.size(), Plural(groups.size()));
     if (const auto at = seen.find(rank); at != seen.end()) TellEvidence(at->second, story);
@@ -144,7 +157,7 @@ void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs, const Nc
     for (const NcclHang& hang : FindNcclHangs(records, any))
       if (!hang.suspects.empty() && groups_of.size() < kMaxTold) {
         groups_of[hang.suspects[0].rank];
-        story->Tell("  {}", NcclHangHeadline(records, hang));
+        story->Tell("  {}", hang.Headline());
       }
   }
   if (groups_of.empty()) story->Tell("  no rank is behind, of those with a dump");
@@ -157,16 +170,15 @@ void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs, const Nc
   std::stable_partition(hangs.begin(), hangs.end(),
                         [](const NcclHang& hang) { return !hang.suspects.empty(); });
   for (size_t i = 0; i < std::min(hangs.size(), kMaxTold); i++)
-    story->Tell("  {:.0f} s: {}", static_cast<double>(hangs[i].age_ns) / 1e9,
-                NcclHangHeadline(records, hangs[i]));
+    story->Tell("  {:.0f} s: {}", static_cast<double>(hangs[i].age_ns) / 1e9, hangs[i].Headline());
   if (hangs.size() > kMaxTold)
     story->Tell("  ... and {} more (--json has all)", hangs.size() - kMaxTold);
   NcclHang job = hangs[0];  // what to do about all of them
   job.suspects.clear();
-  std::set<int32_t> suspects;
-  for (const auto& [rank, groups] : groups_of) suspects.insert(rank);
-  for (int32_t rank : suspects) job.suspects.push_back({rank, NcclSuspect::Why::kLacks, 0});
-  story->Tell("  what to do: {}", NcclHangRemediation(job, suspects));
+  job.suspects_of_job.reset();
+  for (const auto& [rank, groups] : groups_of)
+    job.suspects.push_back({rank, NcclSuspect::Why::kLacks, 0});
+  story->Tell("  what to do: {}", job.Remediation());
 }
 
 // Each Xid once, and the pods that it cost their node.
@@ -214,32 +226,34 @@ void TellXidsAlone(const std::vector<XidRecord>& xids, Story* story) {
   if (kinds.size() > kMaxTold) story->Tell("  ... and more");
 }
 
-void TellEvicted(const std::vector<Verdict>& verdicts, Story* story) {
+// As all findings can be told.
+void TellOthers(const Findings& findings, Story* story) {
   std::string told;
-  for (size_t i = 0; i < std::min(verdicts.size(), kMaxTold); i++) {
-    const auto& json = verdicts[i].json;
-    story->Tell("  {}  {}", MomentText({verdicts[i].time_ns, 1'000'000'000}),
-                json["headline"].get<std::string>());
-    if (json.contains("missing_layers")) story->Tell("      the node itself has not said so");
-    if (json.contains("resolved_at"))
-      story->Tell("      {}  the node is rid of it", json["resolved_at"].get<std::string>());
-    if (std::string remedy = json["remediation"]; remedy != told) {
+  for (size_t i = 0; i < std::min(findings.size(), kMaxTold); i++) {
+    const Finding& one = *findings[i];
+    story->Tell("  {}  {}", MomentText({one.When().begin_ns, 1'000'000'000}), one.Headline());
+    for (const std::string& remark : one.Remarks()) story->Tell("      {}", remark);
+    if (std::string remedy = one.Remediation(); remedy != told) {
       story->Tell("      what to do: {}", remedy);
       told = std::move(remedy);
     }
   }
-  if (verdicts.size() > kMaxTold)
-    story->Tell("  ... and {} more (--json has all)", verdicts.size() - kMaxTold);
+  if (findings.size() > kMaxTold)
+    story->Tell("  ... and {} more (--json has all)", findings.size() - kMaxTold);
 }
 
-// Those that no Xid explains.
-std::vector<Verdict> OtherEvictions(const Findings& findings) {
+// Of that pattern; but evictions that an Xid explains are told with it.
+Findings OthersOf(const Pattern& pattern, const Findings& findings,
+                  const std::vector<XidCorrelation>& xids) {
   std::set<std::string> told;
-  for (const XidCorrelation& one : findings.xids) told.insert(one.eviction.uid);
-  std::vector<Verdict> verdicts;
-  for (const PodEvicted& one : findings.evicted)
-    if (!told.contains(one.eviction.uid)) verdicts.push_back(PodEvictedVerdict(one));
-  return verdicts;
+  for (const XidCorrelation& one : xids) told.insert(one.eviction.uid);
+  Findings others;
+  for (const auto& finding : findings) {
+    const auto* evicted = As<PodEvicted>(*finding);
+    if (&finding->pattern() == &pattern && !(evicted && told.contains(evicted->eviction.uid)))
+      others.push_back(finding);
+  }
+  return others;
 }
 
 }  // namespace
@@ -248,12 +262,13 @@ std::string DetectStory(const DetectRecords& records, const Findings& findings,
                         const JudgeOptions& options, const EvidenceFn& evidence) {
   Story story;
   if (!records.nccl.ranks().empty())
-    TellHangs(records.nccl, findings.hangs, options.nccl_hang, evidence, &story);
-  if (!findings.xids.empty()) {
+    TellHangs(records.nccl, AllOf<NcclHang>(findings),
+              {options.ThresholdNs(kNcclHang), options.clock, options.as_of_ns}, evidence, &story);
+  const auto xids = AllOf<XidCorrelation>(findings);
+  if (!xids.empty()) {
     story.Tell("{} Xid{}; {} pod{} evicted soon after one.", records.xids.size(),
-               Plural(records.xids.size()), findings.xids.size(),
-               findings.xids.size() == 1 ? " was" : "s were");
-    TellXids(findings.xids, &story);
+               Plural(records.xids.size()), xids.size(), xids.size() == 1 ? " was" : "s were");
+    TellXids(xids, &story);
   } else if (!records.xids.empty()) {
     story.Tell("{} Xid{}, and no pod that is known to have been evicted soon after one.",
                records.xids.size(), Plural(records.xids.size()));
@@ -264,10 +279,15 @@ std::string DetectStory(const DetectRecords& records, const Findings& findings,
                Plural(records.untimed_xids.size()));
     TellXidsAlone(records.untimed_xids, &story);
   }
-  if (const auto others = OtherEvictions(findings); !others.empty()) {
-    story.Tell("{} {}pod{} evicted.", others.size(), findings.xids.empty() ? "" : "other ",
-               others.size() == 1 ? " was" : "s were");
-    TellEvicted(others, &story);
+  for (const Detector& detector : Detectors()) {
+    const Pattern& pattern = *detector.pattern;
+    if (&pattern == &kNcclHang || &pattern == &kXidCorrelation) continue;
+    const Findings others = OthersOf(pattern, findings, xids);
+    if (others.empty()) continue;
+    const bool is_rest = &pattern == &kPodEvicted && !xids.empty();
+    story.Tell("{} {}{}.", others.size(), is_rest ? "other " : "",
+               others.size() == 1 ? pattern.one : pattern.many);
+    TellOthers(others, &story);
   }
   std::string text = story.Take();
   return text.empty() ? "Nothing found in it.\n" : text;

@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "detect/patterns/judge.h"
+#include "detect/host/host_evidence.h"
+#include "detect/patterns/detectors.h"
 
 namespace slotscope {
 

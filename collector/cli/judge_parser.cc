@@ -3,10 +3,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <map>
-#include <span>
+#include <vector>
 
 #include "base/escape.h"
 #include "cli/option_text.h"
@@ -32,20 +33,37 @@ Status ParseThreshold(const char* name, const std::string& text, int64_t* ns) {
   return {};
 }
 
-// A threshold of a detector: by a line of the configuration, or by an option, which goes before.
-struct Threshold {
-  std::string key;
-  std::string option;
-  std::string given;  // with the option
-  int64_t* ns;
-};
+std::string WithUnderscores(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
 
-Status ReadConfig(const std::string& path, std::span<const Threshold> thresholds) {
+std::vector<const Pattern*> PatternsWithThreshold() {
+  std::vector<const Pattern*> patterns;
+  for (const Detector& detector : Detectors())
+    if (detector.pattern->threshold) patterns.push_back(detector.pattern);
+  return patterns;
+}
+
+// "a, b and c".
+std::string Joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); i++)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
+// Lines of `nccl_hang_threshold = 300`.
+Status ReadConfig(const std::string& path, JudgeOptions* judge) {
   const std::string name = fmt::format("--config {}", EscapeControls(path));
   std::map<std::string, std::string> values;
+  std::vector<std::string> forms;
   po::options_description keys;
-  for (const Threshold& one : thresholds)
-    keys.add_options()(one.key.c_str(), po::value(&values[one.key]));
+  for (const Pattern* pattern : PatternsWithThreshold()) {
+    const std::string key = WithUnderscores(pattern->threshold);
+    keys.add_options()(key.c_str(), po::value(&values[key]));
+    forms.push_back(key + " = S");
+  }
   std::ifstream file(path);
   if (!file) return Usage(fmt::format("{}: cannot open it", name));
   try {
@@ -53,65 +71,81 @@ Status ReadConfig(const std::string& path, std::span<const Threshold> thresholds
     po::store(po::parse_config_file(file, keys), variables);
     po::notify(variables);
   } catch (const po::error& error) {
-    return Usage(fmt::format("{}: {}; it has nccl_hang_threshold = S and xid_correlation_window = S",
-                             name, EscapeControls(error.what())));
+    return Usage(fmt::format("{}: {}; it has {}", name, EscapeControls(error.what()), Joined(forms)));
   }
-  for (const Threshold& one : thresholds) {
-    const std::string& value = values[one.key];
+  for (const Pattern* pattern : PatternsWithThreshold()) {
+    const std::string key = WithUnderscores(pattern->threshold), value = values[key];
     if (value.empty()) continue;
-    const std::string line = fmt::format("{}: {}", name, one.key);
-    if (Status status = ParseThreshold(line.c_str(), value, one.ns); !status.ok()) return status;
+    const std::string line = fmt::format("{}: {}", name, key);
+    if (Status status = ParseThreshold(line.c_str(), value, &judge->thresholds_ns[pattern->name]);
+        !status.ok())
+      return status;
   }
   return {};
 }
 
 }  // namespace
 
+bool JudgeTexts::empty() const {
+  return config.empty() && std::all_of(thresholds.begin(), thresholds.end(),
+                                       [](const auto& one) { return one.second.empty(); });
+}
+
 void DescribeThresholds(JudgeTexts* texts, po::options_description* options) {
-  options->add_options()(
-      "nccl-hang-threshold", Text(&texts->nccl_hang_threshold, "S"),
-      "seconds (or 5m) after which a collective hangs, at least 1 (default 300), or its "
-      "own timeout if that is less")(
-      "xid-correlation-window", Text(&texts->xid_correlation_window, "S"),
-      "seconds within which an eviction follows an Xid, at least 1 (default 60)")(
-      "config", Text(&texts->config, "FILE"),
-      "lines of nccl_hang_threshold = S and xid_correlation_window = S; options go before");
+  std::vector<std::string> lines;
+  for (const Pattern* pattern : PatternsWithThreshold()) {
+    options->add_options()(pattern->threshold, Text(&texts->thresholds[pattern->threshold], "S"),
+                           pattern->help);
+    lines.push_back(WithUnderscores(pattern->threshold) + " = S");
+  }
+  const std::string help = "lines of " + Joined(lines) + "; options go before";
+  options->add_options()("config", Text(&texts->config, "FILE"), help.c_str());
 }
 
 Status ParseJudge(const JudgeTexts& texts, JudgeOptions* judge) {
-  const Threshold thresholds[] = {{"nccl_hang_threshold", "--nccl-hang-threshold",
-                                   texts.nccl_hang_threshold, &judge->nccl_hang.threshold_ns},
-                                  {"xid_correlation_window", "--xid-correlation-window",
-                                   texts.xid_correlation_window, &judge->xid_window_ns}};
   if (!texts.config.empty())
-    if (Status status = ReadConfig(texts.config, thresholds); !status.ok()) return status;
-  for (const Threshold& one : thresholds) {
-    if (one.given.empty()) continue;
-    if (Status status = ParseThreshold(one.option.c_str(), one.given, one.ns); !status.ok())
+    if (Status status = ReadConfig(texts.config, judge); !status.ok()) return status;
+  for (const Pattern* pattern : PatternsWithThreshold()) {
+    const auto given = texts.thresholds.find(pattern->threshold);
+    if (given == texts.thresholds.end() || given->second.empty()) continue;
+    const std::string option = fmt::format("--{}", pattern->threshold);
+    if (Status status =
+            ParseThreshold(option.c_str(), given->second, &judge->thresholds_ns[pattern->name]);
+        !status.ok())
       return status;
   }
   return {};
 }
 
-Status ParseDetectors(const std::string& text, DetectorSet* set) {
+Status ParseDetectors(const std::string& text, JudgeOptions* judge) {
   if (text.empty() || text == "all") return {};
-  *set = {false, false, false};
+  for (const Detector& detector : Detectors()) judge->off.insert(detector.pattern->name);
   for (const std::string& item : Split(text)) {
-    if (item == "nccl_hang")
-      set->nccl_hang = true;
-    else if (item == "xid_correlation")
-      set->xid_correlation = true;
-    else if (item == "pod_evicted")
-      set->pod_evicted = true;
-    else
-      return Usage(
-          fmt::format("--detect {}: there is no '{}', but nccl_hang, xid_correlation and "
-                      "pod_evicted",
-                      EscapeControls(text), EscapeControls(item)));
+    const auto detectors = Detectors();
+    const auto at = std::find_if(detectors.begin(), detectors.end(),
+                                 [&](const Detector& one) { return one.pattern->name == item; });
+    if (at == detectors.end())
+      return Usage(fmt::format("--detect {}: there is no '{}', but {}", EscapeControls(text),
+                               EscapeControls(item), DetectorNames()));
+    judge->off.erase(item);
   }
-  if (!set->nccl_hang && !set->xid_correlation && !set->pod_evicted)
+  if (judge->off.size() == Detectors().size())
     return Usage(fmt::format("--detect {}: there is no detector in it", EscapeControls(text)));
   return {};
+}
+
+std::string DetectorNames() {
+  std::vector<std::string> names;
+  for (const Detector& detector : Detectors()) names.emplace_back(detector.pattern->name);
+  return Joined(names);
+}
+
+std::string NeededInputs(const Pattern& pattern) {
+  std::vector<std::string> options;
+  if (pattern.needs & kNeedsDumps) options.emplace_back("--fr-dir");
+  if (pattern.needs & kNeedsKernelLog) options.emplace_back("--kmsg");
+  if (pattern.needs & kNeedsKubernetes) options.emplace_back("--k8s-events");
+  return Joined(options);
 }
 
 }  // namespace slotscope

@@ -3,20 +3,28 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <map>
 #include <string>
 
 #include "base/status.h"
-#include "detect/patterns/judge.h"
+#include "detect/patterns/detectors.h"
 
 namespace slotscope {
 
 struct JudgeTexts {
-  std::string nccl_hang_threshold, xid_correlation_window, config;
+  std::map<std::string, std::string> thresholds;  // by their options
+  std::string config;
+
+  bool empty() const;
 };
 
 void DescribeThresholds(JudgeTexts* texts, boost::program_options::options_description* options);
 Status ParseJudge(const JudgeTexts& texts, JudgeOptions* judge);
 // Names, or "all".
-Status ParseDetectors(const std::string& text, DetectorSet* set);
+Status ParseDetectors(const std::string& text, JudgeOptions* judge);
+// "nccl_hang, xid_correlation and pod_evicted".
+std::string DetectorNames();
+// "--fr-dir", "--kmsg and --k8s-events": what gives the detector its input.
+std::string NeededInputs(const Pattern& pattern);
 
 }  // namespace slotscope

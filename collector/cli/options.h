@@ -11,7 +11,7 @@
 #include "detect/host/rank_note.h"
 #include "detect/inputs/inputs.h"
 #include "detect/inputs/timestamp.h"
-#include "detect/patterns/judge.h"
+#include "detect/patterns/detectors.h"
 #include "run/host_input.h"
 #include "run/options.h"
 #include "tests/gen/generator.h"

@@ -77,25 +77,27 @@ Status ParseRecordDetect(const RecordTexts& texts, RecordOptions* record) {
   record->detect = !texts.detect.empty();
   const bool has_input = !record->fr_dir.empty() || !record->kmsg.empty() || !record->k8s_events.empty();
   if (!record->detect) {
-    if (has_input || !record->verdicts.empty() || !texts.judge.config.empty() ||
-        !texts.judge.nccl_hang_threshold.empty() || !texts.judge.xid_correlation_window.empty())
+    if (has_input || !record->verdicts.empty() || !texts.judge.empty())
       return Usage(
           "--fr-dir, --kmsg, --k8s-events, --verdicts, --config and thresholds are of no use "
           "without --detect");
     return {};
   }
-  if (!has_input)
-    return Usage(
-        "--detect has nothing to follow: give --fr-dir FOLDER (for nccl_hang), --k8s-events FILE (for "
-        "pod_evicted), or --k8s-events FILE and --kmsg FILE (for xid_correlation)");
-  DetectorSet& set = record->judge.detectors;
-  if (Status status = ParseDetectors(texts.detect, &set); !status.ok()) return status;
-  if (texts.detect != "all") {
-    if (set.nccl_hang && record->fr_dir.empty()) return Usage("--detect nccl_hang needs --fr-dir");
-    if (set.xid_correlation && (record->kmsg.empty() || record->k8s_events.empty()))
-      return Usage("--detect xid_correlation needs --kmsg and --k8s-events");
-    if (set.pod_evicted && record->k8s_events.empty())
-      return Usage("--detect pod_evicted needs --k8s-events");
+  if (!has_input) {
+    std::string needs;
+    for (const Detector& detector : Detectors())
+      needs += fmt::format("{}{} for {}", needs.empty() ? "" : "; ", NeededInputs(*detector.pattern),
+                           detector.pattern->name);
+    return Usage("--detect has nothing to follow: give " + needs);
+  }
+  if (Status status = ParseDetectors(texts.detect, &record->judge); !status.ok()) return status;
+  const uint32_t given = (record->fr_dir.empty() ? 0 : kNeedsDumps) |
+                         (record->kmsg.empty() ? 0 : kNeedsKernelLog) |
+                         (record->k8s_events.empty() ? 0 : kNeedsKubernetes);
+  for (const Detector& detector : Detectors()) {
+    const Pattern& pattern = *detector.pattern;
+    if (texts.detect != "all" && record->judge.IsOn(pattern) && (pattern.needs & ~given))
+      return Usage(fmt::format("--detect {} needs {}", pattern.name, NeededInputs(pattern)));
   }
   return ParseJudge(texts.judge, &record->judge);
 }
@@ -131,10 +133,11 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       "health-interval", Text(&texts->health_interval, "S"),
       "seconds between two looks at the node's health (default 10)")(
       "detect", Text(&texts->detect, "LIST")->implicit_value("all"),
-      "run detectors beside the recording: nccl_hang, xid_correlation, pod_evicted (--detect=LIST; "
-      "default "
-      "all) on what the next three follow")("fr-dir", Text(&record->fr_dir, "FOLDER"),
-                                            "where PyTorch's dumps will be, a file per rank")(
+      fmt::format("run detectors beside the recording: {} (--detect=LIST; default all) on what the next "
+                  "three follow",
+                  DetectorNames())
+          .c_str())("fr-dir", Text(&record->fr_dir, "FOLDER"),
+                    "where PyTorch's dumps will be, a file per rank")(
       "kmsg", Text(&record->kmsg, "FILE")->implicit_value("/dev/kmsg"),
       "a kernel log (--kmsg=FILE; default /dev/kmsg)")(
       "k8s-events", Text(&record->k8s_events, "FILE"),

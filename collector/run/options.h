@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "detect/patterns/judge.h"
+#include "detect/patterns/detectors.h"
 #include "ring/counters.h"
 #include "slots/fold.h"
 

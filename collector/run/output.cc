@@ -17,7 +17,31 @@
 #include "slots/column.h"
 
 namespace slotscope {
+
+struct SideKind {
+  std::string OutputOptions::*path;  // empty: it is not wanted
+  std::unique_ptr<SideSink> (*make)(const std::string& path, PartFile* file,
+                                    const OutputOptions& options, const Facts& facts);
+};
+
 namespace {
+
+constexpr SideKind kSideKinds[] = {
+    {&OutputOptions::spans,
+     [](const std::string& path, PartFile* file, const OutputOptions&,
+        const Facts&) -> std::unique_ptr<SideSink> {
+       if (path.ends_with(".pftrace")) return std::make_unique<PerfettoSink>(file);
+       return std::make_unique<SpanCsvSink>(file);
+     }},
+    {&OutputOptions::gpu_csv,
+     [](const std::string&, PartFile* file, const OutputOptions& options,
+        const Facts& facts) -> std::unique_ptr<SideSink> {
+       return std::make_unique<GpuCsvSink>(file, options.slot_ns, facts.gpus);
+     }},
+    {&OutputOptions::straggle,
+     [](const std::string&, PartFile* file, const OutputOptions&,
+        const Facts&) -> std::unique_ptr<SideSink> { return std::make_unique<StraggleSink>(file); }},
+};
 
 // Can it be in a row of that recording?
 bool IsMeasured(const Column& column, const Facts& facts) {
@@ -102,23 +126,16 @@ Status OpenRaw(RawFileWriter* file, const std::string& path) {
 Status Output::Open() {
   if (Status status = file_.Open(options_.path); !status.ok()) return status;
   SayLeftover(file_.leftover_path());
-  for (const std::string* path : {&options_.spans, &options_.gpu_csv, &options_.straggle}) {
-    if (path->empty()) continue;
+  for (const SideKind& kind : kSideKinds) {
+    const std::string& path = options_.*kind.path;
+    if (path.empty()) continue;
     Side& side = sides_.emplace_back();
-    side.path = *path;
-    PartFile& file = side.file;
-    if (Status status = file.Open(*path); !status.ok()) return status;
-    SayLeftover(file.leftover_path());
+    side.path = path;
+    side.kind = &kind;
+    if (Status status = side.file.Open(path); !status.ok()) return status;
+    SayLeftover(side.file.leftover_path());
   }
   return {};
-}
-
-std::unique_ptr<SideSink> Output::MakeSide(Side* side, const Facts& facts) const {
-  if (side->path == options_.gpu_csv)
-    return std::make_unique<GpuCsvSink>(&side->file, options_.slot_ns, facts.gpus);
-  if (side->path == options_.straggle) return std::make_unique<StraggleSink>(&side->file);
-  if (side->path.ends_with(".pftrace")) return std::make_unique<PerfettoSink>(&side->file);
-  return std::make_unique<SpanCsvSink>(&side->file);
 }
 
 Writer* Output::MakeWriter(const Facts& facts) {
@@ -127,7 +144,7 @@ Writer* Output::MakeWriter(const Facts& facts) {
   fold.followed_only = facts.command_tgid != 0 && !options_.all;
   std::vector<SideSink*> sinks;
   for (Side& side : sides_) {
-    side.sink = MakeSide(&side, facts);
+    side.sink = side.kind->make(side.path, &side.file, options_, facts);
     sinks.push_back(side.sink.get());
   }
   writer_ = std::make_unique<Writer>(fold, csv_.get(), &table_, std::move(sinks));

@@ -23,6 +23,8 @@ namespace slotscope {
 // Takes the name of a raw file; says so if an unfinished one had to be moved away.
 Status OpenRaw(RawFileWriter* file, const std::string& path);
 
+struct SideKind;
+
 class Output {
  public:
   explicit Output(const OutputOptions& options) : options_(options) {}
@@ -43,12 +45,13 @@ class Output {
   Status Finish(RunSummary* run);
 
  private:
+  // A file beside slots.csv.
   struct Side {
     std::string path;
+    const SideKind* kind;
     PartFile file;
     std::unique_ptr<SideSink> sink;
   };
-  std::unique_ptr<SideSink> MakeSide(Side* side, const Facts& facts) const;
 
   const OutputOptions& options_;
   PartFile file_;

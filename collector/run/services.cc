@@ -70,7 +70,7 @@ Status Services::Open() {
 SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
   SlotSink* first = last;
   node_name_ = options_.node_id.empty() ? facts.host : options_.node_id;
-  if (options_.detect && options_.judge.detectors.nccl_hang && !options_.fr_dir.empty()) {
+  if (options_.detect && options_.judge.IsOn(kNcclHang) && !options_.fr_dir.empty()) {
     host_ = std::make_unique<HostRecorder>(options_.output.slot_ns, kHistoryBucketNs, kHistoryNs, first);
     first = host_.get();
   }

@@ -6,9 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/json_line.h"
 #include "detect/inputs/inputs.h"
 #include "detect/inputs/otlp_logs.h"
-#include "detect/patterns/judge.h"
+#include "detect/patterns/detectors.h"
+#include "detect/patterns/pod_evicted.h"
+#include "detect/patterns/verdict.h"
+#include "detect/patterns/xid_correlation.h"
 #include "require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -28,15 +32,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const PodEviction& eviction : records.cluster.evictions)
     records.xids.push_back({eviction.when, LogClock::kZone, eviction.node, "xid", 79, "", {}, "", ""});
   JudgeOptions options;
-  options.nccl_hang.clock = NcclClock::kAsOf;
-  options.nccl_hang.as_of_ns = INT64_MAX / 2;
+  options.clock = NcclClock::kAsOf;
+  options.as_of_ns = INT64_MAX / 2;
   const Findings findings = Judge(records, options);
-  Require(findings.evicted.size() <= records.cluster.evictions.size());
-  Require(findings.xids.size() <= findings.evicted.size());
-  for (const Verdict& verdict : VerdictsOf(records, findings, NcclClock::kAsOf)) {
-    Require(!verdict.json["headline"].get<std::string>().empty());
-    Require(!verdict.json["evidence_trail"].empty());
-    for (char c : VerdictLine(verdict) + VerdictOtlpLine(verdict))
+  const size_t nr_evicted = AllOf<PodEvicted>(findings).size();
+  Require(nr_evicted <= records.cluster.evictions.size());
+  Require(AllOf<XidCorrelation>(findings).size() <= nr_evicted);
+  for (const auto& finding : findings) {
+    const auto verdict = VerdictJson(*finding);
+    Require(!verdict["headline"].get<std::string>().empty());
+    Require(!verdict["evidence_trail"].empty());
+    for (char c : JsonLine(verdict) + VerdictOtlpLine(*finding, verdict))
       Require(c == '\n' || (c >= ' ' && c <= '~'));
   }
   kubernetes.Forget(1'748'419'550'000'000'000);

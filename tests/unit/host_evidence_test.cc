@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
+
+nlohmann::ordered_json EvidenceAsJson(const HostHistory& history, const NcclHang& hang,
+                                      const IsAliveFn& is_alive) {
+  return HostEvidenceJson(HostEvidenceOf(history, hang, is_alive));
+}
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kUnixOffset = 1'700'000'000'000'000'000;
@@ -101,7 +107,7 @@ struct Host {
   }
   nlohmann::ordered_json Evidence(const NcclHang& hang, const IsAliveFn& is_alive = {}) {
     return recorder.Look(
-        [&](const HostHistory& history) { return HostEvidenceOf(history, hang, is_alive); });
+        [&](const HostHistory& history) { return EvidenceAsJson(history, hang, is_alive); });
   }
 
   HostRecorder recorder;
@@ -111,7 +117,7 @@ struct Host {
 
 // Ranks 0 and 1 wait, 2 does not come, since that millisecond.
 NcclHang HangAt(int64_t ms) {
-  NcclHang hang = {};
+  NcclHang hang;
   const int64_t at_ns = kUnixOffset + ms * kMs;
   hang.hanging_ranks = {0, 1};
   hang.since_ns = {at_ns, at_ns + kMs};
@@ -237,7 +243,7 @@ TEST(SlotsCsv, IsReadByItsColumnsNames) {
   HostHistory history(kMs, 0);
   ASSERT_TRUE(ReadSlotsCsv(folder.At("slots.csv"), &history).ok());
   NcclHang hang = HangAt(1000);
-  const auto evidence = HostEvidenceOf(history, hang, {});
+  const auto evidence = EvidenceAsJson(history, hang, {});
   EXPECT_EQ(evidence[1]["state"], "on_cpu");
   EXPECT_EQ(evidence[1]["comm"], "python3");
   EXPECT_EQ(evidence[1]["gpu_active_ms"], 250.0);
@@ -271,7 +277,7 @@ TEST(SlotsCsv, RowsThatWereFoldedAreNoEvidenceOfNothing) {
     folder.Write("slots.csv", text);
     HostHistory history(kMs, 0);
     ASSERT_TRUE(ReadSlotsCsv(folder.At("slots.csv"), &history).ok());
-    EXPECT_EQ(HostEvidenceOf(history, HangAt(1000), {})[1]["state"], is_folded ? "unknown" : "asleep");
+    EXPECT_EQ(EvidenceAsJson(history, HangAt(1000), {})[1]["state"], is_folded ? "unknown" : "asleep");
   }
 }
 
@@ -286,8 +292,8 @@ TEST(SlotsCsv, TimeThatWasLostIsMarked) {
   folder.Write("slots.csv", text);
   HostHistory history(kMs, 0);
   ASSERT_TRUE(ReadSlotsCsv(folder.At("slots.csv"), &history).ok());
-  EXPECT_EQ(HostEvidenceOf(history, HangAt(1000), {})[1]["lost_ms"], 0.6);
-  EXPECT_FALSE(HostEvidenceOf(history, HangAt(250), {})[1].contains("lost_ms"));
+  EXPECT_EQ(EvidenceAsJson(history, HangAt(1000), {})[1]["lost_ms"], 0.6);
+  EXPECT_FALSE(EvidenceAsJson(history, HangAt(250), {})[1].contains("lost_ms"));
 }
 
 TEST(SlotsCsv, LongSlotsAreWhatTheyAre) {
@@ -300,7 +306,7 @@ TEST(SlotsCsv, LongSlotsAreWhatTheyAre) {
   folder.Write("slots.csv", text);
   HostHistory history(kMs, 0);
   ASSERT_TRUE(ReadSlotsCsv(folder.At("slots.csv"), &history).ok());
-  const auto evidence = HostEvidenceOf(history, HangAt(5150), {});
+  const auto evidence = EvidenceAsJson(history, HangAt(5150), {});
   EXPECT_EQ(evidence[1]["state"], "on_cpu");
   EXPECT_EQ(evidence[1]["slot_ms"], 1000.0);
 }

@@ -12,6 +12,7 @@
 
 #include "base/rfc3339.h"
 #include "detect/live/live_detectors.h"
+#include "detect/patterns/verdict.h"
 #include "temp_folder.h"
 #include "until.h"
 
@@ -67,10 +68,11 @@ class LiveJudgeTest : public testing::Test {
   }
   std::vector<std::string> LookAt(int64_t now_ns) {
     std::vector<std::string> told;
-    for (const Verdict& verdict : judge_.Look(now_ns, {})) {
-      std::string text = verdict.json["pattern.id"];
+    for (const FoundNow& found : judge_.Look(now_ns, {})) {
+      const auto verdict = VerdictJson(*found.finding, found.resolved);
+      std::string text = verdict["pattern.id"];
       for (const char* key : {"evicted_pod", "confidence", "resolved_at"})
-        if (verdict.json.contains(key)) text += " " + verdict.json[key].get<std::string>().substr(0, 20);
+        if (verdict.contains(key)) text += " " + verdict[key].get<std::string>().substr(0, 20);
       told.push_back(text);
     }
     return told;
@@ -177,8 +179,10 @@ TEST_F(LiveJudgeTest, DumpsAreJudgedTogether) {
   EXPECT_THAT(LookAt(now_ns_ + 8 * kS), IsEmpty());
   const auto told = judge_.Look(now_ns_ + 9 * kS, {});
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_THAT(told[0].json["unknown_ranks"], IsEmpty());
-  EXPECT_EQ(told[0].json["suspects"][0]["rank"], 2);
+  const auto* hang = As<NcclHang>(*told[0].finding);
+  ASSERT_TRUE(hang);
+  EXPECT_THAT(hang->unknown_ranks, IsEmpty());
+  EXPECT_EQ(hang->suspects.at(0).rank, 2);
   // At the end there is no time for that.
   folder_.Write("rank_1", kEmptyDump);
   EXPECT_THAT(judge_.Look(now_ns_ + 10 * kS, {}), IsEmpty());

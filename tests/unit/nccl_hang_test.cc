@@ -11,7 +11,7 @@
 #include <string>
 
 #include "detect/inputs/fr_folder.h"
-#include "detect/patterns/nccl_hang_verdict.h"
+#include "detect/patterns/verdict.h"
 
 namespace slotscope {
 namespace {
@@ -121,7 +121,7 @@ TEST(NcclHang, TheOrderIsAlwaysTheSame) {
     job.Rank(rank, {{9, kStarted, 5}, {8, kStarted, 4}, {8, kStarted, 1, "1"}, {9, kStarted, 2, "1"}});
   std::vector<std::pair<int64_t, std::string>> order;
   for (const NcclHang& hang : job.After(1000)) {
-    order.emplace_back(hang.sequence, job.records.groups()[hang.group].name);
+    order.emplace_back(hang.sequence, hang.group.name);
     EXPECT_THAT(hang.hanging_ranks, ElementsAre(0, 1, 2, 3));
   }
   EXPECT_THAT(order,
@@ -269,9 +269,8 @@ TEST(NcclHangVerdict, SaysWhoWaitsForWhom) {
   job.Rank(0, {{7, kStarted, 5}}).Rank(1, {{7, kStarted}}).Rank(2, {});
   const auto hangs = job.After(400);
   ASSERT_EQ(hangs.size(), 1u);
-  const Verdict verdict = NcclHangVerdict(job.records, hangs[0], NcclClock::kAsOf);
-  EXPECT_EQ(verdict.time_ns, kBegin);
-  EXPECT_EQ(nlohmann::json::parse(VerdictLine(verdict)), nlohmann::json::parse(R"({
+  EXPECT_EQ(hangs[0].When().begin_ns, kBegin);
+  EXPECT_EQ(nlohmann::json(VerdictJson(hangs[0])), nlohmann::json::parse(R"({
     "pattern.id": "15",
     "headline": "ranks 0, 1 wait in nccl:all_reduce 7 of group 0 (group 0); held up by rank 2",
     "remediation": "look at rank 2 first: the process, its GPU and its node; then restart the job without it",

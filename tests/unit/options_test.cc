@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "detect/patterns/pod_evicted.h"
+#include "detect/patterns/xid_correlation.h"
 #include "temp_folder.h"
 
 namespace slotscope {
@@ -439,7 +441,7 @@ TEST(Options, DetectsTimes) {
     ASSERT_TRUE(Parse(words, &options).ok()) << c.text;
     EXPECT_EQ(options.verb, Options::Verb::kDetect);
     EXPECT_EQ(options.detect.as_of_ns, c.unix_ns) << c.text;
-    EXPECT_EQ(options.detect.judge.nccl_hang.threshold_ns, 7'000'000'000);
+    EXPECT_EQ(options.detect.judge.ThresholdNs(kNcclHang), 7'000'000'000);
     EXPECT_EQ(options.detect.format, VerdictFormat::kJson);
   }
 }
@@ -455,8 +457,8 @@ TEST(Options, DetectsThresholdsComeFromOptionsBeforeTheConfiguration) {
   ASSERT_TRUE(with("# of ours\nnccl_hang_threshold = 10m\nxid_correlation_window=90s\n",
                    {"--nccl-hang-threshold", "7"}, &options)
                   .ok());
-  EXPECT_EQ(options.detect.judge.nccl_hang.threshold_ns, 7'000'000'000);
-  EXPECT_EQ(options.detect.judge.xid_window_ns, 90'000'000'000);
+  EXPECT_EQ(options.detect.judge.ThresholdNs(kNcclHang), 7'000'000'000);
+  EXPECT_EQ(options.detect.judge.ThresholdNs(kXidCorrelation), 90'000'000'000);
   for (const char* bad : {"nccl_hang_threshold = 0", "xid_correlation_window = 500ms", "other = 1",
                           "nccl_hang_threshold", "nccl_hang_threshold = -5"}) {
     Options none;
@@ -473,14 +475,14 @@ TEST(Options, RecordsDetectors) {
                     &options)
                   .ok());
   EXPECT_TRUE(options.record.detect);
-  EXPECT_TRUE(options.record.judge.detectors.nccl_hang);
-  EXPECT_FALSE(options.record.judge.detectors.xid_correlation);
-  EXPECT_TRUE(options.record.judge.detectors.pod_evicted);
-  EXPECT_EQ(options.record.judge.nccl_hang.threshold_ns, 300'000'000'000);
+  EXPECT_TRUE(options.record.judge.IsOn(kNcclHang));
+  EXPECT_FALSE(options.record.judge.IsOn(kXidCorrelation));
+  EXPECT_TRUE(options.record.judge.IsOn(kPodEvicted));
+  EXPECT_EQ(options.record.judge.ThresholdNs(kNcclHang), 300'000'000'000);
   Options all;
   ASSERT_TRUE(Parse({"record", "--detect", "--kmsg", "--k8s-events", "e"}, &all).ok());
   EXPECT_EQ(all.record.kmsg, "/dev/kmsg");
-  EXPECT_TRUE(all.record.judge.detectors.nccl_hang);
+  EXPECT_TRUE(all.record.judge.IsOn(kNcclHang));
   const struct {
     Words words;
     const char* says;

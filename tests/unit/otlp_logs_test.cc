@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "detect/patterns/judge.h"
+#include "detect/patterns/detectors.h"
 #include "detect/patterns/verdict.h"
 
 namespace slotscope {
@@ -69,11 +69,11 @@ TEST(OtlpLogs, RecordsOfRanksByAllTheirNames) {
   ASSERT_EQ(read.records.nccl.records().size(), 3u);
   EXPECT_EQ(read.records.nccl.records()[0].created_ns, kBegin);
   JudgeOptions options;
-  options.nccl_hang.clock = NcclClock::kAsOf;
-  options.nccl_hang.as_of_ns = kBegin + 400 * kS;
-  const Findings findings = Judge(read.records, options);
-  ASSERT_EQ(findings.hangs.size(), 1u);
-  EXPECT_EQ(findings.hangs[0].hanging_ranks.size(), 3u);
+  options.clock = NcclClock::kAsOf;
+  options.as_of_ns = kBegin + 400 * kS;
+  const auto hangs = AllOf<NcclHang>(Judge(read.records, options));
+  ASSERT_EQ(hangs.size(), 1u);
+  EXPECT_EQ(hangs[0].hanging_ranks.size(), 3u);
 }
 
 TEST(OtlpLogs, XidsAreOfTheirResourcesNode) {
@@ -145,13 +145,27 @@ TEST(OtlpLogs, WhatIsNoExportIsAnError) {
           .ok());
 }
 
+// One of no detector, with scalars of all types.
+struct MadeUp final : Finding {
+  MadeUp() : Finding(kPattern) {}
+  static constexpr Pattern kPattern = {"16", "made_up", "", "", false, 0, nullptr, 0, ""};
+  Moment When() const override { return {kBegin, 1}; }
+  std::string Key() const override { return "16 a"; }
+  std::string Headline() const override { return "h"; }
+  std::string Remediation() const override { return "r"; }
+  std::vector<Evidence> Trail() const override { return {{"kernel_event", "u", {kBegin, kS}, "d"}}; }
+  void PutFields(nlohmann::ordered_json* verdict) const override {
+    verdict->update({{"xid_code", 79}, {"is_p2p", false}, {"age_s", 1.5}, {"node", "n7"}});
+  }
+};
+
 TEST(VerdictOtlp, IsALogRecordThatIsNotTakenForItsCause) {
-  Verdict verdict;
-  verdict.time_ns = kBegin;
-  verdict.json = {{"pattern.id", "16"}, {"headline", "h"},      {"remediation", "r"},
-                  {"xid_code", 79},     {"is_p2p", false},      {"age_s", 1.5},
-                  {"node", "n7"},       {"evidence_trail", {1}}};
-  const std::string line = VerdictOtlpLine(verdict);
+  const MadeUp finding;
+  const auto verdict = VerdictJson(finding);
+  EXPECT_EQ(verdict["evidence_trail"][0]["timestamp"], "2023-11-14T22:13:20Z");
+  EXPECT_FALSE(verdict.contains("resolved_at"));
+  EXPECT_EQ(VerdictJson(finding, Moment{kBegin, 1'000'000})["resolved_at"], "2023-11-14T22:13:20.000Z");
+  const std::string line = VerdictOtlpLine(finding, verdict);
   const auto json = nlohmann::json::parse(line);
   const auto& record = json["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0];
   EXPECT_EQ(record["timeUnixNano"], std::to_string(kBegin));
@@ -164,7 +178,7 @@ TEST(VerdictOtlp, IsALogRecordThatIsNotTakenForItsCause) {
   EXPECT_EQ(attributes["pattern.is_p2p"]["boolValue"], false);
   EXPECT_EQ(attributes["pattern.age_s"]["doubleValue"], 1.5);
   EXPECT_EQ(nlohmann::json::parse(attributes["pattern.verdict_json"]["stringValue"].get<std::string>()),
-            nlohmann::json(verdict.json));
+            nlohmann::json(verdict));
   const Read read({line});
   EXPECT_EQ(read.reader.stats().nr_other, 1u);
   EXPECT_THAT(read.records.xids, IsEmpty());

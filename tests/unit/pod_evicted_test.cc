@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "detect/patterns/pod_evicted_verdict.h"
+#include "detect/patterns/verdict.h"
 
 namespace slotscope {
 namespace {
@@ -91,8 +91,7 @@ TEST(PodEvicted, ByTimeAndThenByUid) {
 }
 
 TEST(PodEvictedVerdict, IsWhatTheSchemaSays) {
-  EXPECT_EQ(nlohmann::json::parse(
-                VerdictLine(PodEvictedVerdict(FindOne(Evicted(10), {Change(2), Change(400, false)})))),
+  EXPECT_EQ(nlohmann::json(VerdictJson(FindOne(Evicted(10), {Change(2), Change(400, false)}))),
             nlohmann::json::parse(R"json({
     "pattern.id": "14",
     "headline": "pod train/a evicted from n7: the node was under MemoryPressure since 2023-11-14T22:13:22Z",
@@ -112,7 +111,7 @@ TEST(PodEvictedVerdict, IsWhatTheSchemaSays) {
 TEST(PodEvictedVerdict, SaysWhatItLacks) {
   auto eviction = Evicted(10, "");
   eviction.node = "";
-  const auto json = PodEvictedVerdict(FindOne(eviction, {})).json;
+  const auto json = VerdictJson(FindOne(eviction, {}));
   EXPECT_EQ(json["confidence"], "partial");
   EXPECT_EQ(json["missing_layers"], nlohmann::json({"node_condition"}));
   EXPECT_FALSE(json.contains("node"));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "detect/inputs/kubernetes.h"
-#include "detect/patterns/xid_correlation_verdict.h"
+#include "detect/patterns/verdict.h"
 
 namespace slotscope {
 namespace {
@@ -164,8 +164,7 @@ TEST(XidCorrelation, AStormKeepsTheLatestFew) {
 TEST(XidCorrelationVerdict, IsWhatTheSchemaSays) {
   const auto found = Find({At(0.5, 48), At(1, 79, "n1", kS)}, {Evicted(11, "train/a", "n1", kS)});
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(nlohmann::json::parse(VerdictLine(XidCorrelationVerdict(found[0]))),
-            nlohmann::json::parse(R"({
+  EXPECT_EQ(nlohmann::json(VerdictJson(found[0])), nlohmann::json::parse(R"({
     "pattern.id": "16",
     "headline": "pod train/a evicted from n1 10 s after Xid 79 of GPU 0000:91:00",
     "remediation": "drain n1 and reboot the node, and have the GPU, its power and its slot checked; see that train/a runs again elsewhere",

@@ -21,9 +21,12 @@ namespace slotscope {
 inline constexpr ColumnList<5> kHostColumns = {&ColumnOf("cpu_ns"), &ColumnOf("wait_ns"),
                                                &ColumnOf("preemptions"), &ColumnOf("mbm_total_bytes"),
                                                &ColumnOf("gpu_active_ns")};
-enum HostValue : size_t { kHostCpuNs, kHostWaitNs };  // of these, those that somebody asks for by name
+// Of these, those that somebody asks for by name.
+enum HostValue : size_t { kHostCpuNs, kHostWaitNs, kHostMbmTotal = 3, kHostGpuActiveNs };
 static_assert(kHostColumns[kHostCpuNs]->name == "cpu_ns" &&
-              kHostColumns[kHostWaitNs]->name == "wait_ns");
+              kHostColumns[kHostWaitNs]->name == "wait_ns" &&
+              kHostColumns[kHostMbmTotal]->name == "mbm_total_bytes" &&
+              kHostColumns[kHostGpuActiveNs]->name == "gpu_active_ns");
 
 // A process in a slot, or in some of them.
 struct HostSample : ColumnValues<kHostColumns.size()> {

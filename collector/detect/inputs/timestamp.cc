@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/rfc3339.h"
 #include "detect/inputs/scan.h"
 
 namespace slotscope {
@@ -287,6 +288,16 @@ std::optional<LogTime> LogTimeReader::Find(std::string_view prefix) {
     }
   }
   return boot_us ? SinceBoot(*boot_us) : std::nullopt;
+}
+
+std::string MomentText(const Moment& moment) {
+  std::string text = Rfc3339(moment.begin_ns);  // with nine digits and Z
+  size_t nr_digits = 9;
+  for (int64_t unit = 1; unit < moment.resolution_ns && nr_digits > 0; unit *= 10) nr_digits--;
+  text.pop_back();
+  text.resize(text.size() - 9 + nr_digits);
+  if (nr_digits == 0) text.pop_back();  // the point
+  return text + "Z";
 }
 
 }  // namespace slotscope

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "detect/inputs/moment.h"
@@ -29,6 +30,8 @@ class TimeZone {
 // 2025-05-28T08:05:50Z, with a fraction after a point or a comma, and any distance from UTC. All of the
 // text is one time; without a zone it is none.
 std::optional<Moment> ParseTimestamp(std::string_view text);
+// Such a text, in UTC, with as many digits as it is good for.
+std::string MomentText(const Moment& moment);
 
 // What is needed where logs leave out a part.
 struct LogTimeOptions {

@@ -19,10 +19,12 @@
 #include "base/errno_text.h"
 #include "base/escape.h"
 #include "base/event_fd.h"
+#include "base/json_line.h"
 #include "base/proc.h"
 #include "base/unique_fd.h"
 #include "detect/host/host_evidence.h"
 #include "detect/host/rank_finder.h"
+#include "detect/patterns/verdict.h"
 
 namespace slotscope {
 namespace {
@@ -77,23 +79,28 @@ struct LiveDetectors::Impl {
                                 nr < 0 ? ErrnoText(errno) : "the disk is full"));
   }
 
+  void Write(const FoundNow& found) {
+    nlohmann::ordered_json verdict = VerdictJson(*found.finding, found.resolved);
+    if (!found.host_evidence.empty()) verdict["host_evidence"] = HostEvidenceJson(found.host_evidence);
+    Write(JsonLine(verdict));
+  }
+
   // A hang makes most operations of a job wait; what matters is who holds them up.
-  void Tell(const std::vector<Verdict>& verdicts) {
-    const auto has_suspects = [](const Verdict& verdict) {
-      return verdict.json.contains("suspects") && !verdict.json["suspects"].empty();
+  void Tell(const std::vector<FoundNow>& all) {
+    const auto has_suspects = [](const FoundNow& found) {
+      const auto* hang = As<NcclHang>(*found.finding);
+      return hang && !hang->suspects.empty();
     };
-    const bool any = std::any_of(verdicts.begin(), verdicts.end(), has_suspects);
+    const bool any = std::any_of(all.begin(), all.end(), has_suspects);
     size_t nr_told = 0, nr_left_out = 0;
-    for (const Verdict& verdict : verdicts) {
-      const bool is_hang = verdict.json["pattern.id"] == "15";
-      const bool is_over = verdict.json.contains("resolved_at");
-      if (is_hang && ((any && !has_suspects(verdict)) || nr_told >= kMaxHangsTold)) {
+    for (const FoundNow& found : all) {
+      const bool is_hang = As<NcclHang>(*found.finding);
+      if (is_hang && ((any && !has_suspects(found)) || nr_told >= kMaxHangsTold)) {
         nr_left_out++;
         continue;
       }
       nr_told += is_hang;
-      news->TellEvent(
-          fmt::format("{}{}", is_over ? "over: " : "", verdict.json["headline"].get<std::string>()));
+      news->TellEvent(fmt::format("{}{}", found.is_over() ? "over: " : "", found.finding->Headline()));
     }
     if (nr_left_out)
       news->TellEvent(fmt::format("and so for {} more operation{} of the job", nr_left_out,
@@ -111,9 +118,9 @@ struct LiveDetectors::Impl {
         return host->Look(
             [&](const HostHistory& history) { return HostEvidenceOf(history, hang, IsAlive); });
       };
-    const std::vector<Verdict> verdicts = judge->Look(UnixNs(), evidence, is_last);
-    for (const Verdict& verdict : verdicts) Write(VerdictLine(verdict));
-    Tell(verdicts);
+    const std::vector<FoundNow> found = judge->Look(UnixNs(), evidence, is_last);
+    for (const FoundNow& one : found) Write(one);
+    Tell(found);
     for (std::string& text : judge->TakeNews()) news->TellEvent(std::move(text));
     std::lock_guard lock(mutex);
     counts = judge->counts();

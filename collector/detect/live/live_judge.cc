@@ -4,13 +4,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/errno_text.h"
 #include "base/escape.h"
-#include "detect/patterns/nccl_hang_verdict.h"
-#include "detect/patterns/xid_correlation_verdict.h"
+#include "detect/patterns/xid_correlation.h"
 
 namespace slotscope {
 namespace {
@@ -41,7 +39,7 @@ LiveJudge::LiveJudge(const LiveInputs& inputs, const JudgeOptions& options, int6
       start_ns_(start_ns),
       kernel_log_reader_(TimesAt(start_ns, boot_ns), inputs.node),
       texts_(kMaxText) {
-  options_.nccl_hang.clock = NcclClock::kReceipt;
+  options_.clock = NcclClock::kReceipt;
   if (!inputs.fr_dir.empty()) dumps_ = std::make_unique<FrWatch>(inputs.fr_dir);
   if (!inputs.kmsg.empty()) kernel_log_ = std::make_unique<FileFollower>(inputs.kmsg, kLogTail);
   if (!inputs.k8s_events.empty()) kubernetes_log_ = std::make_unique<FileFollower>(inputs.k8s_events, 0);
@@ -122,34 +120,13 @@ void LiveJudge::CheckFollower(const FileFollower* follower, int* told) {
 void LiveJudge::Forget(int64_t now_ns) {
   if (now_ns - forgotten_ns_ < kForgetEveryNs) return;
   forgotten_ns_ = now_ns;
-  const int64_t before_ns = now_ns - options_.xid_window_ns - kLateNs;
+  const int64_t before_ns = now_ns - options_.ThresholdNs(kXidCorrelation) - kLateNs;
   std::erase_if(xids_, [&](const XidRecord& xid) { return xid.when.last_ns() < before_ns; });
   kubernetes_.Forget(before_ns);
   log_.Forget(now_ns - kToldNs);
 }
 
-// Whether the hanging ranks have gone on. Dumps that are gone do not say so, nor do those of a job that
-// was started again, and is not there yet.
-bool LiveJudge::HasResolved(const Verdict& hang) const {
-  const auto& json = hang.json;
-  const std::vector<int32_t> ranks = json["hanging_ranks"];
-  const int64_t sequence = json["collective_seq_id"];
-  std::map<int32_t, int64_t> newest;
-  for (const NcclRecord& record : records_.records()) {
-    const FrGroup& group = records_.groups()[record.group];
-    if (record.is_p2p != json["is_p2p"].get<bool>() || json["pg_id"] != EscapeControls(group.name) ||
-        json["pg_description"] != EscapeControls(group.description))
-      continue;
-    const auto [at, is_new] = newest.try_emplace(record.rank, record.sequence);
-    if (!is_new) at->second = std::max(at->second, record.sequence);
-  }
-  return std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) {
-    const auto at = newest.find(rank);
-    return records_.ranks().contains(rank) && (at == newest.end() || at->second >= sequence);
-  });
-}
-
-std::vector<Verdict> LiveJudge::Look(int64_t now_ns, const EvidenceFn& evidence, bool is_last) {
+std::vector<FoundNow> LiveJudge::Look(int64_t now_ns, const EvidenceFn& evidence, bool is_last) {
   bool is_changed = dumps_ && ReadDumps(now_ns, is_last);
   if (kernel_log_) is_changed |= ReadKernelLog(now_ns);
   if (kubernetes_log_) is_changed |= ReadKubernetes();
@@ -162,23 +139,17 @@ std::vector<Verdict> LiveJudge::Look(int64_t now_ns, const EvidenceFn& evidence,
   records.xids.assign(xids_.begin(), xids_.end());
   records.cluster = kubernetes_.Records();
   Findings findings = Judge(records, options_);
-  const auto was_before = [&](const PodEviction& eviction) {
+  std::erase_if(findings, [&](const auto& finding) {
     // A Pod stays in the API for days, and each watch begins with all of them.
-    return eviction.when.last_ns() < std::max(start_ns_, now_ns - kLateNs);
-  };
-  std::erase_if(findings.xids, [&](const auto& one) { return was_before(one.eviction); });
-  std::erase_if(findings.evicted, [&](const auto& one) { return was_before(one.eviction); });
-  std::vector<Verdict> news = log_.Take(VerdictsOf(records, findings, NcclClock::kReceipt), now_ns,
-                                        [&](const Verdict& hang) { return HasResolved(hang); });
+    return !finding->pattern().is_state &&
+           finding->When().last_ns() < std::max(start_ns_, now_ns - kLateNs);
+  });
+  std::vector<FoundNow> news =
+      log_.Take(findings, now_ns, [&](const Finding& finding) { return finding.HasResolved(records); });
   // Only of those that are told: it takes a while.
-  if (evidence && !news.empty()) {
-    std::map<std::string, const NcclHang*> hangs;
-    for (const NcclHang& hang : findings.hangs) hangs[NcclHangKey(records_, hang)] = &hang;
-    for (Verdict& verdict : news)
-      if (const auto hang = hangs.find(verdict.key);
-          hang != hangs.end() && !verdict.json.contains("resolved_at"))
-        verdict.json["host_evidence"] = evidence(*hang->second);
-  }
+  for (FoundNow& one : news)
+    if (const auto* hang = As<NcclHang>(*one.finding); hang && evidence && !one.resolved)
+      one.host_evidence = evidence(*hang);
   nr_verdicts_ += news.size();
   Forget(now_ns);
   return news;

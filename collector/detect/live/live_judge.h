@@ -18,7 +18,7 @@
 #include "detect/live/file_follower.h"
 #include "detect/live/fr_watch.h"
 #include "detect/live/verdict_log.h"
-#include "detect/patterns/judge.h"
+#include "detect/patterns/detectors.h"
 
 namespace slotscope {
 
@@ -49,7 +49,7 @@ class LiveJudge {
   static constexpr int64_t kDumpsSettleNs = 5'000'000'000;
 
   // What is new. Never waits for anything. `is_last`: there will be no other look.
-  std::vector<Verdict> Look(int64_t now_ns, const EvidenceFn& evidence, bool is_last = false);
+  std::vector<FoundNow> Look(int64_t now_ns, const EvidenceFn& evidence, bool is_last = false);
   // Sentences: what cannot be read, and Xids; each once, of Xids that of a GPU and a number.
   std::vector<std::string> TakeNews();
   LiveCounts counts() const;
@@ -61,7 +61,6 @@ class LiveJudge {
   bool ReadKubernetes();
   void TellText(const std::string& why);
   void Forget(int64_t now_ns);
-  bool HasResolved(const Verdict& hang) const;
   void CheckFollower(const FileFollower* follower, int* told);
 
   JudgeOptions options_;

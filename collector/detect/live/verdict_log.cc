@@ -10,50 +10,36 @@ namespace {
 // More than that are told, but not known to be.
 constexpr size_t kMaxTold = 100'000;
 
-bool IsHang(const Verdict& verdict) { return verdict.json["pattern.id"] == "15"; }
-
-// What makes a verdict worth telling again.
-std::string StateOf(const Verdict& verdict) {
-  std::string state;
-  for (const char* key : {"confidence", "resolved_at", "hanging_ranks", "suspects", "unknown_ranks",
-                          "earliest_created_at"})
-    if (verdict.json.contains(key)) state += verdict.json[key].dump() + " ";
-  return state;
-}
-
 }  // namespace
 
-std::vector<Verdict> VerdictLog::Take(std::vector<Verdict> verdicts, int64_t now_ns,
-                                      const std::function<bool(const Verdict&)>& has_resolved) {
-  std::vector<Verdict> news;
+std::vector<FoundNow> VerdictLog::Take(const Findings& findings, int64_t now_ns,
+                                       const std::function<bool(const Finding&)>& has_resolved) {
+  std::vector<FoundNow> news;
   std::set<std::string> holds;
-  for (Verdict& verdict : verdicts) {
-    holds.insert(verdict.key);
-    auto known = told_.find(verdict.key);
-    if (known == told_.end() && !verdict.alias.empty()) known = told_.find(verdict.alias);
+  for (const auto& finding : findings) {
+    const std::string key = finding->Key(), alias = finding->Alias();
+    const bool is_state = finding->pattern().is_state;
+    holds.insert(key);
+    auto known = told_.find(key);
+    if (known == told_.end() && !alias.empty()) known = told_.find(alias);
     if (known != told_.end()) holds.insert(known->first);
-    const std::string state = StateOf(verdict);
+    std::string state = finding->State();
     if (known != told_.end() && known->second.state == state &&
-        known->second.is_open == IsHang(verdict)) {
+        (known->second.open != nullptr) == is_state) {
       known->second.seen_ns = now_ns;
       continue;
     }
     if (known != told_.end() || told_.size() < kMaxTold) {
-      Told& told = known != told_.end() ? known->second : told_[verdict.key];
-      told.state = state;
-      told.seen_ns = now_ns;
-      told.is_open = IsHang(verdict);
-      if (told.is_open) told.verdict = verdict;
-      if (known == told_.end() && !verdict.alias.empty()) told_[verdict.alias] = told;
+      Told& told = known != told_.end() ? known->second : told_[key];
+      told = {std::move(state), now_ns, is_state ? finding : nullptr};
+      if (known == told_.end() && !alias.empty()) told_[alias] = told;
     }
-    news.push_back(std::move(verdict));
+    news.push_back({finding, {}, {}});
   }
   for (auto& [key, told] : told_) {
-    if (!told.is_open || holds.contains(key)) continue;
-    told.is_open = false;
-    if (!has_resolved(told.verdict)) continue;
-    told.verdict.json["resolved_at"] = MomentText({now_ns, 1'000'000});
-    news.push_back(std::move(told.verdict));
+    if (!told.open || holds.contains(key)) continue;
+    const auto finding = std::exchange(told.open, nullptr);
+    if (has_resolved(*finding)) news.push_back({finding, Moment{now_ns, 1'000'000}, {}});
   }
   return news;
 }

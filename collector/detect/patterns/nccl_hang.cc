@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "detect/patterns/nccl_hang.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
-#include <set>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
+#include "base/escape.h"
 #include "detect/inputs/scan.h"
+#include "detect/inputs/timestamp.h"
 
 namespace slotscope {
 namespace {
@@ -73,6 +77,10 @@ class Finder {
     std::stable_sort(hangs_.begin(), hangs_.end(), [](const NcclHang& a, const NcclHang& b) {
       return std::tie(a.sequence, a.earliest_ns) < std::tie(b.sequence, b.earliest_ns);
     });
+    auto suspects = std::make_shared<std::set<int32_t>>();
+    for (const NcclHang& hang : hangs_)
+      for (const NcclSuspect& suspect : hang.suspects) suspects->insert(suspect.rank);
+    for (NcclHang& hang : hangs_) hang.suspects_of_job = suspects;
     return std::move(hangs_);
   }
 
@@ -118,7 +126,7 @@ class Finder {
   }
 
   void OnOperation(std::span<const NcclRecord> records, const std::map<int32_t, Position>& positions) {
-    NcclHang hang = {};
+    NcclHang hang;
     const NcclRecord* earliest = nullptr;
     for (const NcclRecord& record : records) {
       if (record.state == FrState::kCompleted || AgeOf(record) < LimitOf(record)) continue;
@@ -127,8 +135,10 @@ class Finder {
       if (!earliest || record.created_ns < earliest->created_ns) earliest = &record;
     }
     if (hang.hanging_ranks.size() < options_.min_ranks || !earliest) return;
-    hang.group = earliest->group;
-    hang.operation = earliest->operation;
+    hang.group_index = earliest->group;
+    hang.group = records_.groups()[earliest->group];
+    hang.operation = records_.operations()[earliest->operation];
+    hang.clock = options_.clock;
     hang.is_p2p = earliest->is_p2p;
     hang.ends = EndsOf(*earliest);
     hang.sequence = earliest->sequence;
@@ -181,17 +191,123 @@ class Finder {
   std::vector<NcclHang> hangs_;
 };
 
-}  // namespace
+constexpr std::array<const char*, 3> kClockNames = {"as_of", "receipt", "dumps"};
+constexpr size_t kMaxNamed = 8;  // ranks in a sentence
 
-std::set<int32_t> SuspectsOf(const std::vector<NcclHang>& hangs) {
-  std::set<int32_t> ranks;
-  for (const NcclHang& hang : hangs)
-    for (const NcclSuspect& suspect : hang.suspects) ranks.insert(suspect.rank);
+std::string RanksText(const std::vector<int32_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size() && i < kMaxNamed; i++)
+    text += fmt::format("{}{}", i ? ", " : "", ranks[i]);
+  if (ranks.size() > kMaxNamed) text += fmt::format(" and {} more", ranks.size() - kMaxNamed);
+  return text;
+}
+
+std::vector<int32_t> RanksOf(const std::vector<NcclSuspect>& suspects) {
+  std::vector<int32_t> ranks;
+  for (const NcclSuspect& suspect : suspects) ranks.push_back(suspect.rank);
   return ranks;
 }
 
+double Seconds(int64_t ns) { return std::round(static_cast<double>(ns) / 1e6) / 1e3; }
+
+}  // namespace
+
 std::vector<NcclHang> FindNcclHangs(const NcclRecords& records, const NcclHangOptions& options) {
   return Finder(records, options).Run();
+}
+
+std::string NcclHang::Key() const {
+  std::string key = fmt::format("15 {} {} {} {} of", group.name, group.description, is_p2p, sequence);
+  for (int32_t member : group.members) key += fmt::format(" {}", member);
+  if (ends) key += fmt::format(" between {} and {}", ends->first, ends->second);
+  return key;
+}
+
+std::string NcclHang::State() const {
+  std::string state = fmt::format("since {}", earliest_ns);
+  for (int32_t rank : hanging_ranks) state += fmt::format(" {}", rank);
+  state += ", unknown";
+  for (int32_t rank : unknown_ranks) state += fmt::format(" {}", rank);
+  state += ", suspects";
+  for (const NcclSuspect& suspect : suspects)
+    state += fmt::format(" {} {} {}", suspect.rank, suspect.why == NcclSuspect::Why::kLacks,
+                         suspect.sequence);
+  return state;
+}
+
+std::string NcclHang::Headline() const {
+  std::string text = fmt::format("{} wait{} in {} {} of group {}", RanksText(hanging_ranks),
+                                 hanging_ranks.size() == 1 ? "s" : "", EscapeControls(operation),
+                                 sequence, EscapeControls(group.name));
+  if (!group.description.empty()) text += fmt::format(" ({})", EscapeControls(group.description));
+  if (!suspects.empty()) text += fmt::format("; held up by {}", RanksText(RanksOf(suspects)));
+  return text;
+}
+
+std::string NcclHang::Remediation() const {
+  if (!suspects.empty())
+    return fmt::format(
+        "look at {} first: the process, its GPU and its node; then restart the job without it",
+        RanksText(RanksOf(suspects)));
+  if (suspects_of_job && !suspects_of_job->empty())
+    return fmt::format("look at {} first: this operation most likely waits for what they hold up",
+                       RanksText({suspects_of_job->begin(), suspects_of_job->end()}));
+  if (!unknown_ranks.empty())
+    return fmt::format("get the dumps of {}: they are missing", RanksText(unknown_ranks));
+  if (is_p2p)
+    return "both ends have called it: look at what hangs before it in either of them, then at the "
+           "network between them";
+  return "all members are at the same operation: look at the network between them, and at NCCL's own "
+         "log";
+}
+
+std::vector<Evidence> NcclHang::Trail() const {
+  std::vector<Evidence> trail;
+  for (size_t i = 0; i < hanging_ranks.size(); i++)
+    trail.push_back({"fr_record",
+                     fmt::format("rank-{}", hanging_ranks[i]),
+                     {since_ns[i], 1},
+                     "called it, and has not completed it"});
+  return trail;
+}
+
+void NcclHang::PutFields(nlohmann::ordered_json* verdict) const {
+  auto list = nlohmann::ordered_json::array();
+  for (const NcclSuspect& suspect : suspects) {
+    nlohmann::ordered_json one = {{"rank", suspect.rank}};
+    one["why"] = suspect.why == NcclSuspect::Why::kLacks ? "lacks" : "behind";
+    if (suspect.why == NcclSuspect::Why::kBehind) one["sequence"] = suspect.sequence;
+    list.push_back(std::move(one));
+  }
+  auto& json = *verdict;
+  json["pg_id"] = EscapeControls(group.name);
+  json["pg_description"] = EscapeControls(group.description);
+  json["collective_seq_id"] = sequence;
+  json["is_p2p"] = is_p2p;
+  json["operation"] = EscapeControls(operation);
+  json["hanging_ranks"] = hanging_ranks;
+  json["suspects"] = std::move(list);
+  json["unknown_ranks"] = unknown_ranks;
+  json["earliest_created_at"] = MomentText({earliest_ns, 1});
+  json["age_s"] = Seconds(age_ns);
+  json["threshold_s"] = Seconds(limit_ns);
+  json["clock"] = kClockNames[static_cast<size_t>(clock)];
+}
+
+bool NcclHang::HasResolved(const DetectRecords& records) const {
+  const NcclRecords& nccl = records.nccl;
+  std::map<int32_t, int64_t> newest;
+  for (const NcclRecord& record : nccl.records()) {
+    const FrGroup& other = nccl.groups()[record.group];
+    if (record.is_p2p != is_p2p || other.name != group.name || other.description != group.description)
+      continue;
+    const auto [at, is_new] = newest.try_emplace(record.rank, record.sequence);
+    if (!is_new) at->second = std::max(at->second, record.sequence);
+  }
+  return std::all_of(hanging_ranks.begin(), hanging_ranks.end(), [&](int32_t rank) {
+    const auto at = newest.find(rank);
+    return nccl.ranks().contains(rank) && (at == newest.end() || at->second >= sequence);
+  });
 }
 
 }  // namespace slotscope

@@ -4,12 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "detect/inputs/nccl_records.h"
+#include "detect/patterns/finding.h"
 
 namespace slotscope {
 
@@ -24,8 +27,20 @@ enum class NcclClock : uint8_t {
   kDumps,
 };
 
+inline constexpr Pattern kNcclHang = {"15",
+                                      "nccl_hang",
+                                      "operation hangs",
+                                      "operations hang",
+                                      true,
+                                      kNeedsDumps,
+                                      "nccl-hang-threshold",
+                                      300'000'000'000,
+                                      "seconds (or 5m) after which a collective hangs, at least 1 "
+                                      "(default 300), or its own timeout if that "
+                                      "is less"};
+
 struct NcclHangOptions {
-  int64_t threshold_ns = 300'000'000'000;  // or the operation's own timeout, if that is less
+  int64_t threshold_ns = kNcclHang.threshold_ns;  // or the operation's own timeout, if that is less
   NcclClock clock = NcclClock::kDumps;
   int64_t as_of_ns = 0;  // Unix time; for kAsOf
   size_t min_ranks = kMinHangingRanks;
@@ -42,26 +57,43 @@ struct NcclSuspect {
   int64_t sequence;  // of kBehind: where it is
 };
 
-struct NcclHang {
-  uint32_t group;      // index into the records' groups
-  uint32_t operation;  // index into the records' operations
-  bool is_p2p;
+// deploy/schemas/nccl_hang_verdict.schema.json
+struct NcclHang final : Finding {
+  NcclHang() : Finding(kNcclHang) {}
+
+  uint32_t group_index = 0;  // in the records' groups
+  FrGroup group;
+  std::string operation;
+  bool is_p2p = false;
   // Of a point to point operation: the ranks that it is between, the lower one first, if its name says
   // so. Each rank counts these operations for itself, whoever they are with: only between two ranks do
   // numbers mean the same, and not always.
   std::optional<std::pair<int32_t, int32_t>> ends;
-  int64_t sequence;
-  std::vector<int32_t> hanging_ranks;  // at least two
-  std::vector<int64_t> since_ns;       // of these: when each called it, Unix time
-  std::vector<NcclSuspect> suspects;   // by rank; none if all members are at the same point
-  std::vector<int32_t> unknown_ranks;  // members of which there is no dump
-  int64_t earliest_ns;                 // when the first of them called it, Unix time
-  int64_t age_ns;                      // of that
-  int64_t limit_ns;                    // which that is past
-};
+  int64_t sequence = 0;
+  std::vector<int32_t> hanging_ranks;   // at least two
+  std::vector<int64_t> since_ns;        // of these: when each called it, Unix time
+  std::vector<NcclSuspect> suspects;    // by rank; none if all members are at the same point
+  std::vector<int32_t> unknown_ranks;   // members of which there is no dump
+  int64_t earliest_ns = 0;              // when the first of them called it, Unix time
+  int64_t age_ns = 0;                   // of that
+  int64_t limit_ns = 0;                 // which that is past
+  NcclClock clock = NcclClock::kDumps;  // which says so
+  // Of all hangs that were found with it.
+  std::shared_ptr<const std::set<int32_t>> suspects_of_job;
 
-// All that hold up any of them.
-std::set<int32_t> SuspectsOf(const std::vector<NcclHang>& hangs);
+  Moment When() const override { return {earliest_ns, 1}; }
+  std::string Key() const override;
+  std::string State() const override;
+  // "ranks 12, 14 wait in nccl:all_reduce 6870 of GROUP; ...".
+  std::string Headline() const override;
+  // Where to look first.
+  std::string Remediation() const override;
+  std::vector<Evidence> Trail() const override;
+  void PutFields(nlohmann::ordered_json* verdict) const override;
+  // Whether the hanging ranks have gone on. Dumps that are gone do not say so, nor do those of a job
+  // that was started again, and is not there yet.
+  bool HasResolved(const DetectRecords& records) const override;
+};
 
 // One per group and operation, by sequence and then by time.
 std::vector<NcclHang> FindNcclHangs(const NcclRecords& records, const NcclHangOptions& options);

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "detect/patterns/pod_evicted.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
+
+#include "base/escape.h"
+#include "detect/inputs/timestamp.h"
 
 namespace slotscope {
 namespace {
@@ -42,6 +48,36 @@ void Join(const Changes& changes, PodEvicted* evicted) {
     evicted->relief = *relief;
 }
 
+std::string Why(const PodEvicted& evicted) {
+  const PodEviction& eviction = evicted.eviction;
+  const std::string resource = EscapeControls(eviction.resource);
+  switch (eviction.cause) {
+    case EvictionCause::kPressure:
+      if (evicted.pressure)
+        return fmt::format("the node was under {} since {}", PressureName(evicted.pressure->pressure),
+                           MomentText(evicted.pressure->when));
+      return resource.empty() ? "the node ran short of something"
+                              : fmt::format("the node ran short of {}", resource);
+    case EvictionCause::kLimit:
+      return fmt::format("it used more {} than it may", resource);
+    case EvictionCause::kTaint:
+      return "the node has a taint that it does not tolerate";
+    case EvictionCause::kPreemption:
+      return "a pod of higher priority needed its place";
+    case EvictionCause::kApi:
+      return "somebody asked for it through the API";
+    case EvictionCause::kOther:
+      return EscapeControls(eviction.reason);
+  }
+  return "";
+}
+
+Evidence EvidenceOf(const PressureChange& change) {
+  return {"node_condition", change.uid, change.when,
+          fmt::format("{} of {} is {} ({})", PressureName(change.pressure), EscapeControls(change.node),
+                      change.is_on ? "True" : "False", EscapeControls(change.reason))};
+}
+
 }  // namespace
 
 std::vector<PodEvicted> FindPodEvicted(const ClusterRecords& records) {
@@ -73,6 +109,69 @@ std::vector<PodEvicted> FindPodEvicted(const ClusterRecords& records) {
     }
   }
   return found;
+}
+
+std::string PodEvicted::State() const {
+  return fmt::format("{} {}", lacks_node(), relief ? relief->when.begin_ns : 0);
+}
+
+std::string PodEvicted::Headline() const {
+  return fmt::format("pod {} evicted{}: {}", EscapeControls(eviction.pod),
+                     eviction.node.empty() ? "" : " from " + EscapeControls(eviction.node), Why(*this));
+}
+
+std::string PodEvicted::Remediation() const {
+  const std::string at = eviction.node.empty() ? "the node" : EscapeControls(eviction.node);
+  switch (eviction.cause) {
+    case EvictionCause::kPressure:
+      return fmt::format(
+          "find out what fills {}: the pods with the largest consumption over their "
+          "requests go first; give this one requests that are true",
+          at);
+    case EvictionCause::kLimit:
+      return "raise the pod's limit, or have it write less";
+    case EvictionCause::kTaint:
+      return fmt::format("look at the taints of {} and at what put them there", at);
+    case EvictionCause::kPreemption:
+      return "give it a higher priority, or the cluster more room";
+    case EvictionCause::kApi:
+      return "look for a drain or an autoscaler at that time";
+    case EvictionCause::kOther:
+      return "look at the pod's status and at the kubelet's log";
+  }
+  return "";
+}
+
+std::vector<Evidence> PodEvicted::Trail() const {
+  std::vector<Evidence> trail;
+  if (pressure) trail.push_back(EvidenceOf(*pressure));
+  trail.push_back(EvidenceOf(eviction));
+  if (relief) trail.push_back(EvidenceOf(*relief));
+  return trail;
+}
+
+void PodEvicted::PutFields(nlohmann::ordered_json* verdict) const {
+  auto& json = *verdict;
+  json["confidence"] = lacks_node() ? "partial" : "full";
+  if (lacks_node()) json["missing_layers"] = {"node_condition"};
+  json["evicted_pod"] = EscapeControls(eviction.pod);
+  if (!eviction.node.empty()) json["node"] = EscapeControls(eviction.node);
+  json["cause"] = EvictionCauseName(eviction.cause);
+  if (!eviction.resource.empty()) json["resource"] = EscapeControls(eviction.resource);
+  if (pressure) json["condition"] = PressureName(pressure->pressure);
+  if (relief) json["resolved_at"] = MomentText(relief->when);
+}
+
+std::vector<std::string> PodEvicted::Remarks() const {
+  std::vector<std::string> remarks;
+  if (lacks_node()) remarks.emplace_back("the node itself has not said so");
+  if (relief) remarks.push_back(MomentText(relief->when) + "  the node is rid of it");
+  return remarks;
+}
+
+std::optional<Moment> PodEvicted::ResolvedAt() const {
+  if (!relief) return {};
+  return relief->when;
 }
 
 }  // namespace slotscope

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/json_line.h"
-#include "base/rfc3339.h"
 #include "base/version.h"
+#include "detect/inputs/timestamp.h"
 
 namespace slotscope {
 namespace {
@@ -26,22 +26,36 @@ Json ValueOf(const Json& scalar) {
 
 }  // namespace
 
-std::string VerdictLine(const Verdict& verdict) { return JsonLine(verdict.json); }
+Json VerdictJson(const Finding& finding, const std::optional<Moment>& resolved) {
+  Json verdict = {{"pattern.id", finding.pattern().id},
+                  {"headline", finding.Headline()},
+                  {"remediation", finding.Remediation()}};
+  finding.PutFields(&verdict);
+  Json trail = Json::array();
+  for (Evidence& one : finding.Trail())
+    trail.push_back({{"kind", one.kind},
+                     {"uid", std::move(one.uid)},
+                     {"timestamp", MomentText(one.when)},
+                     {"description", std::move(one.description)}});
+  verdict["evidence_trail"] = std::move(trail);
+  if (resolved) verdict["resolved_at"] = MomentText(*resolved);
+  return verdict;
+}
 
-std::string VerdictOtlpLine(const Verdict& verdict) {
+std::string VerdictOtlpLine(const Finding& finding, const Json& verdict) {
   // All names begin with "pattern.", so that whoever reads what we write does not take it for an Xid or
   // a record of a rank, of which it is made.
   Json attributes = Json::array();
-  for (const auto& [key, value] : verdict.json.items())
+  for (const auto& [key, value] : verdict.items())
     if (value.is_primitive() && !value.is_null())
       attributes.push_back(Attribute(key == "pattern.id" ? key : "pattern." + key, ValueOf(value)));
-  std::string text = JsonLine(verdict.json);
+  std::string text = JsonLine(verdict);
   text.pop_back();
   attributes.push_back(Attribute("pattern.verdict_json", {{"stringValue", std::move(text)}}));
-  Json record = {{"timeUnixNano", std::to_string(verdict.time_ns)},
+  Json record = {{"timeUnixNano", std::to_string(finding.When().begin_ns)},
                  {"severityNumber", 13},
                  {"severityText", "WARN"},
-                 {"body", {{"stringValue", verdict.json["headline"]}}},
+                 {"body", {{"stringValue", finding.Headline()}}},
                  {"attributes", std::move(attributes)}};
   Json scope = {{"scope", {{"name", "slotscope.detect"}, {"version", kVersion}}},
                 {"logRecords", Json::array({std::move(record)})}};
@@ -49,23 +63,6 @@ std::string VerdictOtlpLine(const Verdict& verdict) {
       {"attributes", Json::array({Attribute("service.name", {{"stringValue", "slotscope"}})})}};
   Json resource = {{"resource", std::move(service)}, {"scopeLogs", Json::array({std::move(scope)})}};
   return JsonLine({{"resourceLogs", Json::array({std::move(resource)})}});
-}
-
-std::string MomentText(const Moment& moment) {
-  std::string text = Rfc3339(moment.begin_ns);  // with nine digits and Z
-  size_t nr_digits = 9;
-  for (int64_t unit = 1; unit < moment.resolution_ns && nr_digits > 0; unit *= 10) nr_digits--;
-  text.pop_back();
-  text.resize(text.size() - 9 + nr_digits);
-  if (nr_digits == 0) text.pop_back();  // the point
-  return text + "Z";
-}
-
-Json Evidence(const char* kind, std::string uid, const Moment& when, std::string description) {
-  return {{"kind", kind},
-          {"uid", std::move(uid)},
-          {"timestamp", MomentText(when)},
-          {"description", std::move(description)}};
 }
 
 }  // namespace slotscope

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "detect/patterns/xid_correlation.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "base/escape.h"
 #include "detect/inputs/scan.h"
+#include "detect/inputs/xid.h"
 
 namespace slotscope {
 namespace {
@@ -19,6 +24,13 @@ constexpr size_t kMaxLookedAt = 10'000;
 
 // IsSameNode holds only for nodes that have this in common.
 std::string ShortName(std::string_view node) { return Lower(node.substr(0, node.find('.'))); }
+
+std::string Distance(const XidRecord& xid, const PodEviction& eviction) {
+  if (!SurelyPrecedes(xid.when, eviction.when)) return "in the same second as";
+  const double seconds =
+      static_cast<double>(eviction.when.begin_ns - xid.when.begin_ns) / 1'000'000'000.0;
+  return fmt::format("{:.0f} s after", seconds);
+}
 
 }  // namespace
 
@@ -57,6 +69,43 @@ std::vector<XidCorrelation> FindXidCorrelations(const std::vector<XidRecord>& xi
     for (size_t i = joined.size() - 1; i >= 1; i--) one.before.push_back(*joined[i]);
   }
   return found;
+}
+
+std::string DescribeXid(const XidRecord& xid) {
+  std::string text = fmt::format("Xid {}", xid.code);
+  if (!xid.bus.empty()) text += fmt::format(" on GPU {}", EscapeControls(xid.bus));
+  if (xid.pid) text += fmt::format(", process {}", *xid.pid);
+  if (!xid.process.empty()) text += fmt::format(" ({})", EscapeControls(xid.process));
+  if (!xid.message.empty()) text += ": " + EscapeControls(xid.message);
+  if (xid.clock != LogClock::kLine && xid.clock != LogClock::kNone)
+    text += fmt::format(" [time: {}]", LogClockText(xid.clock));
+  return text;
+}
+
+std::string XidCorrelation::Headline() const {
+  return fmt::format("pod {} evicted from {} {} Xid {}{}", EscapeControls(eviction.pod),
+                     EscapeControls(eviction.node), Distance(xid, eviction), xid.code,
+                     xid.bus.empty() ? "" : fmt::format(" of GPU {}", EscapeControls(xid.bus)));
+}
+
+std::string XidCorrelation::Remediation() const {
+  return fmt::format("drain {} and {}; see that {} runs again elsewhere", EscapeControls(eviction.node),
+                     XidRemedy(xid.code), EscapeControls(eviction.pod));
+}
+
+std::vector<Evidence> XidCorrelation::Trail() const {
+  std::vector<Evidence> trail;
+  for (const XidRecord& one : before)
+    trail.push_back({"kernel_event", one.uid, one.when, DescribeXid(one)});
+  trail.push_back({"kernel_event", xid.uid, xid.when, DescribeXid(xid)});
+  trail.push_back(EvidenceOf(eviction));
+  return trail;
+}
+
+void XidCorrelation::PutFields(nlohmann::ordered_json* verdict) const {
+  (*verdict)["xid_code"] = xid.code;
+  (*verdict)["node"] = EscapeControls(eviction.node);
+  (*verdict)["evicted_pod"] = EscapeControls(eviction.pod);
 }
 
 }  // namespace slotscope
