@@ -32,7 +32,7 @@ namespace {
 constexpr int kLookMs = 10;
 constexpr int kScanMs = 1000;
 constexpr uint32_t kMaxLooks = 10;                    // in a second, at one process
-constexpr uint64_t kReleasePeriodNs = 5'000'000'000;  // as seed 002's scan of processes
+constexpr uint64_t kReleasePeriodNs = 5'000'000'000;  // probes that nobody calls cost nothing
 constexpr uint64_t kMaxCoverageNotes = 10'000;
 // Where Debian, Red Hat, NVIDIA's installer and WSL put them.
 constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64",

@@ -36,11 +36,11 @@ struct GpuStats {
 
 class GpuProcess {
  public:
-  // Of one process, where the tool whose behaviour this follows (seed 002) has 100 for all: a second job
-  // must not be left out because of the first.
+  // Of one process, not of all: a second job must not be left out because of the first. Streams are of
+  // the order of ten; a process with more makes and forgets them, and its spans are of no use.
   static constexpr size_t kMaxStreams = 100;
-  static constexpr uint64_t kInactiveNs = 30'000'000'000;  // as there
-  static constexpr size_t kMaxThreads = 65536;             // our own limits
+  static constexpr uint64_t kInactiveNs = 30'000'000'000;  // longer than a step of training
+  static constexpr size_t kMaxThreads = 65536;
   static constexpr size_t kMaxEvents = 65536;
   static constexpr size_t kMaxDevices = 1024;
   static constexpr size_t kMaxBalances = 100'000;  // in one slot, of all processes

