@@ -544,6 +544,24 @@ static struct ss_rdt_node *ss_rdt_find_node(u32 l3, int numa)
 	return node;
 }
 
+/*
+ * Before anybody runs in this CPU's domain. Else who has an RMID from the start could not be told from who
+ * had it before, as long as its own lines fill the cache. With interrupts off for one RMID at a time.
+ */
+static void ss_rdt_find_lines(struct ss_rdt_cpu *cpu)
+{
+	unsigned long flags;
+	u32 rmid;
+
+	for (rmid = 1; rmid < ss_rdt_caps.nr_rmids; rmid++) {
+		local_irq_save(flags);
+		if (cpu->shared && ss_rdt_may_go_on(cpu))
+			ss_rdt_cpu_find(cpu, &ss_rdt_ops, rmid);
+		local_irq_restore(flags);
+		cond_resched();
+	}
+}
+
 void ss_rdt_cpu_online(void)
 {
 	struct ss_rdt_cpu *cpu = this_cpu_ptr(&ss_rdt_cpu);
@@ -569,7 +587,9 @@ void ss_rdt_cpu_online(void)
 		pr_warn_once("CPU %u is on another NUMA node than its L3 cache was: it runs under RMID 0\n",
 			     raw_smp_processor_id());
 	} else if (node) {
-		if (cpumask_empty(&node->cpus))
+		const bool is_first = cpumask_empty(&node->cpus);
+
+		if (is_first)
 			ss_rdt_domain_reset(&node->shared.domain);
 		local_irq_save(flags);
 		cpu->assignable = ss_rdt_is_assignable();
@@ -578,6 +598,8 @@ void ss_rdt_cpu_online(void)
 			this_cpu_write(ss_rdt_mine, &node->shared);
 		}
 		local_irq_restore(flags);
+		if (is_first)
+			ss_rdt_find_lines(cpu);
 	} else {
 		pr_warn("no memory for the RDT counters of CPU %u's L3 cache: it runs under RMID 0\n",
 			raw_smp_processor_id());

@@ -67,6 +67,23 @@ enum ss_rdt_trouble ss_rdt_cpu_begin(struct ss_rdt_cpu *cpu, const struct ss_rdt
 	return SS_RDT_NO_TROUBLE;
 }
 
+void ss_rdt_cpu_find(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32 rmid)
+{
+	struct ss_rdt_domain *domain;
+	__u64 selector, value = 0, now_ns;
+	__u32 flags;
+
+	if (!cpu->shared || !(cpu->shared->domain.caps.events & 1u << SS_RDT_LLC_OCCUPANCY))
+		return;
+	domain = &cpu->shared->domain;
+	flags = cpu->assignable;
+	selector = (__u64)(domain->first_rmid + rmid) << 32 | SS_RDT_LLC_OCCUPANCY;
+	now_ns = ops->now_ns();
+	if (ops->wrmsr(SS_MSR_QM_EVTSEL, selector) || ops->rdmsr(SS_MSR_QM_CTR, &value))
+		flags |= SS_RDT_FAULT;
+	ss_rdt_domain_found(domain, rmid, value, flags, now_ns);
+}
+
 void ss_rdt_cpu_end(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops)
 {
 	__u32 word;

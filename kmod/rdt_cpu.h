@@ -73,6 +73,8 @@ struct ss_rdt_cpu {
 /* The CPU comes online, or wakes from a suspend. Under RMID 0 until a switch, or there is trouble. */
 enum ss_rdt_trouble ss_rdt_cpu_begin(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops,
 				     struct ss_rdt_shared *shared);
+/* Before anybody runs in its domain: what was left in the cache under `rmid`. */
+void ss_rdt_cpu_find(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32 rmid);
 /* RMID 0, with the CLOSID that is there now, and nothing more after that. A foreign RMID stays. */
 void ss_rdt_cpu_end(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops);
 /* Before the clock is read that says when its process stops to run here; until ss_rdt_cpu_run(). */

@@ -65,6 +65,22 @@ static enum ss_rdt_status ss_rdt_status_of(__u64 value, __u32 flags)
 	return SS_RDT_OK;
 }
 
+static __u64 ss_rdt_lines(const struct ss_rdt_domain *domain, __u64 value)
+{
+	return (value & (SS_QM_CTR_OVERFLOW - 1)) * domain->caps.unit_bytes;
+}
+
+void ss_rdt_domain_found(struct ss_rdt_domain *domain, __u32 rmid, __u64 value, __u32 flags,
+			 __u64 now_ns)
+{
+	struct ss_rdt_rmid *one = &domain->rmids[rmid];
+
+	if (ss_rdt_status_of(value, flags) != SS_RDT_OK)
+		return;
+	one->stale_bytes = ss_rdt_lines(domain, value);
+	one->occupancy_ns = now_ns;
+}
+
 /* Did nobody else have the RMID since ts_ns? As far back as is known. */
 static bool ss_rdt_is_base(const struct ss_rdt_owner *owner, __u64 ts_ns)
 {
@@ -148,7 +164,7 @@ static bool ss_rdt_take_occupancy(struct ss_rdt_domain *domain, __u32 rmid, __u6
 	const struct ss_rdt_caps *caps = &domain->caps;
 	struct ss_rdt_rmid *one = &domain->rmids[rmid];
 	enum ss_rdt_status status = ss_rdt_status_of(value, flags);
-	const __u64 bytes = (value & (SS_QM_CTR_OVERFLOW - 1)) * caps->unit_bytes;
+	const __u64 bytes = ss_rdt_lines(domain, value);
 	/* A dead owner's lines are its own when they are read for the first time. */
 	const bool owned = owner->live || one->occupancy_ns < owner->freed_ns;
 

@@ -75,6 +75,12 @@ void ss_rdt_domain_init(struct ss_rdt_domain *domain, __u32 id, __u32 cluster,
 /* All that was read before means nothing: no CPU of it was online. */
 void ss_rdt_domain_reset(struct ss_rdt_domain *domain);
 /*
+ * After a reset, before anybody runs under `rmid`: its occupancy is what others have left. A value that
+ * is none says nothing.
+ */
+void ss_rdt_domain_found(struct ss_rdt_domain *domain, __u32 rmid, __u64 value, __u32 flags,
+			 __u64 now_ns);
+/*
  * Has it counted since it was read last, longer than long_ns ago? values: by event - 1.
  * REQUIRES: the RMID is claimed.
  */

@@ -565,6 +565,31 @@ TEST_F(RdtDomain, AfterAResetNothingIsKnown) {
   EXPECT_EQ(stats_.nr_unattributed, 0u);
 }
 
+TEST_F(RdtDomain, WhoHasItFromTheStartHasItsOwnLines) {
+  ss_rdt_domain_found(&domain_, kRmid, 3, 0, 5);
+  Alloc(10);
+  EXPECT_EQ(Said(Lines(60, 10'000)), "ok 640000 [60,60)") << "nobody looked before";
+  // The next one's are its own only if somebody looked in between.
+  Free(70);
+  Alloc(80);
+  EXPECT_EQ(StatusOf(Lines(90, 10'000)), "tainted");
+}
+
+TEST_F(RdtDomain, WhatWasThereAtTheStartIsNobodys) {
+  ss_rdt_domain_found(&domain_, kRmid, 500, 0, 5);
+  Alloc(10);
+  EXPECT_EQ(StatusOf(Lines(60, 10'000)), "tainted");
+  EXPECT_EQ(StatusOf(Lines(70, 60)), "ok") << "it is gone";
+}
+
+TEST_F(RdtDomain, AStartThatCannotBeReadSaysNothing) {
+  ss_rdt_domain_found(&domain_, kRmid, kUnavailable, 0, 5);
+  ss_rdt_domain_found(&domain_, kRmid, kError, 0, 5);
+  ss_rdt_domain_found(&domain_, kRmid, 0, SS_RDT_FAULT, 5);
+  Alloc(10);
+  EXPECT_EQ(StatusOf(Lines(60, 10'000)), "tainted");
+}
+
 TEST_F(RdtDomain, AResetKeepsWhatTheDomainIs) {
   ss_rdt_domain_reset(&domain_);
   EXPECT_EQ(domain_.id, kDomain);
