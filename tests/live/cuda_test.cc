@@ -313,17 +313,18 @@ TEST(Cuda, LibrariesOfOthersAndDeletedOnes) {
   EXPECT_EQ(LaunchesOf(csv, truth.TgidsOf("proc").at(0)), truth.lines.back().values.at(0)) << output;
 }
 
-// Its calls count, and no text of ours is torn.
-// Whoever maps libraries all the time keeps nobody from being seen.
+// Whoever maps libraries all the time keeps nobody from being seen. He begins before the other one and
+// goes on for some seconds behind it, so that somebody looks at him many times in one of them.
 TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) {
+  WaitForDetachers();
   const std::string dir = MakeDir("map-flood");
   std::string output;
-  const int wait_ms = IsEmulated() ? 5000 : 2500;
+  const std::string rest_s = IsEmulated() ? "5" : "2";
   ASSERT_EQ(Shell("cd " + dir + " && cp " + StandinFolder() +
                       "/libcud* . && $S record --source $SRC --gpu on -o a.csv -- sh -c '" +
-                      "$T --workload map-flood " + std::to_string(2 * wait_ms) +
-                      " & SLOTSCOPE_TEST_WAIT_MS=" + std::to_string(wait_ms) +
-                      " SLOTSCOPE_TEST_LIBRARIES=$PWD:libcudart.so.13 " + Workload(0) + "; wait'",
+                      "$T --workload map-flood 600000 & flood=$!; SLOTSCOPE_TEST_WAIT_FOR_PROBES=1 " +
+                      "SLOTSCOPE_TEST_LIBRARIES=$PWD:libcudart.so.13 " + Workload(0) +
+                      "; code=$?; sleep " + rest_s + "; kill $flood; exit $code'",
                   &output),
             0)
       << output;
@@ -334,6 +335,7 @@ TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) {
   CheckMemory(recorded, recorded.truth.TgidsOf("proc").at(0), 20);
 }
 
+// Its calls count, and no text of ours is torn.
 TEST(Cuda, AHostileName) {
   WaitForDetachers();
   const std::string dir = MakeDir("hostile");

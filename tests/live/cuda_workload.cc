@@ -547,6 +547,7 @@ int RunCudaWorkload(int which) {
   OpenLibraries();
   if (const char* wait = std::getenv("SLOTSCOPE_TEST_WAIT_MS"))
     usleep(static_cast<useconds_t>(std::atoi(wait)) * 1000);
+  if (std::getenv("SLOTSCOPE_TEST_WAIT_FOR_PROBES")) WaitForProbes();
   std::printf("proc %d\n", getpid());
   if (which < 0) {  // some memory, and streams when somebody looks
     void* memory;

@@ -64,13 +64,15 @@ TEST_P(StormTest, NeverTwoOwnersNoReuseInLimboFifoOrderNoneLost) {
   size_t nr_allocs = 0, nr_frees = 0, nr_gaps = 0, nr_back = 0, nr_two_owners = 0, nr_not_live = 0,
          nr_unordered = 0;
   std::map<uint32_t, Life> live;
+  std::set<uint32_t> changed;  // RMIDs of which a transition was seen
   std::map<uint32_t, uint64_t> freed_ns;
   std::deque<uint32_t> freed;  // those we saw freed, oldest first
   for (const ss_rmid_event& event : events) {
     Life owner = {event.tgid, event.start_time_ns};
     if (event.hdr.type == SS_RMID_EXISTING) {
-      // Of the first dump; a later transition of the same RMID may have been emitted before it.
-      if (!first_seq) live.try_emplace(event.rmid, owner);
+      // As it is after transition `seq`. Who had one before we came is known from the first dump, which
+      // comes some transitions later.
+      if (!changed.contains(event.rmid)) live.try_emplace(event.rmid, owner);
       continue;
     }
     if (!first_seq) first_seq = event.seq;
@@ -78,6 +80,7 @@ TEST_P(StormTest, NeverTwoOwnersNoReuseInLimboFifoOrderNoneLost) {
     if (event.hdr.ts_ns < last_ns) nr_back++;
     last_seq = event.seq;
     last_ns = event.hdr.ts_ns;
+    changed.insert(event.rmid);
     if (event.hdr.type == SS_RMID_ALLOC) {
       nr_allocs++;
       nr_two_owners += live.contains(event.rmid);
