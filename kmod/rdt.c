@@ -545,8 +545,8 @@ static struct ss_rdt_node *ss_rdt_find_node(u32 l3, int numa)
 }
 
 /*
- * Before anybody runs in this CPU's domain. Else who has an RMID from the start could not be told from who
- * had it before, as long as its own lines fill the cache. With interrupts off for one RMID at a time.
+ * Before anybody runs in this CPU's domain. Else who has an RMID from the start could not be told from
+ * who had it before, as long as its own lines fill the cache. Interrupts are off for one RMID at a time.
  */
 static void ss_rdt_find_lines(struct ss_rdt_cpu *cpu)
 {
