@@ -298,14 +298,14 @@ TEST(Cuda, LibrariesOfOthersAndDeletedOnes) {
   std::string output;
   const std::string script =
       "cd " + dir + " && { unshare -m sh -c 'mkdir m && mount -t tmpfs none m && cp " + StandinFolder() +
-      "/libcud* m && SLOTSCOPE_TEST_LIBRARIES=" + dir +
+      "/libcud* m && SLOTSCOPE_TEST_WAIT_FOR_FILE=" + dir + "/go SLOTSCOPE_TEST_LIBRARIES=" + dir +
       "/m:libcudart.so.13 exec $T --workload cuda -1' "
       ">truth & }; until grep -q m/libcudart /proc/$!/maps 2>/dev/null; do sleep 0.02; done; "
       "rm /proc/$!/root" +
       dir +
       "/m/*; grep -q 'libcudart.so.13 (deleted)' /proc/$!/maps || exit 9; "
       "$S record --source $SRC --gpu on --all -o a.csv -- "
-      "sh -c 'while kill -0 '$!' 2>/dev/null; do sleep 0.1; done'; wait";
+      "sh -c 'touch go; while kill -0 '$!' 2>/dev/null; do sleep 0.1; done'; wait";
   ASSERT_EQ(Shell(script, &output), 0) << output;
   const CsvFile csv = ReadCsv(dir + "/a.csv");
   CheckIdentity(csv);
@@ -413,9 +413,10 @@ TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {
   const std::string dir = MakeDir("late");
   std::string output;
   ASSERT_EQ(Shell("cd " + dir +
-                      " && { $T --workload cuda -1 >truth & }; until [ -s truth ]; do "
+                      " && { SLOTSCOPE_TEST_WAIT_FOR_FILE=$PWD/go $T --workload cuda -1 >truth & }; "
+                      "until [ -s truth ]; do "
                       "sleep 0.02; done; $S record --source $SRC --gpu on --all -o a.csv -- "
-                      "sh -c 'while kill -0 '$!' 2>/dev/null; do sleep 0.1; done'; wait",
+                      "sh -c 'touch go; while kill -0 '$!' 2>/dev/null; do sleep 0.1; done'; wait",
                   &output),
             0)
       << output;

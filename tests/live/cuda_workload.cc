@@ -99,6 +99,17 @@ void WaitForProbes() {
   }
 }
 
+// A recorder probes before its first slot begins, and its command begins behind that: the command says
+// so by this file.
+void WaitForFile(const char* path) {
+  constexpr uint64_t kMostNs = 300'000'000'000;
+  for (const uint64_t start_ns = MonotonicNs(); access(path, F_OK) != 0; usleep(1000)) {
+    if (MonotonicNs() - start_ns < kMostNs) continue;
+    std::printf("failed: there is no %s\n", path);
+    std::exit(1);
+  }
+}
+
 template <typename Function>
 Function* Find(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
@@ -554,6 +565,7 @@ int RunCudaWorkload(int which) {
     MUST(cudaMalloc, &memory, 1000);
     std::fflush(stdout);
     WaitForProbes();
+    if (const char* path = std::getenv("SLOTSCOPE_TEST_WAIT_FOR_FILE")) WaitForFile(path);
     UseStreams();
   } else if (which == 0)
     UseMemory();
