@@ -8,10 +8,11 @@ COLUMNS = ("mbm_total_bytes", "mbm_local_bytes")
 
 
 def _shown(rows):
-    """Rows of users that show bytes, by process and RMID; those with most time first."""
+    """Rows of users that show all bytes, by process and RMID; those with most time first. Where reads fail, few rows show
+    the local ones as well."""
     shown = collections.defaultdict(list)
     for row in rows:
-        if row["kind"] == "user" and all(row[column] for column in COLUMNS):
+        if row["kind"] == "user" and row[COLUMNS[0]]:
             shown[row["tgid"], row["rmid"]].append(row)
     return sorted(shown.values(), key=lambda mine: -sum(int(row["cpu_ns"]) for row in mine))
 
@@ -21,8 +22,13 @@ def _changed(rows, changes):
     return [{**row, **changes[id(row)]} if id(row) in changes else row for row in rows]
 
 
+def _of(row, other):
+    """What row shows if it shows the other's bytes."""
+    return {column: other[column] for column in COLUMNS if row[column] and other[column]}
+
+
 def _scaled(row, factor):
-    return {column: str(int(int(row[column]) * factor)) for column in COLUMNS}
+    return {column: str(int(int(row[column]) * factor)) for column in COLUMNS if row[column]}
 
 
 def swapped_owners(rows):
@@ -40,8 +46,7 @@ def swapped_owners(rows):
         return None
     changes = {}
     for row, other in common(pair):
-        changes[id(row)] = {column: other[column] for column in COLUMNS}
-        changes[id(other)] = {column: row[column] for column in COLUMNS}
+        changes[id(row)], changes[id(other)] = _of(row, other), _of(other, row)
     return _changed(rows, changes)
 
 
@@ -61,7 +66,7 @@ def one_slot_late(rows):
     changes, moved, all_bytes = {}, 0, 0
     for mine in _shown(rows):
         for before, row in zip(mine, mine[1:]):
-            changes[id(row)] = {column: before[column] for column in COLUMNS}
+            changes[id(row)] = _of(row, before)
             moved += abs(int(before[COLUMNS[0]]) - int(row[COLUMNS[0]]))
             all_bytes += int(row[COLUMNS[0]])
     return _changed(rows, changes) if moved * 9 > all_bytes else None
@@ -71,11 +76,12 @@ def bytes_of_the_dead(rows):
     """The first row of an RMID's next owner has the bytes of the last five of the one before as well."""
     changes, last = {}, collections.defaultdict(list)  # rmid -> rows of who had it last
     for row in rows:
-        if row["kind"] != "user" or not all(row[column] for column in COLUMNS):
+        if row["kind"] != "user" or not row[COLUMNS[0]]:
             continue
         before = last[row["rmid"]]
         if before and before[-1]["tgid"] != row["tgid"]:
-            changes[id(row)] = {column: str(sum(int(one[column]) for one in before[-5:] + [row])) for column in COLUMNS}
+            changes[id(row)] = {column: str(sum(int(one[column] or 0) for one in before[-5:] + [row]))
+                                for column in COLUMNS if row[column]}
             before.clear()
         before.append(row)
     return _changed(rows, changes) if len(changes) > 20 else None
