@@ -165,12 +165,16 @@ static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interv
 					   __u32 cause)
 {
 	__u64 now_ns = ss_interval_now(interval, bpf_ktime_get_ns());
-	struct ss_measure msg = {};
+	struct ss_sender *sender = ss_this_sender();
+	struct ss_long_measure *msg;
 
-	ss_interval_fill(interval, &msg, bpf_get_smp_processor_id(), now_ns, next_tgid, cause);
-	ss_read_counters(&msg);
+	if (!sender)
+		return;
+	msg = ss_new_measure(sender);
+	ss_interval_fill(interval, &msg->measure, bpf_get_smp_processor_id(), now_ns, next_tgid, cause);
+	ss_read_counters(msg);
 	ss_interval_next(interval, now_ns);
-	ss_send_measure(ctx, &msg);
+	ss_send_measure(ctx, sender);
 }
 
 /* The first event on this CPU: measures start here, with `running`. */
@@ -179,16 +183,16 @@ static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 ep
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct ss_cpu_state msg = {};
-	struct ss_measure baseline = {};
-	struct ss_batch *batch = ss_this_batch();
+	struct ss_sender *sender = ss_this_sender();
 
-	if (batch)
-		batch->used = 0; /* of a time before this CPU's buffer */
+	if (!sender)
+		return;
+	sender->batch.used = 0; /* of a time before this CPU's buffer */
 	cpu->epoch = epoch;
 	ss_interval_begin(&cpu->interval, now_ns);
 	ss_cpu_set_thread(cpu, running);
 	ss_cpu_set_process(ctx, cpu, running);
-	ss_read_counters(&baseline); /* not sent: sets the counters' first values */
+	ss_read_counters(ss_new_measure(sender)); /* not sent: sets the counters' first values */
 	ss_fill_hdr(&msg.hdr, SS_CPU_STATE, sizeof(msg), now_ns);
 	msg.online = 1;
 	ss_output(ctx, &msg.hdr, sizeof(msg));

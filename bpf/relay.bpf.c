@@ -11,33 +11,53 @@
 #include "counters.bpf.h"
 #include "output.bpf.h"
 
-static __always_inline void ss_relay(struct bpf_raw_tracepoint_args *ctx, struct ss_hdr *msg, __u32 size,
-				     __u16 type)
+/* REQUIRES: *msg is zero. Returns if it is a message of that size now. */
+static __always_inline bool ss_copy(struct bpf_raw_tracepoint_args *ctx, struct ss_hdr *msg, __u32 size,
+				    __u16 type)
 {
 	__u32 sent = 0;
 
-	__builtin_memset(msg, 0, size);
 	if (!bpf_probe_read_kernel(msg, sizeof(*msg), (void *)ctx->args[0]))
 		sent = msg->size;
 	if (sent > size)
 		sent = size;
 	if (sent < sizeof(*msg) || bpf_probe_read_kernel(msg, sent, (void *)ctx->args[0])) {
 		ss_count_output_error(type);
-		return;
+		return false;
 	}
 	msg->size = size;
-	if (type == SS_MEASURE) {
-		ss_read_counters((struct ss_measure *)msg);
-		ss_send_measure(ctx, (struct ss_measure *)msg);
-		return;
-	}
-	if (type == SS_CPU_STATE) { /* it may go away: what it has done comes first */
-		struct ss_batch *batch = ss_this_batch();
+	return true;
+}
 
-		if (batch)
-			ss_batch_flush(ctx, batch);
+static __always_inline void ss_relay(struct bpf_raw_tracepoint_args *ctx, struct ss_hdr *msg, __u32 size,
+				     __u16 type)
+{
+	__builtin_memset(msg, 0, size);
+	if (!ss_copy(ctx, msg, size, type))
+		return;
+	if (type == SS_CPU_STATE) { /* it may go away: what it has done comes first */
+		struct ss_sender *sender = ss_this_sender();
+
+		if (sender)
+			ss_batch_flush(ctx, &sender->batch);
 	}
 	ss_output(ctx, msg, size);
+}
+
+SEC("raw_tp/ss_measure")
+int ss_measure_relay(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct ss_sender *sender = ss_this_sender();
+	struct ss_long_measure *msg;
+
+	if (!sender)
+		return 0;
+	msg = ss_new_measure(sender);
+	if (ss_copy(ctx, &msg->measure.hdr, sizeof(msg->measure), SS_MEASURE)) {
+		ss_read_counters(msg);
+		ss_send_measure(ctx, sender);
+	}
+	return 0;
 }
 
 #define SS_RELAY(tracepoint, message, type)                                                     \
@@ -50,7 +70,6 @@ static __always_inline void ss_relay(struct bpf_raw_tracepoint_args *ctx, struct
 		return 0;                                                                       \
 	}
 
-SS_RELAY(ss_measure, ss_measure, SS_MEASURE)
 SS_RELAY(ss_task_meta, ss_task_meta, SS_TASK_META)
 SS_RELAY(ss_rmid_alloc, ss_rmid_event, SS_RMID_ALLOC)
 SS_RELAY(ss_rmid_free, ss_rmid_event, SS_RMID_FREE)

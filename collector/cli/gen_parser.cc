@@ -47,6 +47,8 @@ constexpr GenNumber kGenNumbers[] = {
      "counters not read in a tick, per million"},
     {"rdt-failed", &GeneratorOptions::rdt_failed_ppm, 0, 1'000'000,
      "reads without a value, per million"},
+    {"more-counters", &GeneratorOptions::nr_more, 0, SS_MAX_MORE,
+     "perf counters behind the first three"},
     {"clock-steps", &GeneratorOptions::clock_steps_per_s, 0, 1000, "steps of the wall clock per second"},
 };
 

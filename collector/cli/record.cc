@@ -111,8 +111,9 @@ void GatherFacts(const RecordOptions& options, const SourceInfo& info, const std
   facts.backend_reason = info.backend_reason;
   facts.rdt = info.rdt;
   facts.tick = info.tick;
+  facts.events.resize(SS_NR_COUNTERS + info.nr_more);
   for (size_t i = 0; i < facts.events.size(); i++)
-    if (info.counted[i]) facts.events[i] = options.counters[i].event;
+    if (info.counted >> i & 1) facts.events[i] = options.counters[i].event;
   facts.notes.insert(facts.notes.end(), info.notes.begin(), info.notes.end());
   if (!IsInInitialPidNamespace())
     facts.notes.push_back("recorded in a pid namespace; tgid is that of the initial one");
@@ -331,12 +332,10 @@ class Recording {
 
   void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns, int nr_stops) {
     ProgressLine progress(has_command());
-    const auto& counted = source_->info().counted;
     std::vector<int> programs = source_->program_fds();
     for (int fd : cuda_.program_fds()) programs.push_back(fd);
     OverheadMeter meter(programs, ReadCpuList("online").size(), options_.max_overhead_percent);
-    OverheadGuard guard(options_.max_overhead_percent,
-                        std::find(counted.begin(), counted.end(), true) != counted.end());
+    OverheadGuard guard(options_.max_overhead_percent, source_->info().counted != 0);
     for (;;) {
       uint64_t elapsed_ns = MonotonicNs() - start_ns;
       uint64_t timeout_ms = 100;

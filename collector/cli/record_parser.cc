@@ -113,8 +113,10 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       "duration", Text(&texts->duration, "S"), "record S seconds")(
       "raw", Text(&record->raw, "FILE"), "also keep what the kernel sent, for replay")(
       "events", Text(&texts->events, "LIST"),
-      "counters, commas between them: cycles, instructions, llc_misses (default: all three), each "
-      "optionally =EVENT; or none")(
+      fmt::format("perf counters, commas between them, each optionally =EVENT: {} (default: the first "
+                  "three); or none",
+                  CounterColumns())
+          .c_str())(
       "max-overhead", Text(&texts->max_overhead, "PCT"),
       "what the recording may cost, in % of all CPUs; above it steps down, then stops (default 3)")(
       "remediate", Text(&record->remediate, "PATH")->implicit_value(kRemediateSocket),

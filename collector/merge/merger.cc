@@ -13,29 +13,13 @@
 namespace slotscope {
 namespace {
 
-constexpr size_t kMaxHeld = 1u << 18;  // some 40 MB of one CPU
+constexpr size_t kMaxHeld = 1u << 18;  // some 70 MB of one CPU
 // PERF_RECORD_LOST: a u64 id, then the number of records.
 constexpr size_t kNrLostAt = sizeof(perf_event_header) + sizeof(uint64_t);
-
-ss_any_message MakeOffline(size_t cpu, uint64_t ts_ns) {
-  ss_any_message message;
-  message.cpu_state = {{ts_ns, SS_CPU_STATE, sizeof(ss_cpu_state), static_cast<uint32_t>(cpu)}, 0, 0};
-  return message;
-}
 
 // Of the clock before and after.
 bool IsInterval(const ItemHeader& item) {
   return item.end_ns >= item.begin_ns && item.end_ns - item.begin_ns <= kMaxJumpNs;
-}
-
-// Where it begins on its CPU.
-uint64_t StartOf(const ss_any_message& message) {
-  return message.hdr.type == SS_MEASURE ? message.measure.start_ns : message.hdr.ts_ns;
-}
-
-// One of no length follows the one that ends where it does.
-bool IsEarlier(const ss_any_message& a, const ss_any_message& b) {
-  return a.hdr.ts_ns != b.hdr.ts_ns ? a.hdr.ts_ns < b.hdr.ts_ns : StartOf(a) < StartOf(b);
 }
 
 // Takes the first of several messages, one behind the other; empty if there is none that is whole.
@@ -48,7 +32,27 @@ std::span<const std::byte> TakeMessage(std::span<const std::byte>* messages, ss_
   return message;
 }
 
+// What both kinds of measures have.
+const ss_measure& HeadOf(const ss_measure& measure) { return measure; }
+const ss_measure& HeadOf(const ss_long_measure& measure) { return measure.measure; }
+
 }  // namespace
+
+Merger::Held Merger::MakeOffline(size_t cpu, uint64_t ts_ns) {
+  Held message;
+  message.cpu_state = {{ts_ns, SS_CPU_STATE, sizeof(ss_cpu_state), static_cast<uint32_t>(cpu)}, 0, 0};
+  return message;
+}
+
+// Where it begins on its CPU.
+uint64_t Merger::StartOf(const Held& message) {
+  return message.hdr.type == SS_MEASURE ? message.measure.start_ns : message.hdr.ts_ns;
+}
+
+// One of no length follows the one that ends where it does.
+bool Merger::IsEarlier(const Held& a, const Held& b) {
+  return a.hdr.ts_ns != b.hdr.ts_ns ? a.hdr.ts_ns < b.hdr.ts_ns : StartOf(a) < StartOf(b);
+}
 
 Merger::Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink, ItemSink* others)
     : nr_cpus_(nr_cpus), window_ns_(window_ns), sink_(sink), others_(others), streams_(nr_cpus + 1) {}
@@ -144,8 +148,10 @@ Merger::Drain Merger::DrainOf(const ItemHeader& item) {
           {item.begin_ns - std::min(item.begin_ns, kMaxJumpNs), item.end_ns + kGraceNs}};
 }
 
-inline void Merger::OnMeasure(const Drain& drain, const ss_measure& measure) {
-  if (!IsValidMeasure(measure) || !drain.possible.Contains(measure.hdr.ts_ns)) {
+template <typename Measure>
+inline void Merger::OnMeasure(const Drain& drain, const Measure& whole) {
+  const ss_measure& measure = HeadOf(whole);
+  if (!IsValidMeasure(whole) || !drain.possible.Contains(measure.hdr.ts_ns)) {
     stats_.nr_malformed++;
     return;
   }
@@ -156,12 +162,12 @@ inline void Merger::OnMeasure(const Drain& drain, const ss_measure& measure) {
   if (measure.start_ns == stream.continues_at_ns || late) {
     stream.continues_at_ns = std::max<uint64_t>(stream.continues_at_ns, measure.hdr.ts_ns);
     if (!late && !stream.held.empty()) stats_.nr_reordered++;  // it was overtaken by those
-    sink_->OnMeasure(measure);
+    HandOutMeasure(whole);
     if (!stream.held.empty()) HandOutHeld(&stream, 0);
     return;
   }
-  ss_any_message message;
-  message.measure = measure;
+  Held message;
+  std::memcpy(&message, &whole, sizeof(whole));
   Hold(&stream, message);
 }
 
@@ -186,14 +192,19 @@ inline void Merger::OnRecord(const Drain& drain, std::span<const std::byte> reco
     stats_.nr_malformed++;
     return;
   }
-  if (hdr->type == SS_MEASURE && hdr->size >= sizeof(ss_measure))
-    OnMeasure(drain, *reinterpret_cast<const ss_measure*>(at));
-  else if (hdr->type == SS_TICK && hdr->size >= sizeof(ss_tick))
+  if (hdr->type == SS_MEASURE && hdr->size >= sizeof(ss_measure)) {
+    const auto* measure = reinterpret_cast<const ss_measure*>(at);
+    if (NrMore(*measure) == 0)
+      OnMeasure(drain, *measure);
+    else
+      OnMeasure(drain, CopyLongMeasure(measure));
+  } else if (hdr->type == SS_TICK && hdr->size >= sizeof(ss_tick)) {
     OnTick(drain, *reinterpret_cast<const ss_tick*>(at));
-  else if (hdr->type == SS_CUDA_CALLS && hdr->size >= sizeof(ss_hdr))
+  } else if (hdr->type == SS_CUDA_CALLS && hdr->size >= sizeof(ss_hdr)) {
     OnCalls(drain, {at + sizeof(ss_hdr), hdr->size - sizeof(ss_hdr)});
-  else
+  } else {
     OnOther(drain, {at, hdr->size});
+  }
 }
 
 // All in front that continues the CPU's time, if nothing waits and nothing is late. Returns what is
@@ -254,10 +265,12 @@ void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
     sink_->OnMessage(message, late);
     return;
   }
+  Held held;
+  held.cpu_state = message.cpu_state;
   if (late)
-    HandOut(drain.stream, message);
+    HandOut(drain.stream, held);
   else
-    Hold(drain.stream, message);
+    Hold(drain.stream, held);
 }
 
 // What is behind a call that cannot be is not found any more.
@@ -298,12 +311,11 @@ void Merger::OnDump(const Drain& drain, std::span<const std::byte> messages) {
 // it.
 uint64_t Merger::EndOf(const Stream& stream) const {
   uint64_t end_ns = std::max(stream.continues_at_ns, watermark_ns_);
-  for (const ss_any_message& message : stream.held)
-    end_ns = std::max<uint64_t>(end_ns, message.hdr.ts_ns);
+  for (const Held& message : stream.held) end_ns = std::max<uint64_t>(end_ns, message.hdr.ts_ns);
   return end_ns;
 }
 
-void Merger::Hold(Stream* stream, const ss_any_message& message) {
+void Merger::Hold(Stream* stream, const Held& message) {
   auto& held = stream->held;
   if (held.size() >= kMaxHeld) HandOutHeld(stream, UINT64_MAX);  // a round without an end
   held.push_back(message);
@@ -316,12 +328,14 @@ void Merger::Hold(Stream* stream, const ss_any_message& message) {
   if (StartOf(message) == stream->continues_at_ns) HandOutHeld(stream, 0);
 }
 
-void Merger::HandOut(Stream* stream, const ss_any_message& message) {
+void Merger::HandOut(Stream* stream, const Held& message) {
   stream->continues_at_ns = std::max<uint64_t>(stream->continues_at_ns, message.hdr.ts_ns);
-  if (message.hdr.type == SS_MEASURE)
+  if (message.hdr.type != SS_MEASURE)
+    sink_->OnCpuState(message.cpu_state);
+  else if (NrMore(message.measure) == 0)
     sink_->OnMeasure(message.measure);
   else
-    sink_->OnCpuState(message.cpu_state);
+    sink_->OnLongMeasure(message.long_measure);
 }
 
 // What is before until_ns, and what then continues the CPU's time.

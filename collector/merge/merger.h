@@ -44,6 +44,7 @@ struct MergeSink {
   virtual ~MergeSink() = default;
   // Measures and states of one CPU come in the order of its time, except those that are late.
   virtual void OnMeasure(const ss_measure& measure) = 0;
+  virtual void OnLongMeasure(const ss_long_measure& measure) { OnMeasure(measure.measure); }
   // Pulls all that there is.
   virtual void OnRun(Run* run) {
     while (const ss_measure* measure = run->Next()) OnMeasure(*measure);
@@ -96,11 +97,18 @@ class Merger {
   uint64_t watermark_ns() const { return watermark_ns_; }
 
  private:
+  // A measure or a CPU state that waits.
+  union Held {
+    ss_hdr hdr;
+    ss_measure measure;
+    ss_long_measure long_measure;
+    ss_cpu_state cpu_state;
+  };
   struct Stream {
-    std::vector<ss_any_message> held;  // measures and CPU states that wait
-    bool sorted = true;                // held, in the order of time
-    size_t newest = 0;                 // the latest of held
-    uint64_t continues_at_ns = 0;      // where the last one handed out ended
+    std::vector<Held> held;
+    bool sorted = true;            // held, in the order of time
+    size_t newest = 0;             // the latest of held
+    uint64_t continues_at_ns = 0;  // where the last one handed out ended
     uint64_t passed_ns = 0;
     bool online = false;
     bool stalled = false;
@@ -123,14 +131,20 @@ class Merger {
   void OnDump(const Drain& drain, std::span<const std::byte> messages);
   std::span<const std::byte> HandOutRun(const Drain& drain, std::span<const std::byte> records);
   void OnRecord(const Drain& drain, std::span<const std::byte> record);
-  void OnMeasure(const Drain& drain, const ss_measure& measure);
+  template <typename Measure>
+  void OnMeasure(const Drain& drain, const Measure& measure);
   void OnTick(const Drain& drain, const ss_tick& tick);
   void OnOther(const Drain& drain, std::span<const std::byte> message);
   void OnCalls(const Drain& drain, std::span<const std::byte> calls);
   void OnMalformed(const Drain& drain, uint16_t type);
   uint64_t EndOf(const Stream& stream) const;
-  void Hold(Stream* stream, const ss_any_message& message);
-  void HandOut(Stream* stream, const ss_any_message& message);
+  void HandOutMeasure(const ss_measure& measure) { sink_->OnMeasure(measure); }
+  void HandOutMeasure(const ss_long_measure& measure) { sink_->OnLongMeasure(measure); }
+  static Held MakeOffline(size_t cpu, uint64_t ts_ns);
+  static uint64_t StartOf(const Held& message);
+  static bool IsEarlier(const Held& a, const Held& b);
+  void Hold(Stream* stream, const Held& message);
+  void HandOut(Stream* stream, const Held& message);
   void HandOutHeld(Stream* stream, uint64_t until_ns);
   uint64_t ComputeWatermark();
   void Advance();

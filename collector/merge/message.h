@@ -5,7 +5,9 @@
 
 #include <slotscope/events.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 
 namespace slotscope {
@@ -26,8 +28,30 @@ inline bool IsValidMeasure(const ss_measure& measure) {
   return !bad;
 }
 
+// The same for one with counters behind it.
+inline bool IsValidMeasure(const ss_long_measure& measure) {
+  bool bad = !IsValidMeasure(measure.measure);
+  for (const ss_counter& counter : measure.more) bad |= counter.running_ns > counter.enabled_ns;
+  return !bad;
+}
+
+// How many counters are behind it, of those that we know.
+inline size_t NrMore(const ss_measure& measure) {
+  const size_t size = std::min(size_t{measure.hdr.size}, sizeof(ss_long_measure));
+  return (size - sizeof(ss_measure)) / sizeof(ss_counter);
+}
+
+// A copy of a measure that is hdr.size bytes long, at least sizeof(ss_measure): what a newer writer has
+// behind all that we know is left out, a counter that is not there was not measured.
+inline ss_long_measure CopyLongMeasure(const ss_measure* measure) {
+  ss_long_measure copy = {};
+  std::memcpy(&copy, measure, sizeof(*measure) + NrMore(*measure) * sizeof(ss_counter));
+  return copy;
+}
+
 // Copies `bytes` into *message (the rest of it is zeroed) and checks type, size and the values that
-// later stages rely on. A message longer than its type is valid: newer writers may append fields.
+// later stages rely on. A message longer than its type is valid: newer writers may append fields. What
+// is behind a measure is left out.
 Decoded DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message);
 
 }  // namespace slotscope

@@ -160,6 +160,9 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     *member = EscapeControls(*member);
   for (std::string& event : facts->events) event = EscapeControls(event);
   for (std::string& note : facts->notes) note = EscapeControls(note);
+  if (facts->events.size() < SS_NR_COUNTERS || facts->events.size() > SS_MAX_COUNTERS)
+    return {Exit::kBadInput, fmt::format("it has {} perf counters; {} to {} can be",
+                                         facts->events.size(), SS_NR_COUNTERS, SS_MAX_COUNTERS)};
   if (facts->nr_streams == 0 || facts->nr_streams > kMaxStreams)
     return {Exit::kBadInput,
             fmt::format("it has {} streams; 1 to {} can be", facts->nr_streams, kMaxStreams)};

@@ -5,7 +5,6 @@
 
 #include <slotscope/events.h>
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,7 +25,8 @@ struct Facts {
   std::string backend;
   std::string backend_reason;
   std::string tick;
-  std::array<std::string, SS_NR_COUNTERS> events;  // what each counter counts; empty: not counted
+  // What each perf counter counts; empty: not counted. SS_NR_COUNTERS, and those behind each measure.
+  std::vector<std::string> events = std::vector<std::string>(SS_NR_COUNTERS);
   RdtShape rdt;
   std::string gpu;                 // how CUDA is observed; empty: it is not
   std::vector<GpuDevice> gpus;     // by NVML; empty: none, or it is not known
@@ -37,6 +37,7 @@ struct Facts {
   int64_t unix_offset_ns = 0;  // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
   int32_t command_tgid = 0;    // the command that was recorded, 0: none
 
+  size_t nr_more() const { return events.size() - SS_NR_COUNTERS; }
   bool operator==(const Facts&) const = default;
 };
 

@@ -13,22 +13,22 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "base/errno_text.h"
+#include "base/perf_counter.h"
 
 namespace slotscope {
 namespace {
 
 struct NamedEvent {
-  const char* name;
+  std::string_view name;
   uint32_t type;
   uint64_t config;
 };
 
+// Beside those of kPerfCounters.
 constexpr NamedEvent kNamedEvents[] = {
-    {"cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
-    {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
-    {"llc_misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},
     {"cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},
     {"cache-references", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES},
     {"branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES},
@@ -65,7 +65,7 @@ std::optional<NamedEvent> ParsePmuEvent(std::string_view text) {
   auto type = ReadLine(kEventSources + pmu + "/type");
   auto terms = ReadLine(kEventSources + pmu + "/events/" + name);
   if (!type || !terms) return std::nullopt;
-  NamedEvent event = {nullptr, 0, 0};
+  NamedEvent event = {{}, 0, 0};
   event.type = static_cast<uint32_t>(std::stoul(*type));
   std::string_view rest = *terms;
   while (!rest.empty()) {
@@ -81,25 +81,34 @@ std::optional<NamedEvent> ParsePmuEvent(std::string_view text) {
 }
 
 std::optional<NamedEvent> ParseEvent(std::string_view text) {
+  for (const PerfCounter& counter : kPerfCounters)
+    if (text == counter.name) return NamedEvent{counter.name, counter.type, counter.config};
   for (const NamedEvent& event : kNamedEvents)
     if (text == event.name) return event;
   if (text.size() > 1 && text[0] == 'r')
-    if (auto config = ParseHex(text.substr(1))) return NamedEvent{nullptr, PERF_TYPE_RAW, *config};
+    if (auto config = ParseHex(text.substr(1))) return NamedEvent{{}, PERF_TYPE_RAW, *config};
   return ParsePmuEvent(text);
 }
 
-UniqueFd OpenEvent(const CounterSpec& spec, int cpu, int group_fd) {
+}  // namespace
+
+std::string CounterColumns() {
+  std::string names;
+  for (const PerfCounter& counter : kPerfCounters)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", counter.name);
+  return names;
+}
+
+UniqueFd OpenCounter(const CounterSpec& spec, int cpu, int leader_fd) {
   perf_event_attr attr = {};
   attr.size = sizeof(attr);
   attr.type = spec.type;
   attr.config = spec.config;
   attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-  attr.disabled = group_fd < 0;  // members follow their leader
+  attr.disabled = leader_fd < 0;  // members follow their leader
   return UniqueFd(
-      static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, group_fd, PERF_FLAG_FD_CLOEXEC)));
+      static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, leader_fd, PERF_FLAG_FD_CLOEXEC)));
 }
-
-}  // namespace
 
 Status ParseCounterSpecs(std::string_view text, CounterSpecs* specs) {
   *specs = {};
@@ -110,12 +119,11 @@ Status ParseCounterSpecs(std::string_view text, CounterSpecs* specs) {
     std::string_view name = item.substr(0, item.find('='));
     std::string_view event = name.size() == item.size() ? name : item.substr(name.size() + 1);
     CounterSpec* spec = nullptr;
-    for (size_t i = 0; i < kCounterNames.size(); i++)
-      if (name == kCounterNames[i]) spec = &(*specs)[i];
+    for (size_t i = 0; i < kPerfCounters.size(); i++)
+      if (name == kPerfCounters[i].name) spec = &(*specs)[i];
     if (!spec)
-      return {Exit::kUsage, fmt::format("--events: there is no column '{}'; the columns are cycles, "
-                                        "instructions and llc_misses",
-                                        name)};
+      return {Exit::kUsage, fmt::format("--events: there is no column '{}'; the columns are {}", name,
+                                        CounterColumns())};
     if (spec->wanted) return {Exit::kUsage, fmt::format("--events: the column {} is named twice", name)};
     auto parsed = ParseEvent(event);
     if (!parsed)
@@ -128,55 +136,58 @@ Status ParseCounterSpecs(std::string_view text, CounterSpecs* specs) {
   return {};
 }
 
-CounterGroups::CounterGroups(const CounterSpecs& specs, size_t nr_cpus) : specs_(specs), fds_(nr_cpus) {}
+CounterGroups::CounterGroups(const CounterSpecs& specs, size_t nr_cpus, OpenCounterFn open)
+    : specs_(specs), open_(std::move(open)), fds_(nr_cpus) {
+  for (uint32_t i = SS_NR_COUNTERS; i < SS_MAX_COUNTERS; i++)
+    if (specs_[i].wanted) nr_more_ = i + 1 - SS_NR_COUNTERS;
+}
 
+// All stay open until every group is known: only then does a group say that it is full.
 void CounterGroups::Probe(int cpu) {
-  UniqueFd leader;
+  Fds fds;
   for (size_t i = 0; i < specs_.size(); i++) {
     if (!specs_[i].wanted) continue;
-    UniqueFd fd = OpenEvent(specs_[i], cpu, leader.get());
-    int err = errno;
-    if (!fd.valid() && leader.valid()) {  // another PMU cannot join the group, but may count alone
-      fd = OpenEvent(specs_[i], cpu, -1);
-      err = errno;
+    for (size_t leader = 0; leader < i && !fds[i].valid(); leader++) {
+      if (!fds[leader].valid() || leader_[leader] != leader) continue;
+      fds[i] = open_(specs_[i], cpu, fds[leader].get());
+      leader_[i] = leader;
     }
-    if (fd.valid()) {
+    if (!fds[i].valid()) {  // no group has room, or another PMU counts it
+      fds[i] = open_(specs_[i], cpu, -1);
+      leader_[i] = i;
+      nr_groups_ += fds[i].valid();
+    }
+    if (fds[i].valid()) {
       opened_ |= 1u << i;
-      if (!leader.valid()) leader = std::move(fd);
-    } else {
-      bool absent = err == ENOENT || err == EOPNOTSUPP;
-      notes_.push_back(
-          fmt::format("{}: this machine cannot count {} ({}); the column is empty", kCounterNames[i],
-                      specs_[i].event,
-                      absent ? "it has no such counter, like most virtual machines" : ErrnoText(err)));
+      continue;
     }
+    const int err = errno;
+    const bool absent = err == ENOENT || err == EOPNOTSUPP;
+    notes_.push_back(
+        fmt::format("{}: this machine cannot count {} ({}); the column is empty", kPerfCounters[i].name,
+                    specs_[i].event,
+                    absent ? "it has no such counter, like most virtual machines" : ErrnoText(err)));
   }
 }
 
-Status CounterGroups::Open(int cpu, const std::array<int, SS_NR_COUNTERS>& map_fds) {
+Status CounterGroups::Open(int cpu, int map_fd) {
   Close(cpu);
-  auto& fds = fds_[static_cast<size_t>(cpu)];
-  int leader = -1;
+  Fds& fds = fds_[static_cast<size_t>(cpu)];
   for (size_t i = 0; i < specs_.size(); i++) {
     if (!(opened_ >> i & 1)) continue;
-    fds[i] = OpenEvent(specs_[i], cpu, leader);
-    bool own_group = leader < 0;
-    if (!fds[i].valid() && !own_group) {
-      fds[i] = OpenEvent(specs_[i], cpu, -1);
-      own_group = true;
-    }
+    fds[i] = open_(specs_[i], cpu, leader_[i] == i ? -1 : fds[leader_[i]].get());
     if (!fds[i].valid())
       return {Exit::kKernel,
               fmt::format("cannot count {} on CPU {}: {}", specs_[i].event, cpu, ErrnoText(errno))};
-    if (leader < 0) leader = fds[i].get();
-    uint32_t key = static_cast<uint32_t>(cpu);
-    int value = fds[i].get();
-    if (bpf_map_update_elem(map_fds[i], &key, &value, BPF_ANY))
+    const auto key = static_cast<uint32_t>(i * fds_.size() + static_cast<size_t>(cpu));
+    const int value = fds[i].get();
+    if (bpf_map_update_elem(map_fd, &key, &value, BPF_ANY))
       return {Exit::kKernel, fmt::format("cannot hand the {} counter of CPU {} to eBPF: {}",
                                          specs_[i].event, cpu, ErrnoText(errno))};
-    if (own_group && fds[i].get() != leader) ioctl(fds[i].get(), PERF_EVENT_IOC_ENABLE, 0);
   }
-  if (leader >= 0) ioctl(leader, PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
+  for (size_t i = 0; i < fds.size(); i++)
+    if (fds[i].valid() && leader_[i] == i)
+      ioctl(fds[i].get(), PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
   return {};
 }
 

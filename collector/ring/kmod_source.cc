@@ -97,9 +97,7 @@ class KmodSource final : public Source {
   Status OnlineCpu(int cpu) override {
     if (Status status = rings_->Open(cpu); !status.ok()) return status;
     if (!std::binary_search(info_.watched_cpus.begin(), info_.watched_cpus.end(), cpu)) return {};
-    auto& maps = skeleton_->maps;
-    return counters_.Open(cpu, {bpf_map__fd(maps.ss_perf_cycles), bpf_map__fd(maps.ss_perf_instructions),
-                                bpf_map__fd(maps.ss_perf_llc_misses)});
+    return counters_.Open(cpu, bpf_map__fd(skeleton_->maps.ss_perf_counters));
   }
 
   void OfflineCpu(int cpu) override { counters_.Close(cpu); }
@@ -163,8 +161,8 @@ class KmodSource final : public Source {
                       "offline",
                       value("watched_cpus")));
     counters_.Probe(some_online_cpu);
-    for (int id = 0; id < SS_NR_COUNTERS; id++)
-      info_.counted[static_cast<size_t>(id)] = counters_.opened(static_cast<ss_counter_id>(id));
+    info_.counted = counters_.opened_mask();
+    info_.nr_more = counters_.nr_more();
     info_.notes.insert(info_.notes.end(), counters_.notes().begin(), counters_.notes().end());
   }
 
@@ -187,11 +185,9 @@ class KmodSource final : public Source {
   Status Load() {
     skeleton_.reset(relay__open());
     if (!skeleton_) return {Exit::kKernel, fmt::format("cannot open the relay: {}", ErrnoText(errno))};
-    auto& maps = skeleton_->maps;
-    for (bpf_map* map :
-         {maps.ss_events, maps.ss_perf_cycles, maps.ss_perf_instructions, maps.ss_perf_llc_misses})
-      bpf_map__set_max_entries(map, static_cast<uint32_t>(nr_cpus_));
-    skeleton_->rodata->ss_counters_opened = counters_.opened_mask();
+    bpf_map__set_max_entries(skeleton_->maps.ss_events, static_cast<uint32_t>(nr_cpus_));
+    bpf_map__set_max_entries(skeleton_->maps.ss_perf_counters, counters_.nr_map_entries());
+    counters_.Tell(skeleton_->rodata);
     if (int err = relay__load(skeleton_.get()))
       return {
           err == -EPERM ? Exit::kPrivilege : Exit::kKernel,

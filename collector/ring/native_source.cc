@@ -106,8 +106,8 @@ class NativeSource final : public Source {
     if (online.empty())
       return {Exit::kKernel, "cannot read the list of online CPUs in /sys/devices/system/cpu"};
     counters_.Probe(online.front());
-    for (int id = 0; id < SS_NR_COUNTERS; id++)
-      info_.counted[static_cast<size_t>(id)] = counters_.opened(static_cast<ss_counter_id>(id));
+    info_.counted = counters_.opened_mask();
+    info_.nr_more = counters_.nr_more();
     info_.notes.insert(info_.notes.end(), counters_.notes().begin(), counters_.notes().end());
 
     if (Status status = Load(); !status.ok()) return status;
@@ -245,12 +245,12 @@ class NativeSource final : public Source {
     if (!skeleton_) return -errno;
     auto cpus = static_cast<uint32_t>(nr_cpus_);
     auto& maps = skeleton_->maps;
-    for (bpf_map* map : {maps.ss_events, maps.ss_perf_cycles, maps.ss_perf_instructions,
-                         maps.ss_perf_llc_misses, maps.ss_cpus, maps.ss_timers})
+    for (bpf_map* map : {maps.ss_events, maps.ss_cpus, maps.ss_timers})
       bpf_map__set_max_entries(map, cpus);
+    bpf_map__set_max_entries(maps.ss_perf_counters, counters_.nr_map_entries());
+    counters_.Tell(skeleton_->rodata);
     for (bpf_map* map : {maps.ss_processes, maps.ss_threads})
       bpf_map__set_max_entries(map, ReadPidMax());
-    skeleton_->rodata->ss_counters_opened = counters_.opened_mask();
     auto& progs = skeleton_->progs;
     bpf_program__set_autoload(progs.ss_sched_switch, has_switch_state_);
     bpf_program__set_autoload(progs.ss_sched_switch_stateless, !has_switch_state_);
@@ -274,11 +274,8 @@ class NativeSource final : public Source {
   Status OpenCpu(int cpu) {
     if (Status status = rings_->Open(cpu); !status.ok()) return status;
     if (!IsWatched(cpu)) return {};
-    auto& maps = skeleton_->maps;
-    std::array<int, SS_NR_COUNTERS> map_fds = {bpf_map__fd(maps.ss_perf_cycles),
-                                               bpf_map__fd(maps.ss_perf_instructions),
-                                               bpf_map__fd(maps.ss_perf_llc_misses)};
-    if (Status status = counters_.Open(cpu, map_fds); !status.ok()) return status;
+    if (Status status = counters_.Open(cpu, bpf_map__fd(skeleton_->maps.ss_perf_counters)); !status.ok())
+      return status;
     skeleton_->bss->ss_watch[cpu] = ++epoch_;
     return {};
   }

@@ -18,8 +18,6 @@ namespace {
 
 constexpr uint64_t kHotplugPeriodNs = 50'000'000;
 constexpr uint64_t kLossCheckPeriodNs = 1'000'000'000;
-constexpr uint64_t kDumpPeriodNs = 1'000'000'000;  // a dump must not be what loses the next records
-constexpr uint64_t kDumpRest = 50;                 // times as long as it took
 constexpr uint64_t kMaxRetryNs = 10'000'000'000;
 // 320 ms of rounds and 16 MB, more on large machines; pages that are never filled cost nothing.
 constexpr size_t kBlocks = 64;
@@ -271,10 +269,7 @@ void Reader::Run() {
     }
     if (now_ns >= next_dump_ns && dump_requested_.exchange(false, std::memory_order_relaxed)) {
       if (Status status = TakeDump(); !status.ok()) Warn(status.message());
-      // Of many processes it takes long; while the table of processes is full, there is one after
-      // another.
-      const uint64_t done_ns = MonotonicNs();
-      next_dump_ns = done_ns + std::max(kDumpPeriodNs, kDumpRest * (done_ns - now_ns));
+      next_dump_ns = NextDumpNs(now_ns, MonotonicNs());
     }
   }
   source_->Stop();

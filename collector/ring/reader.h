@@ -6,6 +6,7 @@
 // write (PERF_RECORD_LOST), so there is one place where messages can be lost.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -20,6 +21,14 @@
 #include "ring/source.h"
 
 namespace slotscope {
+
+// When a state dump may begin again after one that took from begin_ns to end_ns. A dump must not be what
+// loses the next records; of many processes it takes long, and while the table of processes is full,
+// there is one after another: so it rests fifty times as long as it took.
+constexpr uint64_t NextDumpNs(uint64_t begin_ns, uint64_t end_ns) {
+  constexpr uint64_t kPeriodNs = 1'000'000'000, kRest = 50;
+  return end_ns + std::max(kPeriodNs, kRest * (end_ns - begin_ns));
+}
 
 class Reader {
  public:

@@ -21,11 +21,12 @@ namespace slotscope {
 
 // What the header of the output says about the source. All of it is known after Start().
 struct SourceInfo {
-  std::string name;            // "kmod" or "bpf"
-  std::string backend;         // "emulated", "none" (no RDT), ...
-  std::string backend_reason;  // a sentence
-  std::string tick;            // how the 1 ms tick is made
-  std::array<bool, SS_NR_COUNTERS> counted = {};
+  std::string name;                // "kmod" or "bpf"
+  std::string backend;             // "emulated", "none" (no RDT), ...
+  std::string backend_reason;      // a sentence
+  std::string tick;                // how the 1 ms tick is made
+  uint32_t counted = 0;            // a bit per perf counter
+  uint32_t nr_more = 0;            // perf counters behind each measure
   std::vector<std::string> notes;  // what this machine cannot measure, a sentence each
   RdtShape rdt;                    // only with the backend "hardware"
   std::vector<int> watched_cpus;   // present CPUs that the source will measure when they are online

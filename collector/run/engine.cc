@@ -12,6 +12,7 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   options.present_cpus = facts.present_cpus;
   options.unix_offset_ns = facts.unix_offset_ns;
   options.rdt = facts.rdt;
+  options.nr_more = facts.nr_more();
   options.gpu = gpu;
   return options;
 }

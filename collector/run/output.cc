@@ -7,9 +7,9 @@
 
 #include "base/cpu_list.h"
 #include "base/escape.h"
+#include "base/perf_counter.h"
 #include "base/say.h"
 #include "base/version.h"
-#include "ring/counters.h"
 #include "sinks/gpu_csv_sink.h"
 #include "sinks/perfetto_sink.h"
 #include "sinks/span_csv_sink.h"
@@ -47,6 +47,8 @@ constexpr SideKind kSideKinds[] = {
 bool IsMeasured(const Column& column, const Facts& facts) {
   if (column.part == RowPart::kSums && column.id >= kCycles && column.id <= kLlcMisses)
     return !facts.events[column.id - kCycles].empty();
+  if (column.part == RowPart::kMore)
+    return !facts.events[SS_NR_COUNTERS + column.id % SS_MAX_MORE].empty();
   if (column.part == RowPart::kRdt && column.is_value()) {
     const bool has[kNrRdtValues] = {facts.rdt.has_mbm_total, facts.rdt.has_mbm_local,
                                     facts.rdt.has_occupancy};
@@ -70,14 +72,20 @@ std::string NotMeasured(const Facts& facts) {
     else
       names += fmt::format("{} ", column.name);
   }
+  for (const Column& column : MoreColumns(facts.nr_more()))
+    if (!IsMeasured(column, facts)) names += fmt::format("{} ", column.name);
   if (names.empty()) return "nothing";
   names.pop_back();
   return names;
 }
 
+// Rises when a column changes its meaning, not with a new one.
+constexpr const char* kFormat = "1";
+
 HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
   HeaderLines lines = {
       {"slotscope", kVersion},
+      {"format", kFormat},
       {"host", facts.host},
       {"boot_id", facts.boot_id},
       {"kernel", facts.kernel},
@@ -102,9 +110,9 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
   for (const L3Domain& domain : facts.rdt.domains)
     lines.emplace_back(fmt::format("l3_domain {}", domain.id),
                        fmt::format("CPUs {}", FormatCpuList(domain.cpus)));
-  for (size_t i = 0; i < kCounterNames.size(); i++)
+  for (size_t i = 0; i < facts.events.size(); i++)
     if (!facts.events[i].empty())
-      lines.emplace_back(fmt::format("event {}", kCounterNames[i]), facts.events[i]);
+      lines.emplace_back(fmt::format("event {}", kPerfCounters[i].name), facts.events[i]);
   lines.emplace_back("not_measured", NotMeasured(facts));
   for (const std::string& note : facts.notes) lines.emplace_back("note", note);
   return lines;
@@ -139,7 +147,7 @@ Status Output::Open() {
 }
 
 Writer* Output::MakeWriter(const Facts& facts) {
-  csv_ = std::make_unique<CsvSink>(&file_, facts.unix_offset_ns, options_.max_size);
+  csv_ = std::make_unique<CsvSink>(&file_, facts.unix_offset_ns, options_.max_size, facts.nr_more());
   FoldOptions fold = options_.fold;
   fold.followed_only = facts.command_tgid != 0 && !options_.all;
   std::vector<SideSink*> sinks;

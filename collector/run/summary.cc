@@ -61,6 +61,7 @@ RunSummary Summarize(const Engine& engine) {
   run.late_notes = engine.builder().late_notes();
   run.slot_ns = engine.builder().slot_ns();
   run.nr_cpus = engine.builder().nr_cpus();
+  run.nr_more = engine.builder().nr_more();
   return run;
 }
 
@@ -70,6 +71,12 @@ std::string MbmText(const MbmAccounting& mbm, size_t i) {
   return fmt::format("received {} {} written {} + late {} + before {} + after {} + unowned {}",
                      mbm.received[i], mbm.Holds(i) ? "=" : "!=", mbm.written[i], mbm.late[i],
                      mbm.before[i], mbm.after[i], mbm.unowned[i]);
+}
+
+std::string MoreText(const MoreAccounting& more, size_t i) {
+  return fmt::format("received {} {} written {} + late {} + before {} + after {}",
+                     more.received[i].delta, more.Holds(i) ? "=" : "!=", more.written[i].delta,
+                     more.late[i].delta, more.before[i].delta, more.after[i].delta);
 }
 
 }  // namespace
@@ -88,6 +95,9 @@ std::string IdentityText(const RunSummary& run) {
   for (size_t i = 0; i < kNrMbm; i++)
     if (!a.mbm.Holds(i))
       return fmt::format("BROKEN: {} {}", ColumnName(RowPart::kRdt, i), MbmText(a.mbm, i));
+  for (size_t i = 0; i < SS_MAX_MORE; i++)
+    if (!a.more.Holds(i))
+      return fmt::format("BROKEN: {} {}", ColumnName(RowPart::kMore, i), MoreText(a.more, i));
   return fmt::format(
       "holds: {} slots x {} ns x {} CPUs = cpu_ns of all rows; cpu_ns received {} = written {} + late "
       "{} + before {} + "
@@ -110,6 +120,8 @@ HeaderLines SummaryLines(const RunSummary& run) {
       lines.emplace_back(fmt::format("account {}", kAdditiveNames[i]),
                          fmt::format("received {} = written {} + late {} + before {} + after {}",
                                      a.received[i], a.written[i], a.late[i], a.before[i], a.after[i]));
+    for (size_t i = 0; scope == CountScope::kAll && i < run.nr_more; i++)
+      lines.emplace_back(fmt::format("account {}", ColumnName(RowPart::kMore, i)), MoreText(a.more, i));
     for (size_t i = 0; scope == CountScope::kRdt && i < kNrMbm; i++)
       lines.emplace_back(fmt::format("account {}", ColumnName(RowPart::kRdt, i)), MbmText(a.mbm, i));
   }

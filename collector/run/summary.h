@@ -18,6 +18,7 @@ struct RunSummary {
   std::vector<std::string> notes;  // of the source
   uint64_t slot_ns = 0;
   size_t nr_cpus = 0;
+  size_t nr_more = 0;                   // perf counters behind the first ones
   double elapsed_s = 0;                 // of the recording; 0: not known
   std::vector<std::string> late_notes;  // of the last moments, behind the last slot
   std::string input_error;              // of a replayed file: it is damaged, and where

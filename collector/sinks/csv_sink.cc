@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kBufferBytes = 256u << 10;
 constexpr size_t kFooterBytes = 4096;  // kept free under max_size
 // All fields at their longest: a number, or a word of the table; a name of 16 escaped bytes.
-constexpr size_t kMaxRowBytes = kSlotColumns.size() * 21 + 16 * 4;
+constexpr size_t kMaxRowBytes = (kSlotColumns.size() + kMoreColumns.size()) * 21 + 16 * 4;
 constexpr size_t kPrefixBytes = 48;  // two numbers of 20 characters, a sign, two commas
 constexpr size_t kMaxCachedProcesses = 65536;
 
@@ -54,8 +54,8 @@ consteval auto WithoutPart() {
 bool IsEmpty(const Slot& slot, const Row& row) {
   uint64_t any = 0;
   for (uint64_t sum : row.sums) any |= sum;
-  if (row.rdt)
-    for (size_t i = 0; i < kNrMbm; i++) any |= slot.rdt[row.rdt - 1].values[i];
+  if (const RdtRow* rdt = slot.RdtOf(row))
+    for (size_t i = 0; i < kNrMbm; i++) any |= rdt->values[i];
   return any == 0 && !(row.gpu && slot.gpu[row.gpu - 1].any);
 }
 
@@ -138,18 +138,21 @@ char* AppendFrom(char* out, const Slot& slot, const Row& row) {
   if constexpr (kSlotColumns[kBegin].part == RowPart::kSums)
     out = AppendFields<kBegin>(out, row, kAll);
   else if constexpr (kSlotColumns[kBegin].part == RowPart::kRdt)
-    out = row.rdt ? AppendFields<kBegin>(out, slot.rdt[row.rdt - 1], kAll) : without();
+    out = slot.RdtOf(row) ? AppendFields<kBegin>(out, *slot.RdtOf(row), kAll) : without();
   else
     out = row.gpu ? AppendFields<kBegin>(out, slot.gpu[row.gpu - 1], kAll) : without();
   if constexpr (kEnd < kSlotColumns.size()) return AppendFrom<kEnd>(out, slot, row);
-  *out++ = '\n';
   return out;
 }
 
 }  // namespace
 
-CsvSink::CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size)
-    : file_(file), unix_offset_ns_(unix_offset_ns), max_size_(max_size), buffer_(2 * kBufferBytes) {}
+CsvSink::CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size, size_t nr_more)
+    : file_(file),
+      unix_offset_ns_(unix_offset_ns),
+      max_size_(max_size),
+      nr_more_(nr_more),
+      buffer_(2 * kBufferBytes) {}
 
 char* CsvSink::Reserve(size_t bytes) {
   if (buffer_.size() - size_ < bytes) buffer_.resize(std::max(2 * buffer_.size(), size_ + bytes));
@@ -174,6 +177,7 @@ void CsvSink::WriteHeader(const HeaderLines& lines) {
     if (&column != kSlotColumns.data()) AppendText(",");
     AppendText(column.name);
   }
+  for (const Column& column : MoreColumns(nr_more_)) AppendText(fmt::format(",{}", column.name));
   AppendText("\n");
   Flush();
 }
@@ -222,9 +226,24 @@ void CsvSink::AppendRows(const Slot& slot) {
     else
       out = AppendIdentity(out, row);
     out = AppendFrom<kFirstBehindIdentity>(out, slot, row);
+    if (nr_more_ > 0) out = AppendMore(out, slot, row);
+    *out++ = '\n';
     nr_rows_++;
   }
   size_ += static_cast<size_t>(out - begin);
+}
+
+char* CsvSink::AppendMore(char* out, const Slot& slot, const Row& row) const {
+  const MoreRow* more = slot.MoreOf(row);
+  for (size_t i = 0; i < nr_more_; i++) {
+    const bool measured = more && !(more->unmeasured >> i & 1);
+    *out++ = ',';
+    if (measured) out = AppendDecimal(out, more->sums[i].delta);
+    *out++ = ',';
+    if (measured && more->sums[i].enabled_ns > 0)
+      out = AppendPercent(out, more->sums[i].running_ns, more->sums[i].enabled_ns);
+  }
+  return out;
 }
 
 // From tgid to kind.

@@ -20,8 +20,8 @@ using HeaderLines = std::vector<std::pair<std::string, std::string>>;
 class CsvSink final : public SlotSink {
  public:
   // `unix_offset_ns`, CLOCK_REALTIME - CLOCK_MONOTONIC at the start, is what the header says. max_size
-  // 0: no limit.
-  CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size);
+  // 0: no limit. nr_more: perf counters that have columns behind the others.
+  CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size, size_t nr_more = 0);
 
   void WriteHeader(const HeaderLines& lines);
   void OnSlot(Slot* slot) override { OnSlot(*slot); }
@@ -60,10 +60,12 @@ class CsvSink final : public SlotSink {
   void AppendComments(const HeaderLines& lines);
   void AppendRows(const Slot& slot);
   char* AppendIdentity(char* out, const Row& row);
+  char* AppendMore(char* out, const Slot& slot, const Row& row) const;
 
   OutFile* file_;
   int64_t unix_offset_ns_;
   uint64_t max_size_;
+  size_t nr_more_;
   std::vector<char> buffer_;  // its first size_ bytes are to be written
   size_t size_ = 0;
   std::vector<Identity> identities_;

@@ -57,6 +57,11 @@ std::string DeviceName(int32_t device) {
   return device == kUnknownDevice ? "unknown device" : fmt::format("device {}", device);
 }
 
+const Column& ColumnAt(size_t counter) {
+  return counter < kSlotColumns.size() ? kSlotColumns[counter]
+                                       : kMoreColumns[counter - kSlotColumns.size()];
+}
+
 }  // namespace
 
 void PerfettoSink::WriteHeader(const HeaderLines&) {}
@@ -121,7 +126,7 @@ void PerfettoSink::Show(Process* process, size_t counter, uint64_t ns, uint64_t 
   uint64_t& uuid = process->tracks[counter];
   if (uuid != 0 && process->shown[counter] == value) return;
   process->shown[counter] = value;
-  const Column& column = kSlotColumns[counter];
+  const Column& column = ColumnAt(counter);
   if (uuid == 0)
     uuid = DescribeTrack(process->track, std::string(column.name),
                          kUnits[static_cast<size_t>(column.unit)]);
@@ -146,17 +151,16 @@ void PerfettoSink::Append(const Slot& slot) {
   for (const Row& row : slot.rows) {
     if (!IsProcess(row.kind)) continue;
     Process& process = ProcessOf(row.key, row.named ? EscapeName(CommText(row.comm)) : "");
-    for (size_t i = 0; i < kSlotColumns.size(); i++)
-      if (kSlotColumns[i].is_value())
-        if (const auto value = ValueOf(slot, row, kSlotColumns[i]))
-          Show(&process, i, slot.start_ns, *value);
+    for (size_t i = 0; i < process.tracks.size(); i++)
+      if (ColumnAt(i).is_value())
+        if (const auto value = ValueOf(slot, row, ColumnAt(i))) Show(&process, i, slot.start_ns, *value);
     process.slot_ns = slot.start_ns;
     process.running = true;
   }
   for (auto& [key, process] : processes_) {
     if (!process.running || process.slot_ns == slot.start_ns) continue;
-    for (size_t i = 0; i < kSlotColumns.size(); i++)
-      if (process.tracks[i] && kSlotColumns[i].adds) Show(&process, i, slot.start_ns, 0);
+    for (size_t i = 0; i < process.tracks.size(); i++)
+      if (process.tracks[i] && ColumnAt(i).adds) Show(&process, i, slot.start_ns, 0);
     process.running = false;
   }
   for (const KernelSpan* span : InOrder(slot.gpu_detail.spans.kernels)) Append(*span);

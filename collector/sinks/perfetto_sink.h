@@ -27,7 +27,7 @@ class PerfettoSink final : public SideSink {
  private:
   void Append(const Slot& slot) override;
   // A counter is a column of slots.csv, by its place there.
-  using Tracks = std::array<uint64_t, kSlotColumns.size()>;
+  using Tracks = std::array<uint64_t, kSlotColumns.size() + kMoreColumns.size()>;
   struct Process {
     uint64_t track;
     std::string name;

@@ -24,6 +24,27 @@ struct MbmAccounting {
   bool Holds() const { return Holds(kMbmTotal) && Holds(kMbmLocal); }
 };
 
+// And for the perf counters that come behind the first ones.
+struct MoreAccounting {
+  MoreSums received = {};
+  MoreSums written = {};
+  MoreSums late = {};
+  MoreSums before = {};
+  MoreSums after = {};
+
+  bool Holds(size_t i) const {
+    const auto holds = [&](auto of) {
+      return received[i].*of == written[i].*of + late[i].*of + before[i].*of + after[i].*of;
+    };
+    return holds(&ss_counter::delta) && holds(&ss_counter::enabled_ns) && holds(&ss_counter::running_ns);
+  }
+  bool Holds() const {
+    for (size_t i = 0; i < SS_MAX_MORE; i++)
+      if (!Holds(i)) return false;
+    return true;
+  }
+};
+
 // Per run, for every additive counter: received = written + late + before the first slot + after the
 // last one. Per slot: the cpu_ns of all rows add up to slot_ns times the number of CPUs.
 struct Accounting {
@@ -33,6 +54,7 @@ struct Accounting {
   Sums before = {};
   Sums after = {};
   MbmAccounting mbm;
+  MoreAccounting more;
   uint64_t nr_slots = 0;
   uint64_t nr_broken_slots = 0;  // where cpu_ns did not add up
   uint64_t lost_ns = 0;          // in rows of kind lost
@@ -42,7 +64,7 @@ struct Accounting {
     if (nr_broken_slots > 0) return false;
     for (size_t i = 0; i < kNrAdditive; i++)
       if (received[i] != written[i] + late[i] + before[i] + after[i]) return false;
-    return mbm.Holds();
+    return mbm.Holds() && more.Holds();
   }
 };
 

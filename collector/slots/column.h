@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The columns of slots.csv: the one table of what a row says. The CSV itself, what its header says is
-// not measured, traces, reports of straggling, the history of ranks, readers of slots.csv and
-// docs/columns.md come from it. New columns go to the end.
+// The columns of slots.csv: the one table of what a row says (and perf_counter.h, of what more can be).
+// The CSV itself, what its header says is not measured, traces, reports of straggling, the history of
+// ranks, readers of slots.csv and doc/columns.md come from it. New columns go to the end.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <utility>
 
+#include "base/perf_counter.h"
 #include "slots/gpu_detail.h"
 #include "slots/rdt_row.h"
 #include "slots/sums.h"
@@ -19,12 +22,13 @@ enum class Unit : uint8_t { kNone, kNs, kCount, kBytes, kPercent };
 inline constexpr std::array<const char*, 5> kUnitNames = {"-", "ns", "1", "bytes", "%"};
 
 // Which part of a row has it, and under which number: `kSums` by Additive, `kRdt` by RdtValue, `kGpu` by
-// GpuValue, and behind those what is made of several or is a word.
-enum class RowPart : uint8_t { kSlot, kIdentity, kSums, kRdt, kGpu };
+// GpuValue, `kMore` by perf counter; and behind those what is made of several or is a word.
+enum class RowPart : uint8_t { kSlot, kIdentity, kSums, kRdt, kGpu, kMore };
 inline constexpr size_t kMuxPct = kNrAdditive;               // of RowPart::kSums
 inline constexpr size_t kRdtStatus = kNrRdtValues;           // of RowPart::kRdt
 inline constexpr size_t kStraggling = kNrGpuValues;          // of RowPart::kGpu
 inline constexpr size_t kThroughputDrop = kNrGpuValues + 1;  // of RowPart::kGpu
+inline constexpr size_t kMoreMuxPct = SS_MAX_MORE;           // of RowPart::kMore, + the counter's id
 
 struct Column {
   std::string_view name;
@@ -38,7 +42,8 @@ struct Column {
   // Is it a number that ValueOf() knows?
   constexpr bool is_value() const {
     return (part == RowPart::kSums && id < kNrAdditive) ||
-           (part == RowPart::kRdt && id < kNrRdtValues) || (part == RowPart::kGpu && id < kNrGpuValues);
+           (part == RowPart::kRdt && id < kNrRdtValues) ||
+           (part == RowPart::kGpu && id < kNrGpuValues) || (part == RowPart::kMore && id < kMoreMuxPct);
   }
 };
 
@@ -117,6 +122,47 @@ inline constexpr std::array kSlotColumns = {
            "as `straggle`"},
 };
 
+// Of a perf counter that comes behind the first ones: what it counted, and its share of time, as each
+// may be in a group of its own. Only in recordings that were asked for it.
+namespace more {
+template <size_t kId>
+inline constexpr auto kMuxName = [] {
+  constexpr std::string_view kEnd = "_mux_pct";
+  std::array<char, kPerfCounters[SS_NR_COUNTERS + kId].name.size() + kEnd.size()> text = {};
+  char* out = text.data();
+  for (char c : kPerfCounters[SS_NR_COUNTERS + kId].name) *out++ = c;
+  for (char c : kEnd) *out++ = c;
+  return text;
+}();
+
+template <size_t kId>
+inline constexpr Column kCount = {
+    kPerfCounters[SS_NR_COUNTERS + kId].name,    Unit::kCount,     RowPart::kMore, kId, true,
+    kPerfCounters[SS_NR_COUNTERS + kId].meaning, empty::kNoCounter};
+
+template <size_t kId>
+inline constexpr Column kMux = {{kMuxName<kId>.data(), kMuxName<kId>.size()},
+                                Unit::kPercent,
+                                RowPart::kMore,
+                                kMoreMuxPct + kId,
+                                false,
+                                "100 x time counted / time wanted, of that counter",
+                                "nothing was counted"};
+
+template <size_t... kIds>
+constexpr auto MakeColumns(std::index_sequence<kIds...>) {
+  std::array<Column, 2 * sizeof...(kIds)> columns = {};
+  ((columns[2 * kIds] = kCount<kIds>, columns[2 * kIds + 1] = kMux<kIds>), ...);
+  return columns;
+}
+}  // namespace more
+
+// Behind kSlotColumns: as many counters as were asked for, two columns each.
+inline constexpr auto kMoreColumns = more::MakeColumns(std::make_index_sequence<SS_MAX_MORE>());
+inline std::span<const Column> MoreColumns(size_t nr_more) {
+  return std::span(kMoreColumns).first(2 * nr_more);
+}
+
 // By its name, which has to be one: in a constant it does not compile else.
 constexpr const Column& ColumnOf(std::string_view name) {
   for (const Column& column : kSlotColumns)
@@ -126,8 +172,10 @@ constexpr const Column& ColumnOf(std::string_view name) {
 
 // By what a row has: of what is_value() and of words alike.
 constexpr std::string_view ColumnName(RowPart part, size_t id) {
-  for (const Column& column : kSlotColumns)
-    if (column.part == part && column.id == id) return column.name;
+  for (std::span<const Column> columns :
+       {std::span<const Column>(kSlotColumns), std::span<const Column>(kMoreColumns)})
+    for (const Column& column : columns)
+      if (column.part == part && column.id == id) return column.name;
   return {};
 }
 

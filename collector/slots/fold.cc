@@ -42,6 +42,11 @@ void AddRdt(RdtRow* to, const RdtRow& what) {
   to->status = std::max(to->status, what.status);
 }
 
+void AddMore(MoreRow* to, const MoreRow& what) {
+  AddCounters(&to->sums, what.sums);
+  to->unmeasured |= what.unmeasured;
+}
+
 void AddGpu(GpuRow* to, const GpuRow& what) {
   for (size_t i = 0; i < kNrGpuValues; i++) to->values[i] += what.values[i];
   to->unmeasured |= what.unmeasured;
@@ -56,6 +61,7 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
   Row other;
   other.kind = RowKind::kOther;
   RdtRow other_rdt;
+  MoreRow other_more;
   GpuRow other_gpu;
   bool any_gpu = false;
   bool any = false;
@@ -67,7 +73,8 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
     if (keep) return false;
     other.unmeasured |= row.unmeasured;
     Add(&other.sums, row.sums);
-    if (row.rdt) AddRdt(&other_rdt, slot->rdt[row.rdt - 1]);
+    if (const RdtRow* rdt = slot->RdtOf(row)) AddRdt(&other_rdt, *rdt);
+    if (const MoreRow* more = slot->MoreOf(row)) AddMore(&other_more, *more);
     if (row.gpu) AddGpu(&other_gpu, slot->gpu[row.gpu - 1]);
     any_gpu |= row.gpu > 0;
     any = true;
@@ -78,10 +85,9 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
     if (!is_folded(row)) *end++ = row;
   slot->rows.erase(end, slot->rows.end());
   if (!any) return;
-  if (!slot->rdt.empty()) {
-    slot->rdt.push_back(other_rdt);
-    other.rdt = static_cast<uint32_t>(slot->rdt.size());
-  }
+  if (!slot->rdt.empty()) slot->rdt.push_back(other_rdt);
+  if (!slot->more.empty()) slot->more.push_back(other_more);
+  other.beside = static_cast<uint32_t>(std::max(slot->rdt.size(), slot->more.size()));
   if (any_gpu) {
     slot->gpu.push_back(other_gpu);
     other.gpu = static_cast<uint32_t>(slot->gpu.size());

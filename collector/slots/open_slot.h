@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "slots/more_row.h"
 #include "slots/slot.h"
 
 namespace slotscope {
@@ -54,6 +55,7 @@ struct OpenSlot {
   // are attributed when this slot retires.
   std::vector<RdtCell> cells;
   std::vector<ss_rdt_sample> samples;
+  std::vector<MoreRow> more;            // of rows, only where they are counted (see MoreCounters)
   std::vector<Preemption> preemptions;  // in any order; one may be there several times
   RowIndex row_of;                      // empty: see OpenSlots
   OpenSlot* next = nullptr;             // the one behind it, if it is open

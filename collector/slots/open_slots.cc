@@ -53,6 +53,7 @@ void OpenSlots::PopFront() {
   slot.rows.clear();
   slot.cells.clear();
   slot.samples.clear();
+  slot.more.clear();
   slot.preemptions.clear();
   slot.next = nullptr;
   slot.lost_ns = slot.offline_ns = 0;

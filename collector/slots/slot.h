@@ -10,6 +10,7 @@
 
 #include "slots/column.h"
 #include "slots/gpu_detail.h"
+#include "slots/more_row.h"
 #include "slots/preemption.h"
 #include "slots/rdt_row.h"
 #include "slots/straggle_report.h"
@@ -38,7 +39,7 @@ struct Row {
   bool named = false;     // comm is known
   bool tracked = true;    // start_time_ns is known
   bool followed = false;  // see Tracker::Follow()
-  uint32_t rdt = 0;       // index into Slot::rdt, + 1; 0: it has none
+  uint32_t beside = 0;    // index into Slot::rdt and Slot::more, + 1; 0: it has none
   uint32_t gpu = 0;       // index into Slot::gpu, + 1; 0: it has used none
   ProcessKey key = {};
   Comm comm = {};
@@ -48,13 +49,23 @@ struct Slot {
   uint64_t start_ns = 0;
   // By (tgid, start_time_ns), idle first; behind the processes kinds lost, offline and other.
   std::vector<Row> rows;
-  std::vector<RdtRow> rdt;  // of those rows that have one
+  // Of processes and idle, at the same place in both; empty if the recording has no such values.
+  std::vector<RdtRow> rdt;
+  std::vector<MoreRow> more;
   std::vector<GpuRow> gpu;  // of those rows that have one
   GpuDetail gpu_detail;
   std::vector<Preemption> preemptions;    // by victim and tgid
   std::vector<StraggleReport> straggles;  // at its end
   int64_t unix_offset_ns = 0;             // CLOCK_REALTIME - CLOCK_MONOTONIC
   std::vector<std::string> notes;         // what is to be said in front of its rows
+
+  // Null: it has none.
+  const RdtRow* RdtOf(const Row& row) const {
+    return row.beside && !rdt.empty() ? &rdt[row.beside - 1] : nullptr;
+  }
+  const MoreRow* MoreOf(const Row& row) const {
+    return row.beside && !more.empty() ? &more[row.beside - 1] : nullptr;
+  }
 };
 
 // What the row says there; nothing if it was not measured. REQUIRES: column.is_value().
@@ -64,9 +75,14 @@ inline std::optional<uint64_t> ValueOf(const Slot& slot, const Row& row, const C
     return values[column.id];
   };
   if (column.part == RowPart::kSums) return known(row.unmeasured, row.sums);
-  if (column.part == RowPart::kRdt && row.rdt) {
-    const RdtRow& rdt = slot.rdt[row.rdt - 1];
-    return known(rdt.unmeasured, rdt.values);
+  if (column.part == RowPart::kRdt) {
+    const RdtRow* rdt = slot.RdtOf(row);
+    return rdt ? known(rdt->unmeasured, rdt->values) : std::nullopt;
+  }
+  if (column.part == RowPart::kMore) {
+    const MoreRow* more = slot.MoreOf(row);
+    if (!more || (more->unmeasured >> column.id & 1)) return {};
+    return more->sums[column.id].delta;
   }
   if (column.part == RowPart::kGpu && row.gpu) {
     const GpuRow& gpu = slot.gpu[row.gpu - 1];

@@ -22,7 +22,8 @@ SlotBuilder::SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink)
       sink_(sink),
       tracker_(2 * (options.window_ns + options.slot_ns)),
       open_(options.slot_ns),
-      rdt_(options.rdt, options.slot_ns, options.window_ns, &open_, &tracker_, &accounting_.mbm) {
+      rdt_(options.rdt, options.slot_ns, options.window_ns, &open_, &tracker_, &accounting_.mbm),
+      more_(options.nr_more, &accounting_.more) {
   for (int cpu : options_.present_cpus) {
     auto index = static_cast<size_t>(cpu);
     if (index >= cpus_.size()) cpus_.resize(index + 1);
@@ -158,27 +159,29 @@ inline OpenRow* SlotBuilder::RowOf(OpenSlot* slot, uint32_t process, const ss_me
   return row;
 }
 
-inline void SlotBuilder::AddTo(OpenRow* row, const ss_measure& measure, const Sums& sums,
-                               uint32_t unmeasured) {
+inline void SlotBuilder::AddTo(OpenSlot* slot, OpenRow* row, const ss_measure& measure, const Sums& sums,
+                               uint32_t unmeasured, uint64_t to_ns) {
   row->rmid = std::max(row->rmid, measure.rmid);
   row->flags |= measure.flags;
   row->unmeasured |= unmeasured;
   Add(&row->sums, sums);
+  if (more_.on()) more_.AddToRow(slot, row, to_ns);
 }
 
 // A piece of a measure: what ran in [from_ns, to_ns), which is in `slot`.
 inline void SlotBuilder::AddPiece(OpenSlot* slot, OpenRow* row, const ss_measure& measure,
                                   const Sums& sums, uint32_t unmeasured, uint64_t from_ns,
                                   uint64_t to_ns) {
-  AddTo(row, measure, sums, unmeasured);
+  AddTo(slot, row, measure, sums, unmeasured, to_ns);
   if (rdt_.on()) rdt_.OnTime(slot, row, measure, from_ns, to_ns);
 }
 
-inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure) {
+inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure, const MoreSums* more) {
   if (cpu->next_seq != measure.seq && cpu->has_seq) stats_.nr_seq_gaps++;
   cpu->has_seq = true;
   cpu->next_seq = measure.seq + 1;
   const uint64_t end_ns = measure.hdr.ts_ns;
+  if (more_.on()) more_.Begin(measure, more);
   if (measure.start_ns != cpu->cursor_ns || measure.start_ns >= std::min(end_ns, cpu->slot_end_ns) ||
       (measure.flags & SS_MEASURE_UNKNOWN)) {
     AddOtherMeasure(cpu, measure);
@@ -220,18 +223,23 @@ SlotBuilder::Cpu* SlotBuilder::FindCpu(uint32_t cpu) {
   return cpu < nr_cpus_ && cpus_[cpu].present ? &cpus_[cpu] : nullptr;
 }
 
-void SlotBuilder::OnMeasure(const ss_measure& measure) {
+void SlotBuilder::OnAnyMeasure(const ss_measure& measure, const MoreSums* more) {
   if (Cpu* cpu = FindCpu(measure.hdr.cpu))
-    AddMeasure(cpu, measure);
+    AddMeasure(cpu, measure, more);
   else
     stats_.nr_foreign++;
+}
+
+void SlotBuilder::OnLongMeasure(const ss_long_measure& measure) {
+  const MoreSums more = std::to_array(measure.more);
+  OnAnyMeasure(measure.measure, &more);
 }
 
 void SlotBuilder::OnRun(Run* run) {
   Cpu* cpu = FindCpu(run->cpu());
   while (const ss_measure* measure = run->Next())
     if (cpu)
-      AddMeasure(cpu, *measure);
+      AddMeasure(cpu, *measure, nullptr);
     else
       stats_.nr_foreign++;
 }
@@ -256,14 +264,14 @@ void SlotBuilder::AddOtherMeasure(Cpu* cpu, const ss_measure& measure) {
   if (!cpu->begun) {
     // Its counters had no first value and most of its time was before us: it is the baseline.
     Begin(cpu, measure.hdr.ts_ns, true);
-    Add(&accounting_.before, addends.sums);
+    CountBefore(addends.sums, measure.hdr.ts_ns);
     return;
   }
   if (!IsBefore(cpu->begun_ns, measure.hdr.ts_ns)) {  // from before this CPU began: nobody waits for it
     if (!first_fixed_ || measure.hdr.ts_ns <= first_ns_)
-      Add(&accounting_.before, addends.sums);
+      CountBefore(addends.sums, measure.hdr.ts_ns);
     else
-      CountLate(addends.sums);
+      CountLate(addends.sums, measure.hdr.ts_ns);
     return;
   }
   if (IsBefore(cpu->cursor_ns, measure.start_ns)) AccountGap(cpu, measure.start_ns);
@@ -301,19 +309,19 @@ bool SlotBuilder::AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& 
   Cut cut(measure, addends.sums);
   if (first_fixed_ && at_ns < first_ns_) {
     at_ns = std::min(first_ns_, end_ns);
-    Add(&accounting_.before, cut.TakeUntil(at_ns));
+    CountBefore(cut.TakeUntil(at_ns), at_ns);
   }
   uint64_t open_ns = first_fixed_ ? std::max(cpu->cursor_ns, next_start_ns_) : cpu->cursor_ns;
   if (at_ns < end_ns && at_ns < open_ns) {
     at_ns = std::min(open_ns, end_ns);
-    CountLate(cut.TakeUntil(at_ns));
+    CountLate(cut.TakeUntil(at_ns), at_ns);
   }
   if (at_ns == end_ns) return true;
   const uint32_t process = ProcessOf(measure);
   while (at_ns < end_ns) {
     OpenSlot* slot = SlotOf(*cpu, at_ns);
     if (!slot) {
-      CountLate(cut.left());
+      CountLate(cut.left(), end_ns);
       return false;
     }
     const uint64_t from_ns = at_ns;
@@ -338,16 +346,24 @@ inline OpenSlot* SlotBuilder::SlotOf(const Cpu& cpu, uint64_t ts_ns) {
 void SlotBuilder::AddCounts(const ss_measure& measure, const Addends& addends) {
   uint64_t ts_ns = measure.hdr.ts_ns - 1;
   if (first_fixed_ && ts_ns < first_ns_)
-    Add(&accounting_.before, addends.sums);
+    CountBefore(addends.sums, measure.hdr.ts_ns);
   else if (OpenSlot* slot = SlotAt(ts_ns))
-    AddTo(RowOf(slot, ProcessOf(measure), measure), measure, addends.sums, addends.unmeasured);
+    AddTo(slot, RowOf(slot, ProcessOf(measure), measure), measure, addends.sums, addends.unmeasured,
+          measure.hdr.ts_ns);
   else
-    CountLate(addends.sums);
+    CountLate(addends.sums, measure.hdr.ts_ns);
 }
 
-void SlotBuilder::CountLate(const Sums& sums) {
+// What has not been counted of the measure, up to until_ns.
+void SlotBuilder::CountLate(const Sums& sums, uint64_t until_ns) {
   Add(&accounting_.late, sums);
+  if (more_.on()) more_.AddToLate(until_ns);
   stats_.nr_late_pieces++;
+}
+
+void SlotBuilder::CountBefore(const Sums& sums, uint64_t until_ns) {
+  Add(&accounting_.before, sums);
+  if (more_.on()) more_.AddToBefore(until_ns);
 }
 
 // Every CPU that is expected has begun and everybody has been named. A CPU that says nothing for a whole
@@ -371,7 +387,7 @@ void SlotBuilder::FixFirst() {
   first_ns_ = open_.StartOf(from_ns + options_.slot_ns - 1);
   rdt_.OnFirst(first_ns_);
   while (!open_.empty() && open_.front().start_ns < first_ns_)
-    DiscardFront(&accounting_.before, &accounting_.mbm.before);
+    DiscardFront(&accounting_.before, &accounting_.mbm.before, &accounting_.more.before);
   first_fixed_ = true;
   next_start_ns_ = first_ns_;
   for (Cpu& cpu : cpus_) {
@@ -455,6 +471,7 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
 void SlotBuilder::FillRows(const OpenSlot& slot) {
   finished_.rows.resize(slot.rows.size());  // rows of an older slot are written over
   finished_.rdt.clear();
+  finished_.more.clear();
   Row* next = finished_.rows.data();
   const std::vector<uint32_t>& ranks = tracker_.Ranks();
   ranks_used_.resize((tracker_.nr_ids() + 63) / 64);
@@ -480,7 +497,8 @@ void SlotBuilder::FillRows(const OpenSlot& slot) {
       row.tracked = !(open.flags & SS_MEASURE_UNTRACKED);
       row.followed = process.followed;
       if (rdt_.on()) finished_.rdt.push_back(rdt_.ResultOf(slot, index));
-      row.rdt = static_cast<uint32_t>(finished_.rdt.size());
+      if (more_.on()) finished_.more.push_back(more_.ResultOf(slot, index));
+      row.beside = rdt_.on() || more_.on() ? static_cast<uint32_t>(next - finished_.rows.data()) : 0;
       row.gpu = open.gpu;
       row.key = process.key;
       row.comm = process.comm;
@@ -516,9 +534,10 @@ void SlotBuilder::PopFront() {
   open_.PopFront();
 }
 
-void SlotBuilder::DiscardFront(Sums* into, MbmSums* mbm) {
+void SlotBuilder::DiscardFront(Sums* into, MbmSums* mbm, MoreSums* more) {
   for (const OpenRow& row : open_.front().rows) Add(into, row.sums);
   rdt_.Discard(open_.front(), mbm);
+  MoreCounters::Discard(open_.front(), more);
   PopFront();
 }
 
@@ -539,7 +558,8 @@ void SlotBuilder::Finish() {
   if (!first_fixed_ && IsReadyForFirst(UINT64_MAX)) FixFirst();
   uint64_t last_ns = first_fixed_ ? LastBorder() : 0;
   while (first_fixed_ && next_start_ns_ + options_.slot_ns <= last_ns) Retire();
-  while (!open_.empty()) DiscardFront(&accounting_.after, &accounting_.mbm.after);
+  while (!open_.empty())
+    DiscardFront(&accounting_.after, &accounting_.mbm.after, &accounting_.more.after);
 }
 
 }  // namespace slotscope

@@ -34,6 +34,7 @@
 #include "merge/merger.h"
 #include "slots/accounting.h"
 #include "slots/gpu_join.h"
+#include "slots/more_counters.h"
 #include "slots/open_slots.h"
 #include "slots/preemptions.h"
 #include "slots/rdt_attribution.h"
@@ -49,6 +50,7 @@ struct SlotBuilderOptions {
   bool needs_dump = true;           // no slot before the first state dump is complete
   int64_t unix_offset_ns = 0;       // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
   RdtShape rdt = {};                // what samples of RDT counters there may be
+  size_t nr_more = 0;               // perf counters behind each measure
   GpuJoin* gpu = nullptr;           // outlives the builder
 };
 
@@ -65,7 +67,8 @@ class SlotBuilder final : public MergeSink {
  public:
   SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink);
 
-  void OnMeasure(const ss_measure& measure) override;
+  void OnMeasure(const ss_measure& measure) override { OnAnyMeasure(measure, nullptr); }
+  void OnLongMeasure(const ss_long_measure& measure) override;
   void OnRun(Run* run) override;
   void OnTick(const ss_tick& tick) override;
   void OnCpuState(const ss_cpu_state& state) override;
@@ -85,6 +88,7 @@ class SlotBuilder final : public MergeSink {
   uint64_t first_ns() const { return first_ns_; }
   uint64_t slot_ns() const { return options_.slot_ns; }
   size_t nr_cpus() const { return options_.present_cpus.size(); }
+  size_t nr_more() const { return options_.nr_more; }
   const Accounting& accounting() const { return accounting_; }
   const Tracker& tracker() const { return tracker_; }
   const RdtStats& rdt() const { return rdt_.stats(); }
@@ -129,7 +133,8 @@ class SlotBuilder final : public MergeSink {
   static Addends PartialAddendsOf(const ss_measure& measure);
   // Null if it was not present at the start.
   Cpu* FindCpu(uint32_t cpu);
-  void AddMeasure(Cpu* cpu, const ss_measure& measure);
+  void OnAnyMeasure(const ss_measure& measure, const MoreSums* more);
+  void AddMeasure(Cpu* cpu, const ss_measure& measure, const MoreSums* more);
   void FindPreemption(const ss_measure& measure);
   void AddAcross(Cpu* cpu, OpenSlot* next, const ss_measure& measure);
   void AddOtherMeasure(Cpu* cpu, const ss_measure& measure);
@@ -143,20 +148,22 @@ class SlotBuilder final : public MergeSink {
   OpenRow* RowOf(OpenSlot* slot, uint32_t process, const ss_measure& measure);
   void AddPiece(OpenSlot* slot, OpenRow* row, const ss_measure& measure, const Sums& sums,
                 uint32_t unmeasured, uint64_t from_ns, uint64_t to_ns);
-  static void AddTo(OpenRow* row, const ss_measure& measure, const Sums& sums, uint32_t unmeasured);
+  void AddTo(OpenSlot* slot, OpenRow* row, const ss_measure& measure, const Sums& sums,
+             uint32_t unmeasured, uint64_t to_ns);
   uint32_t ProcessOf(const ss_measure& measure) {
     return tracker_.Resolve({measure.tgid, measure.start_time_ns}, measure.rmid, measure.hdr.ts_ns);
   }
   OpenSlot* SlotOf(const Cpu& cpu, uint64_t ts_ns);
-  void CountLate(const Sums& sums);
+  void CountLate(const Sums& sums, uint64_t until_ns);
+  void CountBefore(const Sums& sums, uint64_t until_ns);
   OpenSlot* SlotAt(uint64_t ts_ns) { return open_.At(ts_ns, first_fixed_ ? next_start_ns_ : 0); }
   void Retire();
   void JoinGpu(OpenSlot* slot);
   void FillRows(const OpenSlot& slot);
   void AddTimeRow(RowKind kind, uint64_t time_ns);
   void TakeClockAndNotes(uint64_t end_ns);
-  // Takes the oldest open slot away; its rows are accounted for in *into and *mbm.
-  void DiscardFront(Sums* into, MbmSums* mbm);
+  // Takes the oldest open slot away; its rows are accounted for in these.
+  void DiscardFront(Sums* into, MbmSums* mbm, MoreSums* more);
   void PopFront();
   uint64_t LastBorder() const;
 
@@ -176,6 +183,7 @@ class SlotBuilder final : public MergeSink {
   std::deque<Note> notes_;
   Accounting accounting_;
   RdtAttribution rdt_;
+  MoreCounters more_;
   Slot finished_;
   std::vector<GpuUse> gpu_uses_;
   Preemptions preemptions_;

@@ -45,7 +45,7 @@ struct ss_batch {
 	__u32 in_seq; /* expected of the next measure */
 	__u32 out_seq; /* of the next one that is sent */
 	__u32 zero;
-	struct ss_measure rows[SS_BATCH_ROWS]; /* hdr.ts_ns: their time so far */
+	struct ss_long_measure rows[SS_BATCH_ROWS]; /* measure.hdr.ts_ns: their time so far */
 };
 
 enum ss_batch_verdict {
@@ -101,20 +101,33 @@ SS_BATCH_INLINE int ss_batch_fits(struct ss_batch *batch, const struct ss_measur
 	return 1;
 }
 
-/* Which of its counters were measured: a sum must not hide that one was not. */
-SS_BATCH_INLINE __u32 ss_batch_measured(const struct ss_measure *measure)
+/* 1 if it was. Without a branch: the verifier follows each, times those of all other counters. */
+SS_BATCH_INLINE __u32 ss_batch_was_measured(const struct ss_counter *counter)
 {
-	return (measure->counters[SS_CYCLES].running_ns != 0) |
-	       (measure->counters[SS_INSTRUCTIONS].running_ns != 0) << 1 |
-	       (measure->counters[SS_LLC_MISSES].running_ns != 0) << 2;
+	__u64 running_ns = counter->running_ns, negative = 0 - running_ns;
+
+	SS_BATCH_OPAQUE(negative); /* or the compiler sees "is it 0?", and branches */
+	return (__u32)((running_ns | negative) >> 63);
+}
+
+/* Which of its counters were measured: a sum must not hide that one was not. */
+SS_BATCH_INLINE __u32 ss_batch_measured(const struct ss_long_measure *measure, __u32 nr_more)
+{
+	__u32 measured = 0;
+
+	for (__u32 i = 0; i < SS_NR_COUNTERS; i++)
+		measured |= ss_batch_was_measured(&measure->measure.counters[i]) << i;
+	for (__u32 i = 0; i < SS_MAX_MORE; i++)
+		if (i < nr_more)
+			measured |= ss_batch_was_measured(&measure->more[i]) << (SS_NR_COUNTERS + i);
+	return measured;
 }
 
 SS_BATCH_INLINE int ss_batch_is_same(const struct ss_measure *row, const struct ss_measure *measure)
 {
 	return row->tgid == measure->tgid && row->start_time_ns == measure->start_time_ns &&
 	       row->rmid == measure->rmid && row->generation == measure->generation &&
-	       row->flags == (measure->flags & ~SS_MEASURE_TICK) &&
-	       ss_batch_measured(row) == ss_batch_measured(measure);
+	       row->flags == (measure->flags & ~SS_MEASURE_TICK);
 }
 
 SS_BATCH_INLINE void ss_batch_add_counter(struct ss_counter *sum, const struct ss_counter *counter)
@@ -124,45 +137,67 @@ SS_BATCH_INLINE void ss_batch_add_counter(struct ss_counter *sum, const struct s
 	sum->running_ns += counter->running_ns;
 }
 
-SS_BATCH_INLINE void ss_batch_add_to_row(struct ss_measure *row, const struct ss_measure *measure)
+SS_BATCH_INLINE void ss_batch_add_to_row(struct ss_long_measure *to,
+					 const struct ss_long_measure *from, __u32 nr_more)
 {
+	const struct ss_measure *measure = &from->measure;
+	struct ss_measure *row = &to->measure;
+
 	row->hdr.ts_ns += measure->hdr.ts_ns - measure->start_ns;
 	row->wait_ns += measure->wait_ns;
 	row->switches += measure->switches;
 	row->preemptions += measure->preemptions;
 	if (measure->preemptions)
 		row->next_tgid = measure->next_tgid;
-	ss_batch_add_counter(&row->counters[SS_CYCLES], &measure->counters[SS_CYCLES]);
-	ss_batch_add_counter(&row->counters[SS_INSTRUCTIONS], &measure->counters[SS_INSTRUCTIONS]);
-	ss_batch_add_counter(&row->counters[SS_LLC_MISSES], &measure->counters[SS_LLC_MISSES]);
+	for (__u32 i = 0; i < SS_NR_COUNTERS; i++)
+		ss_batch_add_counter(&row->counters[i], &measure->counters[i]);
+	for (__u32 i = 0; i < SS_MAX_MORE; i++)
+		if (i < nr_more)
+			ss_batch_add_counter(&to->more[i], &from->more[i]);
+}
+
+/* Counters that nobody asked for are not copied. */
+SS_BATCH_INLINE void ss_batch_set_row(struct ss_long_measure *row, const struct ss_long_measure *from,
+				      __u32 nr_more)
+{
+	row->measure = from->measure;
+	for (__u32 i = 0; i < SS_MAX_MORE; i++)
+		if (i < nr_more)
+			row->more[i] = from->more[i];
+	row->measure.hdr.ts_ns = from->measure.hdr.ts_ns - from->measure.start_ns;
+	row->measure.flags &= ~SS_MEASURE_TICK;
 }
 
 /* One of the two places that a process may have: taken, or 0 if another one has it. */
 SS_BATCH_INLINE int ss_batch_try_row(struct ss_batch *batch, __u32 index,
-				     const struct ss_measure *measure)
+				     const struct ss_long_measure *measure, __u32 nr_more)
 {
-	struct ss_measure *row;
+	struct ss_long_measure *row;
 
 	SS_BATCH_OPAQUE(index);
 	index &= SS_BATCH_MASK;
 	row = &batch->rows[index];
 	if (!(batch->used & (1u << index))) {
-		*row = *measure;
-		row->hdr.ts_ns = measure->hdr.ts_ns - measure->start_ns;
-		row->flags &= ~SS_MEASURE_TICK;
+		ss_batch_set_row(row, measure, nr_more);
 		batch->used |= 1u << index;
-	} else if (ss_batch_is_same(row, measure)) {
-		ss_batch_add_to_row(row, measure);
+	} else if (ss_batch_is_same(&row->measure, &measure->measure) &&
+		   ss_batch_measured(row, nr_more) == ss_batch_measured(measure, nr_more)) {
+		ss_batch_add_to_row(row, measure, nr_more);
 	} else {
 		return 0;
 	}
-	batch->to_ns = measure->hdr.ts_ns;
+	batch->to_ns = measure->measure.hdr.ts_ns;
 	return 1;
 }
 
-/* The measures of a CPU, in their order. `again`: after the flush that it asked for. */
-SS_BATCH_INLINE int ss_batch_add(struct ss_batch *batch, struct ss_measure *measure, int again)
+/*
+ * The measures of a CPU, in their order; all of them have nr_more counters behind them. `again`: after
+ * the flush that it asked for.
+ */
+SS_BATCH_INLINE int ss_batch_add(struct ss_batch *batch, const struct ss_long_measure *from,
+				 __u32 nr_more, int again)
 {
+	const struct ss_measure *measure = &from->measure;
 	__u32 place;
 
 	if (!again) {
@@ -176,7 +211,8 @@ SS_BATCH_INLINE int ss_batch_add(struct ss_batch *batch, struct ss_measure *meas
 	if ((!batch->on && !batch->used) || !ss_batch_fits(batch, measure))
 		return batch->used ? SS_BATCH_FLUSH_AND_SEND : SS_BATCH_SEND;
 	place = (__u32)measure->tgid * 2654435761u >> 27;
-	if (ss_batch_try_row(batch, place, measure) || ss_batch_try_row(batch, place ^ 1, measure))
+	if (ss_batch_try_row(batch, place, from, nr_more) ||
+	    ss_batch_try_row(batch, place ^ 1, from, nr_more))
 		return SS_BATCH_KEPT;
 	return SS_BATCH_FLUSH;
 }
@@ -199,7 +235,7 @@ SS_BATCH_INLINE int ss_batch_take(struct ss_batch *batch, __u32 index, int pass,
 
 	SS_BATCH_OPAQUE(index);
 	index &= SS_BATCH_MASK;
-	row = &batch->rows[index];
+	row = &batch->rows[index].measure;
 	if (!(batch->used & (1u << index)) || (row->hdr.ts_ns == 0) != pass)
 		return 0;
 	row->start_ns = *at_ns;

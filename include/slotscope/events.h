@@ -33,7 +33,7 @@
 #include <linux/types.h>
 #endif
 
-#define SS_ABI_VERSION 2 /* 1: no SS_RMID_TAKEN_BACK */
+#define SS_ABI_VERSION 2 /* 1: no SS_RMID_TAKEN_BACK, no ss_long_measure */
 
 #define SS_TICK_PERIOD_NS 1000000ull /* the tick, and the length of a slot */
 #define SS_COMM_LEN 16 /* as TASK_COMM_LEN; the last byte is always 0 */
@@ -48,6 +48,7 @@ enum ss_type {
 	SS_RDT_SAMPLE = 7,
 	SS_TICK = 8,
 	SS_CPU_STATE = 9,
+	/* 10 is kept for waits */
 	SS_CUDA_CALL = 32,
 	SS_CUDA_CALLS = 33,
 	/* 34 to 63 are kept for more of GPUs */
@@ -72,12 +73,15 @@ struct ss_hdr {
  */
 #define SS_MEASURE_UNKNOWN (1u << 5)
 
+/* Perf counters go by index. The first ones are in each measure, more of them behind it. */
 enum ss_counter_id {
 	SS_CYCLES = 0,
 	SS_INSTRUCTIONS = 1,
 	SS_LLC_MISSES = 2,
 	SS_NR_COUNTERS = 3,
 };
+#define SS_MAX_MORE 5
+#define SS_MAX_COUNTERS (SS_NR_COUNTERS + SS_MAX_MORE)
 
 /*
  * One perf counter of one CPU over [start_ns, ts_ns). Raw: nothing is scaled. running_ns == 0 means
@@ -111,6 +115,12 @@ struct ss_measure {
 	__u32 switches; /* times one of its threads was switched out, ts_ns included */
 	__u32 preemptions; /* of these, involuntary ones (as the kernel's nivcsw) */
 	struct ss_counter counters[SS_NR_COUNTERS];
+};
+
+/* One that has more counters, in their order; hdr.size says how many. The relay puts them there. */
+struct ss_long_measure {
+	struct ss_measure measure;
+	struct ss_counter more[SS_MAX_MORE];
 };
 
 #define SS_TASK_KTHREAD (1u << 0)
@@ -301,7 +311,7 @@ struct ss_cuda_calls {
 	struct ss_cuda_call calls[SS_CUDA_BATCH];
 };
 
-/* Largest message that is not made of others, for buffers. */
+/* Any message that is not made of others, but for the counters behind a measure. */
 union ss_any_message {
 	struct ss_hdr hdr;
 	struct ss_measure measure;
@@ -321,6 +331,7 @@ union ss_any_message {
 SS_STATIC_ASSERT(sizeof(struct ss_hdr) == 16, "ss_hdr");
 SS_STATIC_ASSERT(sizeof(struct ss_counter) == 24, "ss_counter");
 SS_STATIC_ASSERT(sizeof(struct ss_measure) == 144, "ss_measure");
+SS_STATIC_ASSERT(sizeof(struct ss_long_measure) == 264, "ss_long_measure");
 SS_STATIC_ASSERT(sizeof(struct ss_task_meta) == 72, "ss_task_meta");
 SS_STATIC_ASSERT(sizeof(struct ss_rmid_event) == 48, "ss_rmid_event");
 SS_STATIC_ASSERT(sizeof(struct ss_rdt_sample) == 48, "ss_rdt_sample");

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/perf_counter.h"
+
 namespace slotscope {
 namespace {
 
@@ -60,7 +62,9 @@ Generator::Generator(const GeneratorOptions& options)
   facts_.backend_reason = rdt_.on() ? "RDT is generated" : "no RDT is generated";
   facts_.rdt = rdt_.Shape();
   facts_.tick = fmt::format("at the slot border, up to {} ns late", options.tick_jitter_ns);
-  if (!options.no_counters) facts_.events = {"cycles", "instructions", "llc_misses"};
+  facts_.events.resize(SS_NR_COUNTERS + options.nr_more);
+  for (size_t i = options.no_counters ? SS_NR_COUNTERS : 0; i < facts_.events.size(); i++)
+    facts_.events[i] = kPerfCounters[i].name;
   for (uint64_t cpu = 0; cpu < options.nr_cpus; cpu++)
     facts_.present_cpus.push_back(static_cast<int>(cpu));
   facts_.nr_streams = options.nr_cpus;
@@ -421,6 +425,17 @@ void Generator::FillCounters(ss_measure* measure) {
   }
 }
 
+void Generator::FillMore(ss_long_measure* measure) {
+  const uint64_t duration_ns = measure->measure.hdr.ts_ns - measure->measure.start_ns;
+  if (duration_ns == 0) return;
+  for (uint64_t i = 0; i < options_.nr_more; i++) {
+    // Each in a group of its own.
+    const uint64_t running_ns = Random(64) ? duration_ns : Random(duration_ns + 1);
+    measure->more[i] = {Random(duration_ns * (i + 1)), duration_ns, running_ns};
+    if (options_.wrap && Random(256) == 0) measure->more[i].delta = UINT64_MAX - Random(1'000);
+  }
+}
+
 void Generator::Measure(uint32_t index, uint64_t ts_ns, bool tick) {
   Cpu& cpu = cpus_[index];
   const Process& process = processes_[cpu.running];
@@ -444,7 +459,14 @@ void Generator::Measure(uint32_t index, uint64_t ts_ns, bool tick) {
              {process.rmid, process.generation, process.begins_ns, process.dies_ns}, ts_ns - cpu.at_ns,
              &random_);
   cpu.at_ns = ts_ns;
-  Emit(index, SS_MEASURE, ts_ns, measure);
+  if (options_.nr_more == 0 || Random(256) == 0) {  // the latter from a program that knows no more
+    Emit(index, SS_MEASURE, ts_ns, measure);
+    return;
+  }
+  ss_long_measure long_measure = {measure, {}};
+  FillMore(&long_measure);
+  Emit(index, SS_MEASURE, ts_ns, long_measure,
+       sizeof(measure) + options_.nr_more * sizeof(long_measure.more[0]));
 }
 
 void Generator::SwitchIn(Cpu* cpu) {
@@ -466,14 +488,14 @@ uint32_t Generator::ChooseProcess(uint64_t ts_ns) {
 }
 
 template <typename Message>
-void Generator::Emit(uint32_t index, uint16_t type, uint64_t ts_ns, Message message) {
+void Generator::Emit(uint32_t index, uint16_t type, uint64_t ts_ns, const Message& message,
+                     size_t size) {
   Cpu& cpu = cpus_[index];
   if (Chance(options_.lost_ppm)) {
     cpu.nr_lost++;
     wants_dump_ = true;
     return;
   }
-  message.hdr = {ts_ns, type, sizeof(message), index};
   Record record;
   std::memset(static_cast<void*>(&record), 0, sizeof(record));
   record.visible_ns = ts_ns;
@@ -482,8 +504,9 @@ void Generator::Emit(uint32_t index, uint16_t type, uint64_t ts_ns, Message mess
   else if (Chance(options_.late_ppm))
     record.visible_ns += Random(kLateNs);
   record.order = nr_written_++;
-  record.size = sizeof(message);
+  record.size = static_cast<uint32_t>(size);
   std::memcpy(static_cast<void*>(&record.message), &message, sizeof(message));
+  record.message.hdr = {ts_ns, type, static_cast<uint16_t>(size), index};
   if (Chance(options_.malformed_ppm)) Spoil(&record);
   nr_messages_++;
   cpu.records.push_back(record);
@@ -544,7 +567,7 @@ void Generator::FillRing(Cpu* cpu, uint64_t until_ns) {
     const uint32_t padding = 0;
     append(header, sizeof(header));
     append(raw_size, sizeof(raw_size));
-    append(at->message, at->size);
+    append(at->long_measure, at->size);
     append(padding, sizeof(padding));
   }
   records.erase(records.begin(), at);

@@ -42,6 +42,7 @@ struct GeneratorOptions {
   uint64_t rdt_failed_ppm = 0;   // reads that give no value
   bool wrap = false;  // sequence numbers and generations begin just before they wrap, and so do counters
   bool no_counters = false;
+  uint64_t nr_more = 0;  // perf counters behind a measure
 };
 
 class Generator {
@@ -71,7 +72,10 @@ class Generator {
     uint64_t visible_ns;  // when it is there
     uint32_t order;       // of writing, where that is equal
     uint32_t size;        // of the message
-    ss_any_message message;
+    union {
+      ss_any_message message;
+      ss_long_measure long_measure;
+    };
   };
   struct Cpu {
     bool online = false;
@@ -112,9 +116,11 @@ class Generator {
   void SwitchIn(Cpu* cpu);
   uint32_t ChooseProcess(uint64_t ts_ns);
   void FillCounters(ss_measure* measure);
+  void FillMore(ss_long_measure* measure);
   uint32_t OnlineCpu();
   template <typename Message>
-  void Emit(uint32_t cpu, uint16_t type, uint64_t ts_ns, Message message);
+  void Emit(uint32_t cpu, uint16_t type, uint64_t ts_ns, const Message& message,
+            size_t size = sizeof(Message));
   void Spoil(Record* record);
   void FillRing(Cpu* cpu, uint64_t until_ns);
   bool IsStalled(Cpu* cpu, uint64_t ts_ns);

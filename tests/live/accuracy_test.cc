@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -228,6 +230,41 @@ TEST(Accuracy, CountersAreDeltasOfTheInterval) {
   // The clocks of an emulated CPU drift apart when its host is busy.
   EXPECT_NEAR(static_cast<double>(clock_ns) / static_cast<double>(cpu_ns), 1.0,
               IsEmulated() ? 0.1 : 0.02);
+}
+
+// As many as there can be, and each of them the whole time: a column that was filled from another one's
+// place, or not at all, is found out by its sum.
+TEST(Accuracy, EightCountersAreEightColumns) {
+  constexpr const char* kColumns[] = {"cycles",   "instructions",  "llc_misses",  "llc_references",
+                                      "branches", "branch_misses", "dtlb_misses", "ref_cycles"};
+  std::string events;
+  for (const char* column : kColumns)
+    events += fmt::format("{}{}={}", events.empty() ? "" : ",", column,
+                          column == std::string("branches") ? "page-faults" : "cpu-clock");
+  Recorded recorded = RecordWorkload({"shares", "300"}, {"--events", events});
+  CheckIdentity(recorded.csv);
+  uint64_t cpu_ns = 0;
+  std::map<std::string, uint64_t> sums;
+  for (const auto& row : recorded.csv.rows) {
+    if (row.at("cycles").empty()) continue;
+    cpu_ns += std::stoull(row.at("cpu_ns"));
+    for (const char* column : kColumns)
+      if (!row.at(column).empty()) sums[column] += std::stoull(row.at(column));
+    for (const char* column : {"branches", "ref_cycles"})
+      if (!row.at(column).empty()) {
+        EXPECT_EQ(row.at(column + std::string("_mux_pct")), "100.0");
+      }
+  }
+  EXPECT_GT(cpu_ns, 100'000'000u);
+  for (const char* column : kColumns) {
+    SCOPED_TRACE(column);
+    const double share = static_cast<double>(sums[column]) / static_cast<double>(cpu_ns);
+    if (column == std::string("branches")) {
+      EXPECT_LT(share, 0.01) << "faults are few";
+    } else {
+      EXPECT_NEAR(share, 1.0, IsEmulated() ? 0.1 : 0.02);
+    }
+  }
 }
 
 // With the cpu controller on v1, where it can be; else on v2.

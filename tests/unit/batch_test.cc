@@ -22,13 +22,17 @@ constexpr uint64_t kMs = 1'000'000;
 // As ss_send_measure() of bpf/batch.bpf.h.
 class Batcher {
  public:
-  void Send(ss_measure measure) {
+  explicit Batcher(uint32_t nr_more = 0) : nr_more_(nr_more) {}
+
+  void Send(const ss_measure& measure) { Send(ss_long_measure{measure, {}}); }
+  void Send(ss_long_measure measure) {
     nr_in++;
-    int verdict = ss_batch_add(&batch_, &measure, 0);
+    int verdict = ss_batch_add(&batch_, &measure, nr_more_, 0);
     if (verdict == SS_BATCH_KEPT) return;
     if (verdict != SS_BATCH_SEND) Flush();
-    if (verdict == SS_BATCH_FLUSH && ss_batch_add(&batch_, &measure, 1) == SS_BATCH_KEPT) return;
-    ss_batch_number(&batch_, &measure);
+    if (verdict == SS_BATCH_FLUSH && ss_batch_add(&batch_, &measure, nr_more_, 1) == SS_BATCH_KEPT)
+      return;
+    ss_batch_number(&batch_, &measure.measure);
     sent.push_back(measure);
   }
   void Flush() {
@@ -39,11 +43,13 @@ class Batcher {
     EXPECT_EQ(batch_.used, 0u);
   }
   bool on() const { return batch_.on; }
+  uint32_t nr_more() const { return nr_more_; }
 
-  std::vector<ss_measure> sent;
+  std::vector<ss_long_measure> sent;
   uint64_t nr_in = 0;
 
  private:
+  uint32_t nr_more_;
   ss_batch batch_ = {};
 };
 
@@ -63,15 +69,18 @@ std::vector<std::byte> ThroughBatch(Batcher* batcher, std::span<const std::byte>
     std::memcpy(&header, records.data() + at, sizeof(header));
     auto record = records.subspan(at, header.size);
     at += header.size;
-    ss_measure measure;
-    std::memcpy(&measure.hdr, record.data() + 12, sizeof(measure.hdr));
-    if (header.type != PERF_RECORD_SAMPLE || measure.hdr.type != SS_MEASURE) {
+    ss_long_measure measure = {};
+    ss_hdr& hdr = measure.measure.hdr;
+    std::memcpy(&hdr, record.data() + 12, sizeof(hdr));
+    if (header.type != PERF_RECORD_SAMPLE || hdr.type != SS_MEASURE) {
       out.Bytes(record);
       continue;
     }
-    std::memcpy(&measure, record.data() + 12, sizeof(measure));
+    const size_t size = sizeof(ss_measure) + batcher->nr_more() * sizeof(ss_counter);
+    std::memcpy(&measure, record.data() + 12, hdr.size);
+    hdr.size = static_cast<uint16_t>(size);  // as ss_output_measure() says it
     batcher->Send(measure);
-    for (const ss_measure& sent : batcher->sent) out.Message(sent);
+    for (const ss_long_measure& sent : batcher->sent) out.Message(sent, size);
     batcher->sent.clear();
   }
   return {out.bytes().begin(), out.bytes().end()};
@@ -86,6 +95,7 @@ struct Compared {
 Compared Compare(const GeneratorOptions& options) {
   Generator generator(options);
   CsvEngine plain(generator.facts(), kMs, 64 * kMs), batched(generator.facts(), kMs, 64 * kMs);
+  const auto nr_more = static_cast<uint32_t>(options.nr_more);
   std::map<uint32_t, Batcher> batchers;
   auto block = std::make_unique<Block>();
   while (generator.Next(block.get())) {
@@ -97,7 +107,8 @@ Compared Compare(const GeneratorOptions& options) {
       auto payload = bytes.subspan(sizeof(item), item.size);
       if (item.kind == ItemKind::kRecords)
         items.Add(item.kind, item.stream, item.begin_ns, item.end_ns,
-                  ThroughBatch(&batchers[item.stream], payload), item.flags);
+                  ThroughBatch(&batchers.try_emplace(item.stream, nr_more).first->second, payload),
+                  item.flags);
       else
         items.Add(item.kind, item.stream, item.begin_ns, item.end_ns, payload, item.flags);
       bytes = bytes.subspan(sizeof(item) + item.size);
@@ -141,6 +152,7 @@ TEST(Batch, GivesTheSameRowsForEveryMachine) {
     options.unknown_ppm = random() % 2 ? 0 : 1000;
     options.wrap = random() % 2;
     options.no_counters = random() % 4 == 0;
+    if (random() % 3 == 0) options.nr_more = 1 + random() % SS_MAX_MORE;
     Compared compared = Compare(options);
     ASSERT_NO_FATAL_FAILURE(ExpectSameRows(compared));
     EXPECT_EQ(compared.nr_seq_gaps_batched, 0u);
@@ -185,7 +197,7 @@ TEST(Batch, ASumKeepsWhoRanAfterTheLastPreemption) {
   run(1, 8, 0);
   batcher.Flush();
   ASSERT_EQ(batcher.sent.size(), 3u);
-  for (const ss_measure& sum : batcher.sent)
+  for (const auto& [sum, more] : batcher.sent)
     if (sum.tgid == 1) {
       EXPECT_EQ(sum.next_tgid, 9);
       EXPECT_EQ(sum.preemptions, 2u);

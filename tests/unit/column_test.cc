@@ -34,7 +34,15 @@ std::string Page() {
       "is never quoted. New columns come at the end.\n\n"
       "| column | unit | meaning | empty if |\n|---|---|---|---|\n";
   for (const Column& column : kSlotColumns) text += RowOf(column);
-  return text + "\nThis page is made of the table in `collector/slots/column.h`.\n";
+  text +=
+      "\nA recording that was asked for more perf counters (`--events`) has these as well, up to the "
+      "last "
+      "one that was asked for:\n\n"
+      "| column | unit | meaning | empty if |\n|---|---|---|---|\n";
+  for (const Column& column : kMoreColumns) text += RowOf(column);
+  return text +
+         "\nThis page is made of the tables in `collector/slots/column.h` and "
+         "`collector/base/perf_counter.h`.\n";
 }
 
 TEST(Column, ThePageIsOfTheTable) {
@@ -48,7 +56,9 @@ TEST(Column, ThePageIsOfTheTable) {
 TEST(Column, EachHasItsNameAndItsPlaceAlone) {
   std::set<std::string_view> names;
   std::set<std::pair<RowPart, size_t>> places;
-  for (const Column& column : kSlotColumns) {
+  std::vector<Column> all(kSlotColumns.begin(), kSlotColumns.end());
+  all.insert(all.end(), kMoreColumns.begin(), kMoreColumns.end());
+  for (const Column& column : all) {
     EXPECT_TRUE(names.insert(column.name).second) << column.name;
     EXPECT_TRUE(places.insert({column.part, column.id}).second) << column.name;
     EXPECT_EQ(ColumnName(column.part, column.id), column.name);
@@ -59,6 +69,10 @@ TEST(Column, EachHasItsNameAndItsPlaceAlone) {
     EXPECT_EQ(column.unit == Unit::kPercent, column.name.ends_with("_pct")) << column.name;
   }
   EXPECT_EQ(ColumnName(RowPart::kSums, kEnabledNs), "") << "it is in mux_pct";
+  for (size_t i = 0; i < SS_NR_COUNTERS; i++)
+    EXPECT_EQ(ColumnName(RowPart::kSums, kCycles + i), kPerfCounters[i].name);
+  for (size_t i = 0; i < SS_MAX_MORE; i++)
+    EXPECT_EQ(ColumnName(RowPart::kMore, i), kPerfCounters[SS_NR_COUNTERS + i].name);
 }
 
 TEST(Column, AValueIsKnownWhereItsBitIsClear) {
@@ -70,7 +84,7 @@ TEST(Column, AValueIsKnownWhereItsBitIsClear) {
     }
   slot.rdt.resize(1);
   slot.gpu.resize(1);
-  row.rdt = row.gpu = 1;
+  row.beside = row.gpu = 1;
   uint64_t value = 100;
   for (const Column& column : kSlotColumns) {
     if (!column.is_value()) continue;
@@ -100,12 +114,12 @@ TEST(Column, ASumIsUnknownIfOneOfItsRowsIs) {
   slot.rdt[0].values[kMbmTotal] = 7;
   Row& row = slot.rows.emplace_back();
   row.sums[kCpuNs] = 5;
-  row.rdt = 1;
+  row.beside = 1;
   ColumnValues<2> sum;
   AddValues(slot, row, kTwo, &sum);
   EXPECT_EQ(sum.values, (std::array<uint64_t, 2>{5, 7}));
   EXPECT_EQ(sum.unmeasured, 0u);
-  row.rdt = 0;
+  row.beside = 0;
   AddValues(slot, row, kTwo, &sum);
   AddValues(slot, row, kTwo, &sum);
   EXPECT_EQ(sum.values[0], 15u);

@@ -203,17 +203,45 @@ TEST_F(CsvTest, RdtValuesAndTheirStatus) {
       Slot slot = SlotOf(5 * kMs, {UserRow()});
       slot.rdt = {{}, c.rdt};  // not the first
       slot.rows[0].kind = kind;
-      slot.rows[0].rdt = 2;
+      slot.rows[0].beside = 2;
       const std::string line = Write({slot}).back();
       EXPECT_EQ(line.substr(line.find("25.0,")), std::string("25.0,") + c.text + ",,,,,");
     }
+}
+
+TEST_F(CsvTest, PerfCountersThatWereAskedForStandBehindAllOthers) {
+  Slot slot = SlotOf(5 * kMs, {UserRow(), UserRow()});
+  slot.more.resize(3);
+  slot.more[1].sums = {{{7, 100, 50}, {0, 100, 100}, {9, 0, 0}, {UINT64_MAX, 3, 2}, {1, 1, 1}}};
+  slot.more[1].unmeasured = 1u << 4;
+  slot.rows[0].beside = 2;
+  for (size_t nr_more = 0; nr_more <= SS_MAX_MORE; nr_more++) {
+    PartFile file;
+    ASSERT_TRUE(file.Open(path()).ok());
+    CsvSink csv(&file, 0, 0, nr_more);
+    csv.WriteHeader({});
+    csv.OnSlot(slot);
+    ASSERT_TRUE(csv.Finish({}).ok());
+    ASSERT_TRUE(file.Commit().ok());
+    const auto lines = LinesOf(path());
+    std::string header = kHeader;
+    for (const Column& column : MoreColumns(nr_more)) header += "," + std::string(column.name);
+    const std::vector<std::string> fields = {
+        "7", "50.0", "0", "100.0", "9", "", "18446744073709551615", "66.7", "", ""};
+    std::string row = "25.0,,,,unsupported,,,,,", without = row;
+    for (size_t i = 0; i < 2 * nr_more; i++) row += "," + fields[i], without += ",";
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[0], header);
+    EXPECT_EQ(lines[1].substr(lines[1].find("25.0,")), row);
+    EXPECT_EQ(lines[2].substr(lines[2].find("25.0,")), without) << "a row that has none";
+  }
 }
 
 TEST_F(CsvTest, TrafficMakesARowAndOccupancyDoesNot) {
   for (size_t value = 0; value < kNrRdtValues; value++) {
     Row row = UserRow();
     row.sums = {};
-    row.rdt = 1;
+    row.beside = 1;
     Slot slot = SlotOf(5 * kMs, {row});
     slot.rdt.resize(1);
     slot.rdt[0].values[value] = 1;

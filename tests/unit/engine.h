@@ -14,7 +14,7 @@ namespace slotscope {
 
 struct CsvEngine {
   CsvEngine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns)
-      : csv(&file, facts.unix_offset_ns, 0),
+      : csv(&file, facts.unix_offset_ns, 0, facts.nr_more()),
         engine(facts, slot_ns, window_ns, GpuTracker::kNothing, &csv) {}
 
   Merger& merger() { return engine.merger(); }

@@ -57,7 +57,7 @@ TEST(Facts, ComeBackAsTheyWere) {
       {"no texts",
        [](Facts* facts) {
          facts->host = facts->boot_id = facts->kernel = facts->source = facts->tick = facts->gpu = "";
-         facts->events = {};
+         facts->events = {"", "", ""};
          facts->notes = {};
        }},
       {"no command", [](Facts* facts) { facts->command_tgid = 0; }},
@@ -90,6 +90,8 @@ TEST(Facts, ComeBackAsTheyWere) {
        [](Facts* facts) {
          facts->rdt.domains.push_back({UINT32_MAX, {}});
        }},
+      {"as many perf counters as can be",
+       [](Facts* facts) { facts->events.assign(SS_MAX_COUNTERS, "r412e"); }},
       {"many notes", [](Facts* facts) { facts->notes.assign(1000, "A sentence."); }},
   };
   for (const auto& c : cases) {

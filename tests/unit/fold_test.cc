@@ -124,7 +124,7 @@ TEST(Fold, OtherHasTheSumOfWhatRdtSaysAndTheWorstStatus) {
   Slot slot = MakeSlot();
   auto give = [&](size_t row, const RdtRow& rdt) {
     slot.rdt.push_back(rdt);
-    slot.rows[row].rdt = static_cast<uint32_t>(slot.rdt.size());
+    slot.rows[row].beside = static_cast<uint32_t>(slot.rdt.size());
   };
   give(0, {{10, 1, 4096}, 0, SS_RDT_OK});
   give(1, {{500, 50, 8192}, 1u << kMbmTotal, SS_RDT_ERROR});  // kept
@@ -132,18 +132,44 @@ TEST(Fold, OtherHasTheSumOfWhatRdtSaysAndTheWorstStatus) {
   give(4, {{30, 3, 64}, 0, SS_RDT_BASELINE});
   give(5, {{7, 7, 0}, 0, SS_RDT_OK});
   FoldSlot({{2}, {}, false, 0}, &slot);
-  ASSERT_NE(slot.rows.back().rdt, 0u);
-  const RdtRow& other = slot.rdt.at(slot.rows.back().rdt - 1);
+  const RdtRow* rdt = slot.RdtOf(slot.rows.back());
+  ASSERT_NE(rdt, nullptr);
+  const RdtRow& other = *rdt;
   EXPECT_EQ(other.values, (std::array<uint64_t, kNrRdtValues>{47, 11, 4160}));
   EXPECT_EQ(other.unmeasured, 1u << kMbmLocal);
   EXPECT_EQ(other.status, static_cast<uint32_t>(SS_RDT_SKIPPED));
-  EXPECT_EQ(slot.rdt.at(slot.rows.front().rdt - 1).values[0], 500u);
+  EXPECT_EQ(slot.RdtOf(slot.rows.front())->values[0], 500u);
+}
+
+TEST(Fold, OtherHasTheSumOfAllPerfCounters) {
+  Slot slot = MakeSlot();
+  for (size_t i = 0; i < slot.rows.size(); i++) {
+    MoreRow row;
+    row.sums[1] = {10 * (i + 1), 100, 50 + i};
+    row.unmeasured = i == 3 ? 1u << 4 : i == 1 ? 1u << 2 : 0;
+    slot.more.push_back(row);
+    slot.rows[i].beside = static_cast<uint32_t>(i + 1);
+  }
+  MoreRow expected;
+  for (size_t i = 0; i < slot.rows.size(); i++)
+    if (IsProcess(slot.rows[i].kind) && slot.rows[i].key.tgid != 2) {
+      AddCounters(&expected.sums, slot.more[i].sums);
+      expected.unmeasured |= slot.more[i].unmeasured;
+    }
+  FoldSlot({{2}, {}, false, 0}, &slot);
+  const MoreRow* other = slot.MoreOf(slot.rows.back());
+  ASSERT_NE(other, nullptr);
+  EXPECT_GT(other->sums[1].delta, 0u);
+  EXPECT_EQ(other->sums[1].delta, expected.sums[1].delta);
+  EXPECT_EQ(other->sums[1].enabled_ns, expected.sums[1].enabled_ns);
+  EXPECT_EQ(other->sums[1].running_ns, expected.sums[1].running_ns);
+  EXPECT_EQ(other->unmeasured, expected.unmeasured);
 }
 
 TEST(Fold, WithoutRdtOtherHasNone) {
   Slot slot = MakeSlot();
   FoldSlot({{2}, {}, false, 0}, &slot);
-  EXPECT_EQ(slot.rows.back().rdt, 0u);
+  EXPECT_EQ(slot.rows.back().beside, 0u);
   EXPECT_TRUE(slot.rdt.empty());
 }
 

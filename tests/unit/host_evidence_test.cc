@@ -92,7 +92,7 @@ struct Host {
       row.sums[kCpuNs] = use.cpu_ns;
       row.sums[kWaitNs] = use.wait_ns;
       slot.rdt.push_back({{4096, 0, 0}, 1u << kMbmLocal, SS_RDT_OK});
-      row.rdt = static_cast<uint32_t>(slot.rdt.size());
+      row.beside = static_cast<uint32_t>(slot.rdt.size());
       slot.rows.push_back(row);
     }
     if (lost_ns) {

@@ -90,6 +90,11 @@ class Records {
   Records& Message(const T& message) {
     return Sample(ObjectBytes(message));
   }
+  // Its first bytes.
+  template <typename T>
+  Records& Message(const T& message, size_t size) {
+    return Sample(ObjectBytes(message).first(size));
+  }
   Records& Lost(uint64_t nr) {
     const uint64_t body[] = {0, nr};
     return Record(PERF_RECORD_LOST, ObjectBytes(body));

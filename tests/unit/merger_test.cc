@@ -196,6 +196,67 @@ TEST(Merger, HandsOutAMeasureAsItWasWritten) {
   }
 }
 
+TEST(Merger, HandsOutTheCountersBehindAMeasure) {
+  class Copy final : public MergeSink {
+   public:
+    void OnMeasure(const ss_measure&) override { nr_short++; }
+    void OnLongMeasure(const ss_long_measure& measure) override { copies.push_back(measure); }
+    void OnCpuState(const ss_cpu_state&) override {}
+    void OnTick(const ss_tick&) override {}
+    void OnMessage(const ss_any_message&, bool) override {}
+    void OnExpected(int) override {}
+    void OnDumpEnd(uint64_t, uint64_t) override {}
+    void OnClock(uint64_t, int64_t) override {}
+    void OnNote(uint64_t, std::string_view) override {}
+    void OnWatermark(uint64_t) override {}
+    std::vector<ss_long_measure> copies;
+    size_t nr_short = 0;
+  };
+  struct {
+    ss_long_measure known;
+    ss_counter newer[2];
+  } written;
+  std::memset(static_cast<void*>(&written), 0x11, sizeof(written));
+  for (size_t size = sizeof(ss_measure); size <= sizeof(written); size += 8) {
+    written.known.measure.hdr = {2000, SS_MEASURE, static_cast<uint16_t>(size), 0};
+    // What is not whole, or is not known, is left out.
+    const size_t nr_more =
+        std::min<size_t>((size - sizeof(ss_measure)) / sizeof(ss_counter), SS_MAX_MORE);
+    for (uint64_t start_ns : {0, 1000}) {  // at once, and held first
+      written.known.measure.start_ns = start_ns;
+      Copy sink;
+      Merger merger(1, kWindowNs, &sink);
+      ASSERT_TRUE(merger.OnItems(
+          Items()
+              .Add(ItemKind::kRecords, 0, 0, 3000, Records().Message(written, size).bytes())
+              .bytes()));
+      merger.Flush();
+      EXPECT_EQ(merger.stats().nr_messages, 1u) << size;
+      EXPECT_EQ(sink.nr_short, nr_more == 0) << size;
+      ASSERT_EQ(sink.copies.size(), nr_more > 0) << size;
+      if (nr_more == 0) continue;
+      ss_long_measure expected = written.known;
+      for (size_t i = nr_more; i < SS_MAX_MORE; i++) expected.more[i] = {};
+      EXPECT_EQ(std::memcmp(sink.copies.data(), &expected, sizeof(expected)), 0) << size;
+    }
+  }
+}
+
+TEST(Merger, CountersBehindAMeasureMustBePossible) {
+  for (size_t i = 0; i < SS_MAX_MORE; i++) {
+    ss_long_measure measure = {MakeMeasure(0, 0, 10), {}};
+    measure.measure.hdr.size = sizeof(measure);
+    measure.more[i] = {5, 7, 8};  // ran for longer than it was enabled
+    Merge merge(1);
+    merge.Drained(0, Records().Message(measure), 20);
+    EXPECT_EQ(merge.stats().nr_malformed, 1u) << i;
+    measure.more[i] = {5, 8, 8};
+    merge.Drained(0, Records().Message(measure), 20);
+    EXPECT_EQ(merge.stats().nr_malformed, 1u) << i;
+    EXPECT_EQ(merge.stats().nr_messages, 1u) << i;
+  }
+}
+
 TEST(Merger, HoldsAMeasureUntilTheOneBeforeItComes) {
   Merge merge(1);
   merge.Online(1);

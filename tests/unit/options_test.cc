@@ -220,7 +220,8 @@ TEST(Options, DefaultsOfRecord) {
   EXPECT_FALSE(record.output.strict);
   EXPECT_TRUE(record.output.fold.IsNoop());
   EXPECT_TRUE(record.command.empty());
-  for (const CounterSpec& spec : record.counters) EXPECT_TRUE(spec.wanted);
+  for (size_t i = 0; i < record.counters.size(); i++)
+    EXPECT_EQ(record.counters[i].wanted, i < SS_NR_COUNTERS) << i;
 }
 
 TEST(Options, GoodOnesParse) {

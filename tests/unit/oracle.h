@@ -25,8 +25,10 @@
 namespace slotscope::oracle {
 
 using Key = std::pair<int32_t, uint64_t>;  // tgid, start_time_ns
-// cpu, wait, switches, preemptions, cycles, instructions, llc_misses, enabled, running
-using Values = std::array<uint64_t, 9>;
+// cpu, wait, switches, preemptions, cycles, instructions, llc_misses, enabled, running; and of each perf
+// counter behind these: delta, enabled, running.
+constexpr size_t kMoreAt = 9;
+using Values = std::array<uint64_t, kMoreAt + 3 * SS_MAX_MORE>;
 constexpr uint64_t kGraceNs = 3'000'000;
 
 inline void AddTo(Values* to, const Values& what) {
@@ -67,6 +69,7 @@ struct Run {
   uint64_t window_ns;
   int64_t unix_offset_ns;
   RdtShape rdt;
+  size_t nr_more;
 };
 
 class Oracle {
@@ -108,13 +111,18 @@ class Oracle {
   uint64_t nr_late_samples = 0, nr_unowned = 0;
 
  private:
+  union Message {
+    ss_hdr hdr;
+    ss_any_message any;
+    ss_long_measure long_measure;
+  };
   struct Cpu {
     bool present = false, expected = false, begun = false, measured = false;
     uint64_t begun_ns = 0, cursor_ns = 0;
     // of its ring
     bool online = false;
     uint64_t passed_ns = 0, continues_ns = 0;
-    std::vector<ss_any_message> waiting;
+    std::vector<Message> waiting;
   };
   struct Name {
     uint64_t ts_ns;
@@ -138,9 +146,9 @@ class Oracle {
         break;
       case ItemKind::kOffline: {
         cpu->online = false;
-        ss_any_message gone = {};
+        Message gone = {};
         uint64_t end_ns = std::max(cpu->continues_ns, watermark_ns_);
-        for (const ss_any_message& message : cpu->waiting)
+        for (const Message& message : cpu->waiting)
           end_ns = std::max<uint64_t>(end_ns, message.hdr.ts_ns);
         gone.hdr = {end_ns, SS_CPU_STATE, sizeof(ss_cpu_state), item.stream};
         Wait(item.stream, gone);
@@ -206,20 +214,23 @@ class Oracle {
     return found == sizes.end() ? 0 : found->second;
   }
 
-  static bool IsSane(const ss_any_message& message) {
+  static bool IsSane(const Message& message, size_t size) {
     if (message.hdr.type == SS_CUDA_CALL)
-      return message.cuda_call.tgid > 0;  // only a damaged message has this type here
+      return message.any.cuda_call.tgid > 0;  // only a damaged message has this type here
     if (message.hdr.type != SS_MEASURE)
       return true;  // the generator spoils nothing else in a valid size
-    const ss_measure& measure = message.measure;
+    const ss_measure& measure = message.any.measure;
     for (const ss_counter& counter : measure.counters)
       if (counter.running_ns > counter.enabled_ns) return false;
+    for (size_t i = 0; sizeof(ss_measure) + (i + 1) * sizeof(ss_counter) <= size && i < SS_MAX_MORE; i++)
+      if (message.long_measure.more[i].running_ns > message.long_measure.more[i].enabled_ns)
+        return false;
     return measure.start_ns <= measure.hdr.ts_ns && measure.preemptions <= measure.switches &&
            measure.tgid >= 0;
   }
 
   void OnMessage(const ItemHeader& item, std::span<const std::byte> bytes) {
-    ss_any_message message = {};
+    Message message = {};
     std::memcpy(static_cast<void*>(&message), bytes.data(), std::min(bytes.size(), sizeof(message)));
     if (message.hdr.type == SS_CUDA_CALLS) {  // a damaged one, so it has none in it
       nr_malformed += bytes.size() != sizeof(ss_hdr);
@@ -229,7 +240,7 @@ class Oracle {
       nr_unknown++;
       return;
     }
-    if (bytes.size() < SizeOf(message.hdr.type) || !IsSane(message) ||
+    if (bytes.size() < SizeOf(message.hdr.type) || !IsSane(message, bytes.size()) ||
         message.hdr.ts_ns > item.end_ns + kGraceNs) {
       nr_malformed++;
       return;
@@ -245,16 +256,16 @@ class Oracle {
         Wait(item.stream, message);
       }
     } else if (message.hdr.type == SS_RDT_SAMPLE) {
-      CountMbm(message.rdt_sample, &mbm.received);
-      Queue(message.rdt_sample);
+      CountMbm(message.any.rdt_sample, &mbm.received);
+      Queue(message.any.rdt_sample);
     } else if (message.hdr.type == SS_RMID_ALLOC || message.hdr.type == SS_RMID_EXISTING) {
-      const ss_rmid_event& event = message.rmid_event;
+      const ss_rmid_event& event = message.any.rmid_event;
       Learn(event.rmid, event.generation, {event.tgid, event.start_time_ns},
             std::max<uint64_t>(event.hdr.ts_ns, next_ns_));
       if (message.hdr.type == SS_RMID_ALLOC)
         allocated_ns_[{event.tgid, event.start_time_ns}] = std::max<uint64_t>(event.hdr.ts_ns, next_ns_);
-    } else if (message.hdr.type == SS_TASK_META && !(message.task_meta.flags & SS_TASK_EXIT)) {
-      const ss_task_meta& meta = message.task_meta;
+    } else if (message.hdr.type == SS_TASK_META && !(message.any.task_meta.flags & SS_TASK_EXIT)) {
+      const ss_task_meta& meta = message.any.task_meta;
       auto& names = names_[{meta.tgid, meta.start_time_ns}];
       names.push_back({std::max<uint64_t>(meta.hdr.ts_ns, next_ns_), meta.comm});
       std::stable_sort(names.begin(), names.end(),
@@ -264,7 +275,7 @@ class Oracle {
 
   // ---- The order of one CPU.
 
-  void Wait(size_t index, const ss_any_message& message) {
+  void Wait(size_t index, const Message& message) {
     auto& waiting = cpus_[index].waiting;
     waiting.push_back(message);
     // By end, and then by start: one of no length follows the one that ends where it does.
@@ -274,28 +285,28 @@ class Oracle {
     TakeWaiting(index, 0);
   }
 
-  static uint64_t StartOf(const ss_any_message& message) {
-    return message.hdr.type == SS_MEASURE ? message.measure.start_ns : message.hdr.ts_ns;
+  static uint64_t StartOf(const Message& message) {
+    return message.hdr.type == SS_MEASURE ? message.any.measure.start_ns : message.hdr.ts_ns;
   }
 
   void TakeWaiting(size_t index, uint64_t until_ns) {
     Cpu& cpu = cpus_[index];
     while (!cpu.waiting.empty()) {
-      ss_any_message message = cpu.waiting.front();
+      const Message message = cpu.waiting.front();
       if (message.hdr.ts_ns >= until_ns && StartOf(message) != cpu.continues_ns) break;
       cpu.waiting.erase(cpu.waiting.begin());
       Take(index, message);
     }
   }
 
-  void Take(size_t index, const ss_any_message& message) {
+  void Take(size_t index, const Message& message) {
     Cpu& cpu = cpus_[index];
     cpu.continues_ns = std::max<uint64_t>(cpu.continues_ns, message.hdr.ts_ns);
     if (!cpu.present) return;
     if (message.hdr.type == SS_CPU_STATE)
-      TakeState(&cpu, message.cpu_state);
+      TakeState(&cpu, message.any.cpu_state);
     else
-      TakeMeasure(&cpu, message.measure);
+      TakeMeasure(&cpu, message.long_measure);
   }
 
   void MoveWatermark() {
@@ -333,7 +344,8 @@ class Oracle {
     cpu->measured = state.online;
   }
 
-  void TakeMeasure(Cpu* cpu, const ss_measure& measure) {
+  void TakeMeasure(Cpu* cpu, const ss_long_measure& whole_measure) {
+    const ss_measure& measure = whole_measure.measure;
     const uint64_t start_ns = measure.start_ns, end_ns = measure.hdr.ts_ns;
     if (measure.flags & SS_MEASURE_UNKNOWN) {
       nr_missed++;
@@ -358,6 +370,18 @@ class Oracle {
       any = true;
     }
     if (!any) whole.lacking.insert(7);
+    for (size_t i = 0; i < run_.nr_more; i++) {
+      const size_t at = kMoreAt + 3 * i;
+      const ss_counter& counter = whole_measure.more[i];
+      const bool is_there = sizeof(ss_measure) + (i + 1) * sizeof(ss_counter) <= measure.hdr.size;
+      if (!is_there || counter.running_ns == 0) {
+        whole.lacking.insert(at);
+        continue;
+      }
+      whole.values[at] = counter.delta;
+      whole.values[at + 1] = counter.enabled_ns;
+      whole.values[at + 2] = counter.running_ns;
+    }
     whole.rmid = measure.rmid;
     whole.kthread = measure.flags & SS_MEASURE_KTHREAD;
     whole.idle = measure.flags & SS_MEASURE_IDLE;
@@ -505,8 +529,9 @@ class Oracle {
     }
     auto time_row = [&](const char* kind, uint64_t time_ns) {
       if (time_ns == 0) return;
-      csv += fmt::format("{},{},,,,,{},{},,,,,,,,,,,,,,,,\n", next_ns_,
-                         static_cast<int64_t>(next_ns_) + unix_offset_ns_, kind, time_ns);
+      csv += fmt::format("{},{},,,,,{},{},,,,,,,,,,,,,,,,{}\n", next_ns_,
+                         static_cast<int64_t>(next_ns_) + unix_offset_ns_, kind, time_ns,
+                         std::string(2 * run_.nr_more, ','));
       nr_rows++;
     };
     time_row("lost", slot.lost_ns);
@@ -540,13 +565,20 @@ class Oracle {
                     row.idle ? "idle" : NameAt(key, end_ns), row.rmid, kind);
     for (size_t i = 0; i < 7; i++)
       csv += row.lacking.contains(i) ? "," : fmt::format(",{}", row.values[i]);
-    csv += ',';
-    if (uint64_t enabled = row.values[7]; enabled && !row.lacking.contains(7)) {
-      uint64_t tenths = (row.values[8] * 2000 + enabled) / (enabled * 2);
-      csv += fmt::format("{}.{}", tenths / 10, tenths % 10);
-    }
-    csv += rdt + ",,,,,\n";
+    csv += Percent(row, 7) + rdt + ",,,,,";
+    for (size_t at = kMoreAt; at < kMoreAt + 3 * run_.nr_more; at += 3)
+      csv += (row.lacking.contains(at) ? "," : fmt::format(",{}", row.values[at])) +
+             (row.lacking.contains(at) ? "," : Percent(row, at + 1));
+    csv += '\n';
     nr_rows++;
+  }
+
+  // Of what begins there: enabled, running.
+  static std::string Percent(const RowSum& row, size_t at) {
+    const uint64_t enabled = row.values[at];
+    if (enabled == 0 || row.lacking.contains(at)) return ",";
+    const uint64_t tenths = (row.values[at + 1] * 2000 + enabled) / (enabled * 2);
+    return fmt::format(",{}.{}", tenths / 10, tenths % 10);
   }
 
   // ---- RDT. `mbm` of the engine's accounting is no more than six pairs of numbers.

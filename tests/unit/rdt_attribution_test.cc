@@ -149,7 +149,7 @@ class Feed {
   }
   const RdtRow* RdtOf(uint64_t ms, const Who& who) const {
     const Row* row = RowOf(ms, who);
-    return row && row->rdt ? &SlotAt(ms)->rdt.at(row->rdt - 1) : nullptr;
+    return row ? SlotAt(ms)->RdtOf(*row) : nullptr;
   }
   std::string Shown(uint64_t ms, const Who& who) const {
     if (!SlotAt(ms)) return "no slot";
@@ -996,7 +996,7 @@ TEST(RdtAttribution, AMachineWithoutRdtHasNoneInItsRows) {
   feed.Send(Occupancy(kSeven, 11'020, 5));
   feed.End(11'000);
   ASSERT_NE(feed.RowOf(10, kSeven), nullptr);
-  EXPECT_EQ(feed.RowOf(10, kSeven)->rdt, 0u);
+  EXPECT_EQ(feed.RowOf(10, kSeven)->beside, 0u);
   EXPECT_TRUE(feed.SlotAt(10)->rdt.empty());
   EXPECT_EQ(feed.mbm().unowned[kMbmTotal], 5u);
   EXPECT_EQ(feed.builder.rdt().nr_samples, 2u);
@@ -1048,8 +1048,8 @@ std::string Everything(const Feed& feed) {
       add(static_cast<uint64_t>(row.key.tgid));
       add(row.rmid);
       add(row.sums[kCpuNs]);
-      if (row.rdt) {
-        const RdtRow& rdt = slot.rdt.at(row.rdt - 1);
+      if (slot.RdtOf(row)) {
+        const RdtRow& rdt = *slot.RdtOf(row);
         for (uint64_t value : rdt.values) add(value);
         text += Text(rdt);
       }
