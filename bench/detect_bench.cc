@@ -19,6 +19,7 @@
 #include "detect/inputs/kernel_log.h"
 #include "detect/inputs/kubernetes.h"
 #include "detect/patterns/detectors.h"
+#include "detect/patterns/pod_evicted.h"
 #include "tests/unit/pickle_writer.h"
 
 namespace slotscope {
@@ -184,7 +185,7 @@ void Cluster(benchmark::State& state) {
     if (!ReadKubernetes(text, &reader, &problem).ok()) return state.SkipWithError("it is not read");
     records.cluster = reader.Records();
     records.xids = xids;
-    if (Judge(records, {}).evicted.size() != kEvents / 10)
+    if (AllOf<PodEvicted>(Judge(records, {})).size() != kEvents / 10)
       return state.SkipWithError("they are not found");
   }
   CountBytes(state, text.size(), kEvents);

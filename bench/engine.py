@@ -11,8 +11,8 @@ import tempfile
 import time
 
 NR_CPUS = (2, 8, 64, 128)
-LINES = ("read_limit", "a_order", "b_order_slots", "c_order_slots_csv", "plain_slots", "plain_slots_csv")
-PLAIN = {"b_order_slots": "plain_slots", "c_order_slots_csv": "plain_slots_csv"}
+LINES = ("read_limit", "a_order", "b_order_slots", "c_order_slots_csv", "dense_slots", "dense_slots_csv", "plain_slots", "plain_slots_csv")
+REFERENCES = {"b_order_slots": ("plain_slots", "dense_slots"), "c_order_slots_csv": ("plain_slots_csv", "dense_slots_csv")}
 MESSAGES = int(os.environ.get("SLOTSCOPE_BENCH_MESSAGES", 10_000_000))
 PER_CPU_AND_SECOND = 7000  # 5000 switches, 1000 ticks of two messages each
 
@@ -28,17 +28,16 @@ def in_memory(build):
         line, nr_cpus = run["name"].split("/")
         results[line, int(nr_cpus)] = run
     print(f"\nIn memory, {MESSAGES / 1e6:g} M messages per machine, one core")
-    print(f"{'CPUs':>5} {'line':<20} {'M events/s':>11} {'of limit':>9} {'x plain':>7} {'M rows/s':>9} {'in GB/s':>8} "
+    print(f"{'CPUs':>5} {'line':<20} {'M events/s':>11} {'of limit':>9} {'x plain':>7} {'x dense':>7} {'M rows/s':>9} {'in GB/s':>8} "
           f"{'out GB/s':>9} {'engine MB':>9}")
     for nr_cpus in NR_CPUS:
         limit = results["read_limit", nr_cpus]["items_per_second"]
         for line in LINES:
             run = results[line, nr_cpus]
             rate = run["items_per_second"]
-            times = ""
-            if line in PLAIN:
-                times = f"{rate / results[PLAIN[line], nr_cpus]['items_per_second']:.1f}"
-            print(f"{nr_cpus:>5} {line:<20} {rate / 1e6:>11.1f} {rate / limit:>9.0%} {times:>7} "
+            plain, dense = (f"{rate / results[reference, nr_cpus]['items_per_second']:.2f}" for reference in
+                            REFERENCES[line]) if line in REFERENCES else ("", "")
+            print(f"{nr_cpus:>5} {line:<20} {rate / 1e6:>11.1f} {rate / limit:>9.0%} {plain:>7} {dense:>7} "
                   f"{run.get('rows/s', 0) / 1e6:>9.1f} {run['in_B/s'] / 1e9:>8.2f} "
                   f"{run.get('out_B/s', 0) / 1e9:>9.2f} {run['engine_MB']:>9.1f}")
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/out_file.h"
+#include "dense_engine.h"
 #include "merge/merger.h"
 #include "plain_engine.h"
 #include "sinks/csv_sink.h"
@@ -208,6 +209,29 @@ void RunPlain(benchmark::State& state, bool csv) {
   Report(state, stream, 0, nr_rows, nr_bytes);
 }
 
+void RunDense(benchmark::State& state, bool csv) {
+  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)));
+  uint64_t nr_rows = 0, nr_bytes = 0, nr_messages = 0;
+  double engine_mb = 0;
+  for (auto _ : state) {
+    const double before_mb = AllocatedMb();
+    DenseEngine engine(stream.items(), stream.facts.nr_streams, stream.facts.unix_offset_ns, csv);
+    engine.Run();
+    if (engine.written_cpu_ns() != engine.nr_slots() * SS_TICK_PERIOD_NS * stream.facts.nr_streams)
+      state.SkipWithError("the dense engine lost something");
+    nr_rows = engine.nr_rows();
+    nr_bytes = engine.nr_bytes();
+    nr_messages = engine.nr_messages();
+    engine_mb = AllocatedMb() - before_mb;
+  }
+  // All but what is behind the last slot.
+  if (nr_messages < stream.nr_messages * 9 / 10) state.SkipWithError("the dense engine lost messages");
+  Report(state, stream, engine_mb, nr_rows, nr_bytes);
+}
+
+void BM_6_DenseSlots(benchmark::State& state) { RunDense(state, false); }
+void BM_7_DenseSlotsAndCsv(benchmark::State& state) { RunDense(state, true); }
+
 void BM_4_PlainSlots(benchmark::State& state) { RunPlain(state, false); }
 void BM_5_PlainSlotsAndCsv(benchmark::State& state) { RunPlain(state, true); }
 
@@ -218,6 +242,7 @@ void BM_5_PlainSlotsAndCsv(benchmark::State& state) { RunPlain(state, true); }
     void (*run)(benchmark::State&);
   } lines[] = {{"read_limit", BM_0_ReadLimit},        {"a_order", BM_1_Order},
                {"b_order_slots", BM_2_OrderAndSlots}, {"c_order_slots_csv", BM_3_OrderSlotsAndCsv},
+               {"dense_slots", BM_6_DenseSlots},      {"dense_slots_csv", BM_7_DenseSlotsAndCsv},
                {"plain_slots", BM_4_PlainSlots},      {"plain_slots_csv", BM_5_PlainSlotsAndCsv}};
   for (int64_t nr_cpus : {2, 8, 64, 128})
     for (const auto& line : lines)

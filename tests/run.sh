@@ -71,6 +71,16 @@ in_shards() {
 	return $code
 }
 
+# That they run, and that the engines that are compared find the same. What they measure here says nothing.
+benchmarks_agree() {
+	local out
+	out=$(SLOTSCOPE_BENCH_MESSAGES=1000000 build/bench_pipeline_bench --benchmark_min_time=0.001 2>&1 &&
+		build/bench_detect_bench --benchmark_min_time=0.001 --benchmark_filter=-job 2>&1)
+	local code=$?
+	echo "$out"
+	! grep 'ERROR OCCURRED' <<<"$out" && return $code
+}
+
 live() {
 	if [ "$(id -u)" != 0 ]; then
 		skip live "it needs root, to load eBPF programs"
@@ -247,6 +257,7 @@ for group in "$@"; do
 		step "unit and property tests" in_shards build/unit_tests --gtest_brief=1
 		step "golden files" tests/golden/run.sh
 		step "schemas of verdicts" tests/schemas/run.sh
+		step "benchmarks, on small inputs" benchmarks_agree
 		;;
 	fleet) fleet ;;
 	fuzz) step "fuzzers, ${FUZZ_SECONDS:-10} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-10}" ;;

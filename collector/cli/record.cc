@@ -116,7 +116,7 @@ void GatherFacts(const RecordOptions& options, const SourceInfo& info, const std
     if (info.counted >> i & 1) facts.events[i] = options.counters[i].event;
   facts.notes.insert(facts.notes.end(), info.notes.begin(), info.notes.end());
   if (!IsInInitialPidNamespace())
-    facts.notes.push_back("recorded in a pid namespace; tgid is that of the initial one");
+    facts.notes.emplace_back("recorded in a pid namespace; tgid is that of the initial one");
   facts.present_cpus = ReadCpuList("present");
   facts.nr_streams = PossibleCpus();
   facts.unix_offset_ns = clocks.unix_offset_ns;

@@ -213,7 +213,7 @@ class NativeSource final : public Source {
           !std::binary_search(nohz_full.begin(), nohz_full.end(), cpu))
         info_.watched_cpus.push_back(cpu);
     if (info_.watched_cpus.size() < present.size())
-      info_.notes.push_back(
+      info_.notes.emplace_back(
           "isolated and nohz_full CPUs are not watched; their time is in rows of kind offline");
   }
 
@@ -222,7 +222,7 @@ class NativeSource final : public Source {
     use_timer_ = libbpf_find_vmlinux_btf_id("hrtimer_expire_exit", BPF_TRACE_RAW_TP) >= 0;
     has_switch_state_ = CountTracepointArguments("sched_switch") > 3;
     if (!has_switch_state_)
-      info_.notes.push_back(
+      info_.notes.emplace_back(
           "this kernel does not pass the state of who is switched out: some who were woken meanwhile "
           "count "
           "as preempted");

@@ -90,7 +90,7 @@ Status MakeDemo(DetectInputs* inputs) {
   std::string problem;
   if (Status status = ReadKubernetes(Cluster(), &kubernetes, &problem); !status.ok()) return status;
   inputs->records.cluster = kubernetes.Records();
-  inputs->notes.push_back("none of this is real: made-up inputs");
+  inputs->notes.emplace_back("none of this is real: made-up inputs");
   return {};
 }
 

@@ -120,7 +120,11 @@ void LiveJudge::CheckFollower(const FileFollower* follower, int* told) {
 void LiveJudge::Forget(int64_t now_ns) {
   if (now_ns - forgotten_ns_ < kForgetEveryNs) return;
   forgotten_ns_ = now_ns;
-  const int64_t before_ns = now_ns - options_.ThresholdNs(kXidCorrelation) - kLateNs;
+  int64_t longest_ns = 0;  // that anybody looks back at what is in logs
+  for (const Detector& detector : Detectors())
+    if (detector.pattern->needs & (kNeedsKernelLog | kNeedsKubernetes))
+      longest_ns = std::max(longest_ns, options_.ThresholdNs(*detector.pattern));
+  const int64_t before_ns = now_ns - longest_ns - kLateNs;
   std::erase_if(xids_, [&](const XidRecord& xid) { return xid.when.last_ns() < before_ns; });
   kubernetes_.Forget(before_ns);
   log_.Forget(now_ns - kToldNs);
