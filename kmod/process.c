@@ -68,6 +68,7 @@ struct ss_wanters {
 static DEFINE_RAW_SPINLOCK(ss_process_lock);
 /* A key is published after its entry is written (smp_store_release) and read with smp_load_acquire. */
 static struct signal_struct **ss_keys;
+static_assert(SS_BUCKET_KEYS * sizeof(*ss_keys) == 64, "a bucket is a cache line");
 static struct ss_process *ss_entries; /* written under ss_process_lock */
 static u32 ss_nr_slots; /* power of two */
 static struct ss_process_stats ss_stats; /* under ss_process_lock */

@@ -54,8 +54,14 @@ bool Merger::IsEarlier(const Held& a, const Held& b) {
   return a.hdr.ts_ns != b.hdr.ts_ns ? a.hdr.ts_ns < b.hdr.ts_ns : StartOf(a) < StartOf(b);
 }
 
-Merger::Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink, ItemSink* others)
-    : nr_cpus_(nr_cpus), window_ns_(window_ns), sink_(sink), others_(others), streams_(nr_cpus + 1) {}
+Merger::Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink, ItemSink* others,
+               size_t measure_size)
+    : nr_cpus_(nr_cpus),
+      window_ns_(window_ns),
+      sink_(sink),
+      others_(others),
+      measure_size_(measure_size),
+      streams_(nr_cpus + 1) {}
 
 bool Merger::OnItems(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -192,12 +198,11 @@ inline void Merger::OnRecord(const Drain& drain, std::span<const std::byte> reco
     stats_.nr_malformed++;
     return;
   }
-  if (hdr->type == SS_MEASURE && hdr->size >= sizeof(ss_measure)) {
-    const auto* measure = reinterpret_cast<const ss_measure*>(at);
-    if (NrMore(*measure) == 0)
-      OnMeasure(drain, *measure);
+  if (hdr->type == SS_MEASURE && hdr->size >= measure_size_) {
+    if (measure_size_ == sizeof(ss_measure) && hdr->size < sizeof(ss_measure) + sizeof(ss_counter))
+      OnMeasure(drain, *reinterpret_cast<const ss_measure*>(at));
     else
-      OnMeasure(drain, CopyLongMeasure(measure));
+      OnMeasure(drain, CopyLongMeasure(hdr, measure_size_));
   } else if (hdr->type == SS_TICK && hdr->size >= sizeof(ss_tick)) {
     OnTick(drain, *reinterpret_cast<const ss_tick*>(at));
   } else if (hdr->type == SS_CUDA_CALLS && hdr->size >= sizeof(ss_hdr)) {
@@ -213,6 +218,7 @@ inline std::span<const std::byte> Merger::HandOutRun(const Drain& drain,
                                                      std::span<const std::byte> records) {
   Stream& stream = *drain.stream;
   if (!stream.held.empty() || stream.continues_at_ns < watermark_ns_) return records;
+  if (measure_size_ != sizeof(ss_measure)) return records;
   Run run(records, drain.cpu, drain.possible, stream.continues_at_ns);
   sink_->OnRun(&run);
   stream.continues_at_ns = run.continues_at_ns();

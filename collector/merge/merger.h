@@ -83,8 +83,10 @@ struct MergeStats {
 class Merger {
  public:
   // `nr_cpus` rings and one more stream for state dumps, which holds nothing back. `others` gets the
-  // items that say nothing of rings and time; null: nobody is interested.
-  Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink, ItemSink* others = nullptr);
+  // items that say nothing of rings and time; null: nobody is interested. measure_size: of
+  // kMeasureSizes.
+  Merger(size_t nr_cpus, uint64_t window_ns, MergeSink* sink, ItemSink* others = nullptr,
+         size_t measure_size = sizeof(ss_measure));
 
   // Whole items, of which `bytes` begins 4 bytes off an 8-byte border (as a Block does). At each round's
   // end the watermark moves. False: an item cannot be (its size, its stream, a clock that is more than
@@ -153,6 +155,7 @@ class Merger {
   uint64_t window_ns_;
   MergeSink* sink_;
   ItemSink* others_;
+  size_t measure_size_;
   std::vector<Stream> streams_;
   std::vector<Dump> dumps_;  // ended, to be told
   uint64_t watermark_ns_ = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <span>
 
 namespace slotscope {
@@ -35,17 +36,27 @@ inline bool IsValidMeasure(const ss_long_measure& measure) {
   return !bad;
 }
 
+// By ABI version.
+inline constexpr size_t kMeasureSizes[] = SS_MEASURE_SIZES;
+static_assert(std::size(kMeasureSizes) == SS_ABI_VERSION + 1 &&
+              kMeasureSizes[SS_ABI_VERSION] == sizeof(ss_measure));
+
 // How many counters are behind it, of those that we know.
 inline size_t NrMore(const ss_measure& measure) {
   const size_t size = std::min(size_t{measure.hdr.size}, sizeof(ss_long_measure));
   return (size - sizeof(ss_measure)) / sizeof(ss_counter);
 }
 
-// A copy of a measure that is hdr.size bytes long, at least sizeof(ss_measure): what a newer writer has
-// behind all that we know is left out, a counter that is not there was not measured.
-inline ss_long_measure CopyLongMeasure(const ss_measure* measure) {
+// A copy of a measure of hdr->size bytes, of which the counters that it may have begin at measure_size;
+// REQUIRES: it is that long, and measure_size no more than sizeof(ss_measure). What a newer writer has
+// behind all that we know is left out, a field or counter that is not there is zero: not measured.
+inline ss_long_measure CopyLongMeasure(const ss_hdr* hdr, size_t measure_size) {
+  const size_t nr_more = std::min<size_t>((hdr->size - measure_size) / sizeof(ss_counter), SS_MAX_MORE);
+  const auto* bytes = reinterpret_cast<const std::byte*>(hdr);
   ss_long_measure copy = {};
-  std::memcpy(&copy, measure, sizeof(*measure) + NrMore(*measure) * sizeof(ss_counter));
+  std::memcpy(&copy.measure, bytes, measure_size);
+  std::memcpy(copy.more, bytes + measure_size, nr_more * sizeof(ss_counter));
+  copy.measure.hdr.size = static_cast<uint16_t>(hdr->size + sizeof(ss_measure) - measure_size);
   return copy;
 }
 

@@ -33,9 +33,10 @@ struct Facts {
   std::string joined;              // the socket of another producer; empty: none
   std::vector<std::string> notes;  // a sentence each
   std::vector<int> present_cpus;
-  size_t nr_streams = 0;       // rings there may be; one more stream carries state dumps
-  int64_t unix_offset_ns = 0;  // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
-  int32_t command_tgid = 0;    // the command that was recorded, 0: none
+  size_t nr_streams = 0;          // rings there may be; one more stream carries state dumps
+  int64_t unix_offset_ns = 0;     // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
+  int32_t command_tgid = 0;       // the command that was recorded, 0: none
+  uint32_t abi = SS_ABI_VERSION;  // of the messages; in a raw file its header says it
 
   size_t nr_more() const { return events.size() - SS_NR_COUNTERS; }
   bool operator==(const Facts&) const = default;

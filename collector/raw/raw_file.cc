@@ -82,6 +82,7 @@ Status RawFileReader::Open(const std::string& path) {
   if (Status status = ParseFacts({reinterpret_cast<const char*>(json.data()), chunk.size}, &facts_);
       !status.ok())
     return {status.code(), fmt::format("{}: {}", path, status.message())};
+  facts_.abi = header.abi_version;
   return {};
 }
 

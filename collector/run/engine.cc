@@ -13,6 +13,14 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   options.unix_offset_ns = facts.unix_offset_ns;
   options.rdt = facts.rdt;
   options.nr_more = facts.nr_more();
+  // A row may have no measure (of a process that slept, and whose traffic or GPU is known).
+  for (size_t i = 0; i < facts.events.size(); i++) {
+    if (!facts.events[i].empty()) continue;
+    if (i < SS_NR_COUNTERS)
+      options.unmeasured |= 1u << (kCycles + i);
+    else
+      options.unmeasured_more |= 1u << (i - SS_NR_COUNTERS);
+  }
   options.gpu = gpu;
   return options;
 }
@@ -25,7 +33,7 @@ Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_
       straggle_(slot_ns, &remote_),
       builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), &straggle_),
       router_(&gpu_, &remote_),
-      merger_(facts.nr_streams, window_ns, &builder_, &router_) {
+      merger_(facts.nr_streams, window_ns, &builder_, &router_, kMeasureSizes[facts.abi]) {
   if (facts.command_tgid) builder_.Follow(facts.command_tgid);
 }
 

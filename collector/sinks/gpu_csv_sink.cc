@@ -35,7 +35,9 @@ void GpuCsvSink::AppendBegin(const Slot& slot, const char* kind, int32_t gpu) {
   nr_rows_++;
 }
 
+// In the columns gpu_mem_bytes, gpu_active_ns and gpu_launches.
 void GpuCsvSink::AppendValues(const GpuRow& row) {
+  static_assert(kNrGpuValues == 3, "a new value needs a column at the end of kColumns");
   for (size_t i = 0; i < kNrGpuValues; i++) {
     text_ += ',';
     if (!(row.unmeasured >> i & 1)) text_ += std::to_string(row.values[i]);

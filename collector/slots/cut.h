@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A measure of some length, of which piece after piece is taken.
+// What a measure adds up to, and what of that falls to which piece of its time.
 //
 // A piece is what the rounded-down share grows by, so the last one gets the remainders. What happened at
 // one moment is not split: a wait ended when the process was switched in, at the start; switches ended
@@ -14,6 +14,46 @@
 #include "slots/slot.h"
 
 namespace slotscope {
+
+// Bits of `unmeasured` (Additive) say what it does not know.
+struct Addends {
+  Sums sums;
+  uint32_t unmeasured;
+};
+
+// Of a measure that does not know everything.
+[[gnu::noinline]] inline Addends PartialAddendsOf(const ss_measure& measure) {
+  Addends addends = {};
+  addends.sums[kCpuNs] = measure.hdr.ts_ns - measure.start_ns;
+  addends.sums[kWaitNs] = measure.wait_ns;
+  addends.sums[kSwitches] = measure.switches;
+  addends.sums[kPreemptions] = measure.preemptions;
+  if (measure.flags & SS_MEASURE_NO_WAIT) addends.unmeasured |= 1u << kWaitNs;
+  // From the last to the first, so that the times are those of the first that was measured.
+  for (size_t i = SS_NR_COUNTERS; i-- > 0;) {
+    const ss_counter& counter = measure.counters[i];
+    if (counter.running_ns == 0) {
+      addends.unmeasured |= 1u << (kCycles + i);
+      continue;
+    }
+    addends.sums[kCycles + i] = counter.delta;
+    addends.sums[kEnabledNs] = counter.enabled_ns;
+    addends.sums[kRunningNs] = counter.running_ns;
+  }
+  if (addends.sums[kRunningNs] == 0) addends.unmeasured |= 1u << kEnabledNs;
+  return addends;
+}
+
+inline Addends AddendsOf(const ss_measure& measure) {
+  const auto& counters = measure.counters;
+  if (counters[0].running_ns == 0 || counters[1].running_ns == 0 || counters[2].running_ns == 0 ||
+      (measure.flags & SS_MEASURE_NO_WAIT))
+    return PartialAddendsOf(measure);
+  return {{measure.hdr.ts_ns - measure.start_ns, measure.wait_ns, measure.switches, measure.preemptions,
+           counters[SS_CYCLES].delta, counters[SS_INSTRUCTIONS].delta, counters[SS_LLC_MISSES].delta,
+           counters[0].enabled_ns, counters[0].running_ns},
+          0};
+}
 
 // What falls to [start_ns, at_ns) of a measure. `whole`: what it adds up to. REQUIRES: at_ns is behind
 // its start and before its end.

@@ -50,7 +50,8 @@ void MoreCounters::AddToRow(OpenSlot* slot, const OpenRow* row, uint64_t until_n
 
 MoreRow MoreCounters::ResultOf(const OpenSlot& slot, size_t index) {
   // A row without a measure (of one that used a GPU only): 0, as its other sums.
-  const MoreRow row = index < slot.more.size() ? slot.more[index] : MoreRow();
+  MoreRow row = index < slot.more.size() ? slot.more[index] : MoreRow();
+  row.unmeasured |= never_;
   AddCounters(&accounting_->written, row.sums);
   return row;
 }

@@ -15,8 +15,10 @@ namespace slotscope {
 
 class MoreCounters {
  public:
-  // `nr`: as many as each measure should have. The accounting outlives us.
-  MoreCounters(size_t nr, MoreAccounting* accounting) : nr_(nr), accounting_(accounting) {}
+  // `nr`: as many as each measure should have; a bit in `never` for those that none has. The accounting
+  // outlives us.
+  MoreCounters(size_t nr, uint32_t never, MoreAccounting* accounting)
+      : nr_(nr), never_(never), accounting_(accounting) {}
 
   // Does the recording have any? If not, nothing else needs to be called.
   bool on() const { return nr_ > 0; }
@@ -35,6 +37,7 @@ class MoreCounters {
   MoreSums TakeUntil(uint64_t at_ns);
 
   size_t nr_;
+  uint32_t never_;
   MoreAccounting* accounting_;
   // Of the measure that is being cut:
   uint64_t start_ns_ = 0;

@@ -12,7 +12,8 @@
 namespace slotscope {
 
 // A process in an open slot. Everything in it adds up, so it does not matter in which order pieces come.
-// (As many bytes more to make it whole cache lines cost more than a row that straddles one.)
+// (As many bytes more to make it whole cache lines cost more than a row that straddles one: measure
+// what another sum costs, make bench.)
 struct alignas(32) OpenRow {
   Sums sums = {};
   uint32_t process = 0;
@@ -21,6 +22,7 @@ struct alignas(32) OpenRow {
   uint32_t flags = 0;       // SS_MEASURE_* of all pieces
   uint32_t gpu = 0;         // as Row's
 };
+static_assert(sizeof(OpenRow) == (sizeof(Sums) + 5 * sizeof(uint32_t) + 31) / 32 * 32, "no holes");
 
 // What is known of a process in an open slot and in one L3 domain.
 struct RdtCell {

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "slots/cut.h"
-
 namespace slotscope {
 namespace {
 
@@ -23,7 +21,7 @@ SlotBuilder::SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink)
       tracker_(2 * (options.window_ns + options.slot_ns)),
       open_(options.slot_ns),
       rdt_(options.rdt, options.slot_ns, options.window_ns, &open_, &tracker_, &accounting_.mbm),
-      more_(options.nr_more, &accounting_.more) {
+      more_(options.nr_more, options.unmeasured_more, &accounting_.more) {
   for (int cpu : options_.present_cpus) {
     auto index = static_cast<size_t>(cpu);
     if (index >= cpus_.size()) cpus_.resize(index + 1);
@@ -113,40 +111,6 @@ void SlotBuilder::OnCpuState(const ss_cpu_state& state) {
   }
   AccountGap(&cpu, state.hdr.ts_ns);
   cpu.online = state.online;
-}
-
-inline SlotBuilder::Addends SlotBuilder::AddendsOf(const ss_measure& measure) {
-  const auto& counters = measure.counters;
-  if (counters[0].running_ns == 0 || counters[1].running_ns == 0 || counters[2].running_ns == 0 ||
-      (measure.flags & SS_MEASURE_NO_WAIT))
-    return PartialAddendsOf(measure);
-  return {{measure.hdr.ts_ns - measure.start_ns, measure.wait_ns, measure.switches, measure.preemptions,
-           counters[SS_CYCLES].delta, counters[SS_INSTRUCTIONS].delta, counters[SS_LLC_MISSES].delta,
-           counters[0].enabled_ns, counters[0].running_ns},
-          0};
-}
-
-// Of a measure that does not know everything.
-SlotBuilder::Addends SlotBuilder::PartialAddendsOf(const ss_measure& measure) {
-  Addends addends = {};
-  addends.sums[kCpuNs] = measure.hdr.ts_ns - measure.start_ns;
-  addends.sums[kWaitNs] = measure.wait_ns;
-  addends.sums[kSwitches] = measure.switches;
-  addends.sums[kPreemptions] = measure.preemptions;
-  if (measure.flags & SS_MEASURE_NO_WAIT) addends.unmeasured |= 1u << kWaitNs;
-  // From the last to the first, so that the times are those of the first that was measured.
-  for (size_t i = SS_NR_COUNTERS; i-- > 0;) {
-    const ss_counter& counter = measure.counters[i];
-    if (counter.running_ns == 0) {
-      addends.unmeasured |= 1u << (kCycles + i);
-      continue;
-    }
-    addends.sums[kCycles + i] = counter.delta;
-    addends.sums[kEnabledNs] = counter.enabled_ns;
-    addends.sums[kRunningNs] = counter.running_ns;
-  }
-  if (addends.sums[kRunningNs] == 0) addends.unmeasured |= 1u << kEnabledNs;
-  return addends;
 }
 
 inline OpenRow* SlotBuilder::RowOf(OpenSlot* slot, uint32_t process, const ss_measure& measure) {
@@ -491,7 +455,7 @@ void SlotBuilder::FillRows(const OpenSlot& slot) {
       row.sums = open.sums;
       row.process = open.process;
       row.rmid = open.rmid;
-      row.unmeasured = open.unmeasured;
+      row.unmeasured = open.unmeasured | options_.unmeasured;
       row.kind = KindOf(open);
       row.named = process.named;
       row.tracked = !(open.flags & SS_MEASURE_UNTRACKED);

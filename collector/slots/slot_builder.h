@@ -33,6 +33,7 @@
 #include "base/rdt_shape.h"
 #include "merge/merger.h"
 #include "slots/accounting.h"
+#include "slots/cut.h"
 #include "slots/gpu_join.h"
 #include "slots/more_counters.h"
 #include "slots/open_slots.h"
@@ -51,6 +52,8 @@ struct SlotBuilderOptions {
   int64_t unix_offset_ns = 0;       // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
   RdtShape rdt = {};                // what samples of RDT counters there may be
   size_t nr_more = 0;               // perf counters behind each measure
+  uint32_t unmeasured = 0;          // bit Additive: no measure has it, so no row does
+  uint32_t unmeasured_more = 0;     // the same of those behind, by a bit each
   GpuJoin* gpu = nullptr;           // outlives the builder
 };
 
@@ -123,14 +126,6 @@ class SlotBuilder final : public MergeSink {
     uint64_t from_ns;
     std::string text;
   };
-  // What a measure adds up to; bits of `unmeasured` say what it does not know.
-  struct Addends {
-    Sums sums;
-    uint32_t unmeasured;
-  };
-
-  static Addends AddendsOf(const ss_measure& measure);
-  static Addends PartialAddendsOf(const ss_measure& measure);
   // Null if it was not present at the start.
   Cpu* FindCpu(uint32_t cpu);
   void OnAnyMeasure(const ss_measure& measure, const MoreSums* more);

@@ -53,8 +53,9 @@ struct ss_cuda_queue {
 	__u32 nr;
 	__u64 first_ns; /* with nr: when the first of them was made */
 	struct ss_cuda_calls batch;
-	__u64 zero[4]; /* whole cache lines */
+	__u64 zero[4];
 };
+SS_STATIC_ASSERT(sizeof(struct ss_cuda_queue) % 64 == 0, "ss_cuda_queue: whole cache lines");
 #define SS_CUDA_QUEUE_NS 1000000ull /* who comes this late writes all */
 
 /*

@@ -34,6 +34,11 @@
 #endif
 
 #define SS_ABI_VERSION 2 /* 1: no SS_RMID_TAKEN_BACK, no ss_long_measure */
+/*
+ * sizeof(struct ss_measure) by version. A measure of an older recording gets the fields that it lacks,
+ * as zeros: a new one needs a flag that says that it was counted.
+ */
+#define SS_MEASURE_SIZES { 0, 144, 144 }
 
 #define SS_TICK_PERIOD_NS 1000000ull /* the tick, and the length of a slot */
 #define SS_COMM_LEN 16 /* as TASK_COMM_LEN; the last byte is always 0 */

@@ -3,7 +3,8 @@
 # run.sh [--update]: for each NAME.args here, whose first line holds options of gen and whose second line
 # options of replay: gen makes NAME.raw again, byte for byte, and replay of NAME.raw gives NAME.csv, line for
 # line but for the version. NAME.raw is kept too, so that files of older versions are seen to be readable.
-# abi1/NAME.raw are the same files as 0.1.0 made them; they are never made again, and give the same CSV.
+# abiN/NAME.raw are the same files with messages of an older version, abi1 as 0.1.0 made them; they are never made again, and
+# give the same CSV, or abiN/NAME.csv, where they lack something.
 # For each folder in detect/: detect with the options in its `args`, run there, gives its verdicts.ndjson; where something
 # in it cannot be read, `problems` has what is said of that. make_hang.py makes the dumps again, byte for byte.
 # --update writes them anew: look at the difference before it is committed.
@@ -36,12 +37,16 @@ for args in *.args; do
 	diff "$name.csv" "$temp/rows" | head -n 10 || true
 	cmp -s "$name.csv" "$temp/rows" || fail "$name" "replay ${replay[*]} gives another CSV"
 done
-for raw in abi1/*.raw; do
+for raw in abi*/*.raw; do
 	name=$(basename "$raw" .raw)
 	nr_files=$((nr_files + 1))
 	{ read -r && read -ra replay; } <"$name.args"
 	"$slotscope" replay "${replay[@]}" -o "$temp/$name.csv" "$raw" >"$temp/log"
-	sed 1d "$temp/$name.csv" | cmp -s "$name.csv" - || fail "$raw" "replay ${replay[*]} gives another CSV"
+	sed 1d "$temp/$name.csv" >"$temp/rows"
+	expected=${raw%.raw}.csv
+	[ "${1:-}" != --update ] || cmp -s "$name.csv" "$temp/rows" || cp "$temp/rows" "$expected"
+	[ -f "$expected" ] || expected=$name.csv
+	cmp -s "$expected" "$temp/rows" || fail "$raw" "replay ${replay[*]} gives another CSV than $expected"
 done
 slotscope=$(realpath "$slotscope")
 for folder in detect/*/; do

@@ -196,22 +196,28 @@ TEST(Merger, HandsOutAMeasureAsItWasWritten) {
   }
 }
 
+// The measures as they come: with counters behind them, or how many without.
+class LongCopies final : public MergeSink {
+ public:
+  void OnMeasure(const ss_measure& measure) override {
+    nr_short++;
+    last_short = measure;
+  }
+  void OnLongMeasure(const ss_long_measure& measure) override { copies.push_back(measure); }
+  void OnCpuState(const ss_cpu_state&) override {}
+  void OnTick(const ss_tick&) override {}
+  void OnMessage(const ss_any_message&, bool) override {}
+  void OnExpected(int) override {}
+  void OnDumpEnd(uint64_t, uint64_t) override {}
+  void OnClock(uint64_t, int64_t) override {}
+  void OnNote(uint64_t, std::string_view) override {}
+  void OnWatermark(uint64_t) override {}
+  std::vector<ss_long_measure> copies;
+  size_t nr_short = 0;
+  ss_measure last_short = {};
+};
+
 TEST(Merger, HandsOutTheCountersBehindAMeasure) {
-  class Copy final : public MergeSink {
-   public:
-    void OnMeasure(const ss_measure&) override { nr_short++; }
-    void OnLongMeasure(const ss_long_measure& measure) override { copies.push_back(measure); }
-    void OnCpuState(const ss_cpu_state&) override {}
-    void OnTick(const ss_tick&) override {}
-    void OnMessage(const ss_any_message&, bool) override {}
-    void OnExpected(int) override {}
-    void OnDumpEnd(uint64_t, uint64_t) override {}
-    void OnClock(uint64_t, int64_t) override {}
-    void OnNote(uint64_t, std::string_view) override {}
-    void OnWatermark(uint64_t) override {}
-    std::vector<ss_long_measure> copies;
-    size_t nr_short = 0;
-  };
   struct {
     ss_long_measure known;
     ss_counter newer[2];
@@ -224,7 +230,7 @@ TEST(Merger, HandsOutTheCountersBehindAMeasure) {
         std::min<size_t>((size - sizeof(ss_measure)) / sizeof(ss_counter), SS_MAX_MORE);
     for (uint64_t start_ns : {0, 1000}) {  // at once, and held first
       written.known.measure.start_ns = start_ns;
-      Copy sink;
+      LongCopies sink;
       Merger merger(1, kWindowNs, &sink);
       ASSERT_TRUE(merger.OnItems(
           Items()
@@ -238,6 +244,37 @@ TEST(Merger, HandsOutTheCountersBehindAMeasure) {
       ss_long_measure expected = written.known;
       for (size_t i = nr_more; i < SS_MAX_MORE; i++) expected.more[i] = {};
       EXPECT_EQ(std::memcmp(sink.copies.data(), &expected, sizeof(expected)), 0) << size;
+    }
+  }
+}
+
+// As if ss_measure had got its last field with this version: the counters come 8 bytes earlier.
+TEST(Merger, AnOlderMeasureGetsWhatItLacks) {
+  constexpr size_t kOld = sizeof(ss_measure) - sizeof(uint64_t);
+  ss_long_measure written;
+  std::memset(static_cast<void*>(&written), 0x11, sizeof(written));
+  for (size_t nr_more = 0; nr_more <= SS_MAX_MORE; nr_more++) {
+    const size_t size = kOld + nr_more * sizeof(ss_counter);
+    written.measure.hdr = {2000, SS_MEASURE, static_cast<uint16_t>(size), 0};
+    std::vector<std::byte> bytes(size);
+    std::memcpy(bytes.data(), &written, kOld);
+    std::memcpy(bytes.data() + kOld, written.more, size - kOld);
+    for (uint64_t start_ns : {0, 1000}) {  // at once, and held first
+      std::memcpy(bytes.data() + offsetof(ss_measure, start_ns), &start_ns, sizeof(start_ns));
+      LongCopies sink;
+      Merger merger(1, kWindowNs, &sink, nullptr, kOld);
+      ASSERT_TRUE(merger.OnItems(
+          Items().Add(ItemKind::kRecords, 0, 0, 3000, Records().Sample(bytes).bytes()).bytes()));
+      merger.Flush();
+      ss_long_measure expected = written;
+      expected.measure.hdr.size = static_cast<uint16_t>(size + sizeof(uint64_t));
+      expected.measure.start_ns = start_ns;
+      expected.measure.counters[SS_NR_COUNTERS - 1].running_ns = 0;  // the field that it lacks
+      for (size_t i = nr_more; i < SS_MAX_MORE; i++) expected.more[i] = {};
+      // What has no counters behind it may come either way.
+      ASSERT_EQ(sink.copies.size() + sink.nr_short, 1u) << nr_more;
+      if (sink.copies.empty()) sink.copies.push_back({sink.last_short, {}});
+      EXPECT_EQ(std::memcmp(sink.copies.data(), &expected, sizeof(expected)), 0) << nr_more;
     }
   }
 }

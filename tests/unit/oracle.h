@@ -70,6 +70,7 @@ struct Run {
   int64_t unix_offset_ns;
   RdtShape rdt;
   size_t nr_more;
+  std::set<size_t> lacking;  // columns that no measure has
 };
 
 class Oracle {
@@ -215,8 +216,11 @@ class Oracle {
   }
 
   static bool IsSane(const Message& message, size_t size) {
-    if (message.hdr.type == SS_CUDA_CALL)
-      return message.any.cuda_call.tgid > 0;  // only a damaged message has this type here
+    if (message.hdr.type == SS_CUDA_CALL) {  // only a damaged message has this type here
+      const ss_cuda_call& call = message.any.cuda_call;
+      return call.hdr.ts_ns > 0 && call.start_ns <= call.hdr.ts_ns && call.tgid > 0 && call.tid > 0 &&
+             call.op > 0 && call.op < SS_CUDA_NR_OPS;
+    }
     if (message.hdr.type != SS_MEASURE)
       return true;  // the generator spoils nothing else in a valid size
     const ss_measure& measure = message.any.measure;
@@ -563,12 +567,12 @@ class Oracle {
         fmt::format("{},{},{},{},{},{},{}", next_ns_, static_cast<int64_t>(next_ns_) + unix_offset_ns_,
                     key.first, row.idle || row.untracked ? "" : std::to_string(key.second),
                     row.idle ? "idle" : NameAt(key, end_ns), row.rmid, kind);
-    for (size_t i = 0; i < 7; i++)
-      csv += row.lacking.contains(i) ? "," : fmt::format(",{}", row.values[i]);
+    const auto lacks = [&](size_t at) { return row.lacking.contains(at) || run_.lacking.contains(at); };
+    for (size_t i = 0; i < 7; i++) csv += lacks(i) ? "," : fmt::format(",{}", row.values[i]);
     csv += Percent(row, 7) + rdt + ",,,,,";
     for (size_t at = kMoreAt; at < kMoreAt + 3 * run_.nr_more; at += 3)
-      csv += (row.lacking.contains(at) ? "," : fmt::format(",{}", row.values[at])) +
-             (row.lacking.contains(at) ? "," : Percent(row, at + 1));
+      csv += (lacks(at) ? "," : fmt::format(",{}", row.values[at])) +
+             (lacks(at) ? "," : Percent(row, at + 1));
     csv += '\n';
     nr_rows++;
   }

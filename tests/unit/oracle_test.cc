@@ -93,8 +93,12 @@ void Compare(const Case& c, Seen* seen) {
   Generator generator(c.machine);
   const Facts& facts = generator.facts();
   CsvEngine engine(facts, c.slot_ns, c.window_ns);
+  std::set<size_t> lacking;
+  for (size_t i = 0; i < facts.events.size(); i++)
+    if (facts.events[i].empty())
+      lacking.insert(i < SS_NR_COUNTERS ? 4 + i : oracle::kMoreAt + 3 * (i - SS_NR_COUNTERS));
   oracle::Oracle oracle({facts.present_cpus, facts.nr_streams, c.slot_ns, c.window_ns,
-                         facts.unix_offset_ns, facts.rdt, facts.nr_more()});
+                         facts.unix_offset_ns, facts.rdt, facts.nr_more(), lacking});
   auto block = std::make_unique<Block>();
   while (generator.Next(block.get())) {
     ASSERT_TRUE(engine.merger().OnItems(block->bytes()));
