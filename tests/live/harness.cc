@@ -65,10 +65,10 @@ void Recorder::Start() {
   Status status = source_->Start();
   ASSERT_TRUE(status.ok()) << status.message();
   reader_ = std::make_unique<Reader>(source_.get(), PossibleCpus(), ReadClocks(), &others_);
-  // A storm on a slow machine must not keep us from draining: tests judge only what is whole. Threads
-  // inherit it.
+  // A storm, or whatever else a slow machine does, must not keep us from draining: tests judge only what
+  // is whole. Threads inherit it.
   const int nice_before = getpriority(PRIO_PROCESS, 0);
-  if (IsEmulated()) setpriority(PRIO_PROCESS, 0, -20);
+  setpriority(PRIO_PROCESS, 0, -20);
   thread_ = std::thread([this] { Take(); });
   status = reader_->Start();
   setpriority(PRIO_PROCESS, 0, nice_before);
@@ -82,6 +82,12 @@ void Recorder::Stop() {
   thread_.join();
   std::stable_sort(messages_.begin(), messages_.end(),
                    [](const auto& a, const auto& b) { return a.hdr.ts_ns < b.hdr.ts_ns; });
+}
+
+void Recorder::WaitUntilDrained() const {
+  const uint64_t now_ns = MonotonicNs();
+  while (watermark_ns_.load(std::memory_order_relaxed) < now_ns)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void Recorder::Take() {

@@ -32,6 +32,9 @@ class Recorder final : private MergeSink {
 
   void Start();  // fails the test if the source does not start
   void Stop();
+  // Until all that has been written so far is out of the rings: what is written next then has all of
+  // their room, however slow the machine is.
+  void WaitUntilDrained() const;
 
   // After Stop(): in the order of time, stable.
   const std::vector<ss_any_message>& messages() const { return messages_; }
@@ -50,13 +53,14 @@ class Recorder final : private MergeSink {
   void OnDumpEnd(uint64_t, uint64_t) override {}
   void OnClock(uint64_t, int64_t) override {}
   void OnNote(uint64_t, std::string_view) override {}
-  void OnWatermark(uint64_t) override {}
+  void OnWatermark(uint64_t ts_ns) override { watermark_ns_.store(ts_ns, std::memory_order_relaxed); }
 
   std::unique_ptr<Source> source_;
   ItemQueue others_;
   std::unique_ptr<Reader> reader_;
   std::thread thread_;
   std::atomic<bool> stopped_{false};
+  std::atomic<uint64_t> watermark_ns_{0};
   std::vector<ss_any_message> messages_;
   uint64_t nr_lost_ = 0;
   uint64_t nr_bad_ = 0;

@@ -47,7 +47,7 @@ usage() {
 	KERNEL: 6.1, 6.12-rt, 7.3, newest, a full release (see scripts/kernels.sh), or a path of a bzImage
 	  --smp N                CPUs (2)
 	  --mem M                memory (1G)
-	  --timeout S            seconds from the start of QEMU; then exit 124 (180)
+	  --timeout S            seconds in which COMMAND says nothing, its start included; then exit 124 (180)
 	  --in HOST[:GUEST]      copy a file or directory in; default /slotscope/NAME; repeatable
 	  --out GUEST:HOST       copy a file or directory out, also when COMMAND failed; repeatable
 	  --count-instructions   the clock counts instructions, 16 ns each, and stands still for none; one CPU
@@ -505,13 +505,20 @@ name_code() {
 		END { end_of_cpu() }'
 }
 
-start=$SECONDS expired='' hung=''
+# How long the guest takes is the host's business: a guest that works on says so.
+heard=$SECONDS said=0 looked=0 expired='' hung=''
 "${leash[@]}" "$qemu" "${arguments[@]}" </dev/null >"$work/qemu" 2>&1 &
 qemu_pid=$!
 exec 3<"$work/output"
 while kill -0 "$qemu_pid" 2>/dev/null; do
 	cat <&3
-	if ((SECONDS - start > timeout)); then	# whole seconds: at least, not at most
+	if ((SECONDS != looked)); then
+		looked=$SECONDS
+		now_said=$(stat -c %s "$work/output")
+		((now_said == said)) || heard=$SECONDS
+		said=$now_said
+	fi
+	if ((SECONDS - heard > timeout)); then	# whole seconds: at least, not at most
 		ask_emulator
 		ask_guest
 		expired=1
@@ -596,7 +603,7 @@ if [ -n "$expired" ]; then
 	} >&2
 	keep_log
 	[ -z "$hung" ] || fail $EXIT_TIMEOUT "the guest ($kernel) was ended: its kernel said that a CPU stands still (above)"
-	fail $EXIT_TIMEOUT "the guest ($kernel) was not done after $timeout s and was ended; see --timeout"
+	fail $EXIT_TIMEOUT "the guest ($kernel) said nothing for $timeout s and was ended; see --timeout"
 fi
 
 mkdir "$work/unpacked"
