@@ -12,8 +12,8 @@
 #include "dense_engine.h"
 #include "merge/merger.h"
 #include "plain_engine.h"
+#include "run/engine.h"
 #include "sinks/csv_sink.h"
-#include "slots/slot_builder.h"
 #include "tests/gen/generator.h"
 
 namespace slotscope {
@@ -105,14 +105,6 @@ struct NullFile final : OutFile {
   uint64_t nr_bytes = 0;
 };
 
-SlotBuilderOptions OptionsOf(const Stream& stream) {
-  SlotBuilderOptions options;
-  options.window_ns = kWindowNs;
-  options.present_cpus = stream.facts.present_cpus;
-  options.unix_offset_ns = stream.facts.unix_offset_ns;
-  return options;
-}
-
 void Report(benchmark::State& state, const Stream& stream, double engine_mb = 0, uint64_t nr_rows = 0,
             uint64_t nr_bytes = 0) {
   auto nr = static_cast<double>(state.iterations());
@@ -160,12 +152,10 @@ void BM_2_OrderAndSlots(benchmark::State& state) {
   for (auto _ : state) {
     const double before_mb = AllocatedMb();
     CountingSink sink;
-    SlotBuilder builder(OptionsOf(stream), &sink);
-    Merger merger(stream.facts.nr_streams, kWindowNs, &builder);
-    if (!merger.OnItems(stream.items())) state.SkipWithError("malformed items");
-    merger.Flush();
-    builder.Finish();
-    if (!builder.accounting().Holds()) state.SkipWithError("the accounting identity is broken");
+    Engine engine(stream.facts, SS_TICK_PERIOD_NS, kWindowNs, 0, &sink);
+    if (!engine.merger().OnItems(stream.items())) state.SkipWithError("malformed items");
+    engine.Finish();
+    if (!engine.builder().accounting().Holds()) state.SkipWithError("the accounting identity is broken");
     nr_rows = sink.nr_rows;
     engine_mb = AllocatedMb() - before_mb;
   }
@@ -181,11 +171,9 @@ void BM_3_OrderSlotsAndCsv(benchmark::State& state) {
     NullFile file;
     CsvSink csv(&file, stream.facts.unix_offset_ns, 0);
     csv.WriteHeader({});
-    SlotBuilder builder(OptionsOf(stream), &csv);
-    Merger merger(stream.facts.nr_streams, kWindowNs, &builder);
-    if (!merger.OnItems(stream.items())) state.SkipWithError("malformed items");
-    merger.Flush();
-    builder.Finish();
+    Engine engine(stream.facts, SS_TICK_PERIOD_NS, kWindowNs, 0, &csv);
+    if (!engine.merger().OnItems(stream.items())) state.SkipWithError("malformed items");
+    engine.Finish();
     if (!csv.Finish({}).ok()) state.SkipWithError("the CSV was not written");
     nr_rows = csv.nr_rows();
     nr_bytes = file.nr_bytes;

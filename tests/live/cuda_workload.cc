@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <slotscope/cuda_probe.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -365,6 +366,13 @@ std::string StandinFolder() {
   return std::string(dirname(path)) + "/standin";
 }
 
+// In a child that would go on for ever: a test may end its parent first, and then it must not stay, at
+// the highest priority and with the test's pipe in its hands.
+void DieWith(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);
+}
+
 // Launches as fast as it can on one CPU: alone, then with a rival, then alone again. "rival TGID ns ns"
 // says which, and from when to when.
 void LaunchBesideRival(uint64_t alone_ms, uint64_t beside_ms) {
@@ -386,10 +394,12 @@ void LaunchBesideRival(uint64_t alone_ms, uint64_t beside_ms) {
   };
   launch_for(alone_ms);
   const uint64_t start_ns = MonotonicNs();
-  const pid_t rival = fork();
-  if (rival == 0)
+  const pid_t parent = getpid(), rival = fork();
+  if (rival == 0) {
+    DieWith(parent);
     for (;;) {
     }
+  }
   launch_for(beside_ms);
   kill(rival, SIGKILL);
   waitpid(rival, nullptr, 0);
@@ -448,12 +458,14 @@ void LaunchWithAHeart() {
   }
   SayMemory(1000);
   // A consumer that dies.
-  const pid_t consumer = fork();
-  if (consumer == 0)
+  const pid_t parent = getpid(), consumer = fork();
+  if (consumer == 0) {
+    DieWith(parent);
     for (;;) {
       heart.Beat(now());
       usleep(10'000);
     }
+  }
   for (int i = 0; i < 20; i++) {
     launch();
     usleep(5'000);
