@@ -48,6 +48,7 @@ step() {
 	*)
 		echo "  FAIL   $name (exit code $code, $((SECONDS - start)) s)"
 		failed_tests "$log"
+		grep '^FAIL ' "$log"
 		echo "         its output ends with (what was before that, below):"
 		tail -n 15 "$log"
 		echo "         before that:"
