@@ -37,6 +37,8 @@ class GpuMachine {
   // of a process is not known of any GPU that it sees.
   void Add(const GpuPart& part);
   void AddUnmeasured(ProcessKey process, uint32_t unmeasured);
+  // There are no GPUs that are known, so TakeSlot() says nothing.
+  bool is_quiet() const { return uses_.empty(); }
   // The slot ends at end_ns.
   void TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals);
 

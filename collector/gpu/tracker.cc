@@ -68,8 +68,9 @@ void GpuTracker::ApplyUntil(uint64_t end_ns) {
     auto first = queued_.begin();
     std::vector<Change> changes = std::move(first->second);
     queued_.erase(first);
-    std::stable_sort(changes.begin(), changes.end(),
-                     [](const Change& a, const Change& b) { return a.at_ns < b.at_ns; });
+    if (changes.size() > 1)
+      std::stable_sort(changes.begin(), changes.end(),
+                       [](const Change& a, const Change& b) { return a.at_ns < b.at_ns; });
     for (const Change& change : changes) Apply(change);
     changes.clear();
     if (spare_.size() < kMaxSpare) spare_.push_back(std::move(changes));
@@ -134,6 +135,7 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetai
   const uint64_t end_ns = start_ns + slot_ns_;
   ApplyUntil(end_ns);
   uses->clear();
+  if (processes_.empty() && ended_.empty() && machine_.is_quiet()) return;
   uses->swap(ended_);
   for (const GpuUse& use : *uses) detail->ended.push_back(use.process);
   detail->parts.swap(ended_parts_);

@@ -14,64 +14,68 @@ constexpr size_t kIndexBudgetBytes = 16u << 20;
 constexpr size_t kMaxSpare = 256;   // after a stall the memory goes back
 constexpr size_t kMinIndexed = 16;  // a drain round of 5 ms, with some to spare
 
+void ClearIndex(OpenSlot* slot) {
+  for (const OpenRow& row : slot->rows) slot->row_of[row.process] = 0;
+}
+
 }  // namespace
 
-OpenSlot OpenSlots::Make(uint64_t start_ns) {
-  OpenSlot slot;
-  if (!spare_.empty()) {
+std::unique_ptr<OpenSlot> OpenSlots::Make(uint64_t start_ns) {
+  std::unique_ptr<OpenSlot> slot;
+  if (spare_.empty()) {
+    slot = std::make_unique<OpenSlot>();
+  } else {
     slot = std::move(spare_.back());
     spare_.pop_back();
   }
-  slot.start_ns = start_ns;
-  slot.end_ns = start_ns + slot_ns_;
+  nr_indexed_ += !slot->row_of.empty();
+  slot->start_ns = start_ns;
+  slot->end_ns = start_ns + slot_ns_;
   return slot;
+}
+
+OpenSlot* OpenSlots::MakeNext() {
+  if (slots_.size() > kMaxOpenSlots) return nullptr;
+  OpenSlot* last = slots_.back().get();
+  slots_.push_back(Make(last->end_ns));
+  return last->next = slots_.back().get();
 }
 
 OpenSlot* OpenSlots::At(uint64_t ts_ns, uint64_t first_ns) {
   const uint64_t start_ns = StartOf(ts_ns);
   if (start_ns < first_ns) return nullptr;
   if (slots_.empty()) slots_.push_back(Make(first_ns ? first_ns : start_ns));
-  const uint64_t front_ns = slots_.front().start_ns;
+  const uint64_t front_ns = slots_.front()->start_ns;
   const uint64_t distance_ns = start_ns < front_ns ? front_ns - start_ns : start_ns - front_ns;
   if (distance_ns / slot_ns_ > kMaxOpenSlots) return nullptr;
   // Before the first slot is known, CPUs begin in any order.
-  while (start_ns < slots_.front().start_ns) {
-    slots_.push_front(Make(slots_.front().start_ns - slot_ns_));
-    slots_[0].next = &slots_[1];
+  while (start_ns < slots_.front()->start_ns) {
+    slots_.push_front(Make(slots_.front()->start_ns - slot_ns_));
+    slots_[0]->next = slots_[1].get();
   }
-  while (slots_.back().start_ns < start_ns) {
-    slots_.push_back(Make(slots_.back().end_ns));
-    slots_[slots_.size() - 2].next = &slots_.back();
-  }
-  return &slots_[(start_ns - slots_.front().start_ns) / slot_ns_];
+  while (slots_.back()->start_ns < start_ns) MakeNext();
+  return slots_[(start_ns - slots_.front()->start_ns) / slot_ns_].get();
 }
 
 void OpenSlots::PopFront() {
-  OpenSlot slot = std::move(slots_.front());
+  std::unique_ptr<OpenSlot> slot = std::move(slots_.front());
   slots_.pop_front();
-  TakeIndex(&slot);
-  slot.rows.clear();
-  slot.cells.clear();
-  slot.samples.clear();
-  slot.more.clear();
-  slot.preemptions.clear();
-  slot.next = nullptr;
-  slot.lost_ns = slot.offline_ns = 0;
-  slot.lost_from_ns = UINT64_MAX;
-  slot.lost_to_ns = 0;
-  if (spare_.size() < kMaxSpare) spare_.push_back(std::move(slot));
-}
-
-OpenRow* OpenSlots::FindOrMakeRow(OpenSlot* slot, uint32_t process, bool* is_new) {
-  if (process >= slot->row_of.size()) GiveIndex(slot, process + 1);
-  uint32_t& index = slot->row_of[process];
-  *is_new = index == 0;
-  if (index == 0) {
-    slot->rows.push_back({});
-    slot->rows.back().process = process;
-    index = static_cast<uint32_t>(slot->rows.size());
+  if (spare_.size() < kMinIndexed && !slot->row_of.empty()) {
+    ClearIndex(slot.get());
+    nr_indexed_--;
+  } else {
+    TakeIndex(slot.get());
   }
-  return &slot->rows[index - 1];
+  slot->rows.clear();
+  slot->cells.clear();
+  slot->samples.clear();
+  slot->more.clear();
+  slot->preemptions.clear();
+  slot->next = nullptr;
+  slot->lost_ns = slot->offline_ns = 0;
+  slot->lost_from_ns = UINT64_MAX;
+  slot->lost_to_ns = 0;
+  if (spare_.size() < kMaxSpare) spare_.push_back(std::move(slot));
 }
 
 OpenRow* OpenSlots::FindRow(OpenSlot* slot, uint32_t process) {
@@ -86,9 +90,9 @@ void OpenSlots::GiveIndex(OpenSlot* slot, size_t nr_processes) {
   if (slot->row_of.empty()) {
     size_t max_indexed = std::max(kMinIndexed, kIndexBudgetBytes / (nr_processes * sizeof(uint32_t)));
     if (nr_indexed_ >= max_indexed)
-      for (OpenSlot& other : slots_)
-        if (!other.row_of.empty() && &other != slot) {
-          TakeIndex(&other);
+      for (const auto& other : slots_)
+        if (!other->row_of.empty() && other.get() != slot) {
+          TakeIndex(other.get());
           break;
         }
     if (!spare_indexes_.empty()) {
@@ -104,7 +108,7 @@ void OpenSlots::GiveIndex(OpenSlot* slot, size_t nr_processes) {
 
 void OpenSlots::TakeIndex(OpenSlot* slot) {
   if (slot->row_of.empty()) return;
-  for (const OpenRow& row : slot->rows) slot->row_of[row.process] = 0;
+  ClearIndex(slot);
   spare_indexes_.push_back(std::move(slot->row_of));
   slot->row_of.clear();  // moved from
   nr_indexed_--;

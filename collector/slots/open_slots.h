@@ -5,51 +5,58 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "slots/open_slot.h"
 
 namespace slotscope {
 
-// Slots and their memory are used again. An index of rows costs 4 bytes per process, and there may be
-// thousands of slots open after a stall; so only as many have one as fit into a budget, and a slot that
-// is asked for a row without having one takes it from the oldest slot that has.
+// Slots and their memory are used again, and never moved. An index of rows costs 4 bytes per process,
+// and there may be thousands of slots open after a stall; so only as many have one as fit into a budget,
+// and a slot that is asked for a row without having one takes it from the oldest slot that has.
 class OpenSlots {
  public:
   explicit OpenSlots(uint64_t slot_ns) : slot_ns_(slot_ns) {}
 
   bool empty() const { return slots_.empty(); }
-  OpenSlot& front() { return slots_.front(); }
+  OpenSlot& front() { return *slots_.front(); }
 
   uint64_t StartOf(uint64_t ts_ns) const { return ts_ns - ts_ns % slot_ns_; }
   // The slot that contains ts_ns, made if need be, with all between it and the others, but never one
   // that starts before first_ns. Null if it does, or if ts_ns is too far away from the others to be
   // true. Pointers stay valid until the slot is popped.
   OpenSlot* At(uint64_t ts_ns, uint64_t first_ns);
+  // The one behind `slot`, which is made if `slot` is the newest. Null if there may be no more.
+  OpenSlot* Next(OpenSlot* slot) { return slot->next ? slot->next : MakeNext(); }
   // Takes the oldest away, which must be there.
   void PopFront();
 
   // The row of `process` in `slot`; *is_new if it has just been made.
   OpenRow* RowOf(OpenSlot* slot, uint32_t process, bool* is_new) {
-    *is_new = false;
-    if (process < slot->row_of.size())
-      if (uint32_t index = slot->row_of[process]) return &slot->rows[index - 1];
-    return FindOrMakeRow(slot, process, is_new);
+    if (process >= slot->row_of.size()) GiveIndex(slot, process + 1);
+    uint32_t& index = slot->row_of[process];
+    *is_new = index == 0;
+    if (index) return &slot->rows[index - 1];
+    OpenRow& row = slot->rows.emplace_back();
+    row.process = process;
+    index = static_cast<uint32_t>(slot->rows.size());
+    return &row;
   }
   // The same, but null if it has none.
   OpenRow* FindRow(OpenSlot* slot, uint32_t process);
 
  private:
-  OpenRow* FindOrMakeRow(OpenSlot* slot, uint32_t process, bool* is_new);
-  OpenSlot Make(uint64_t start_ns);
+  OpenSlot* MakeNext();
+  std::unique_ptr<OpenSlot> Make(uint64_t start_ns);
   void GiveIndex(OpenSlot* slot, size_t nr_processes);
   void TakeIndex(OpenSlot* slot);
 
   uint64_t slot_ns_;
-  std::deque<OpenSlot> slots_;
-  std::vector<OpenSlot> spare_;          // popped ones, empty
-  std::vector<RowIndex> spare_indexes_;  // all zeros
-  size_t nr_indexed_ = 0;
+  std::deque<std::unique_ptr<OpenSlot>> slots_;
+  std::vector<std::unique_ptr<OpenSlot>> spare_;  // popped ones, empty; some have an index, of no rows
+  std::vector<RowIndex> spare_indexes_;           // all zeros
+  size_t nr_indexed_ = 0;                         // of slots_
 };
 
 }  // namespace slotscope

@@ -339,7 +339,7 @@ void RdtAttribution::AddBytes(Cut* cut, OpenSlot* slot) {
     if (upto == done) continue;
     bool is_new;
     OpenRow* row = open_->RowOf(at, cut->owner, &is_new);
-    if (is_new) tracker_->Hold(cut->owner);
+    if (is_new) tracker_->Hold(cut->owner, at->end_ns);
     CellOf(at, row, cut->domain)->mbm[mbm].bytes += upto - done;
     done = upto;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace slotscope {
 namespace {
@@ -118,7 +119,7 @@ inline OpenRow* SlotBuilder::RowOf(OpenSlot* slot, uint32_t process, const ss_me
   OpenRow* row = open_.RowOf(slot, process, &is_new);
   if (is_new) {
     tracker_.Seen(process, measure.hdr.ts_ns, measure.rmid, measure.generation);
-    tracker_.Hold(process);
+    tracker_.Hold(process, slot->end_ns);
   }
   return row;
 }
@@ -155,8 +156,9 @@ inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure, const M
     Add(&accounting_.received, addends.sums);
     AddPiece(cpu->slot, row, measure, addends.sums, addends.unmeasured, measure.start_ns, end_ns);
     cpu->cursor_ns = end_ns;
-  } else if (cpu->slot->next && end_ns <= cpu->slot->next->end_ns) {
-    AddAcross(cpu, cpu->slot->next, measure);
+  } else if (OpenSlot* next =
+                 end_ns - cpu->slot_end_ns <= options_.slot_ns ? open_.Next(cpu->slot) : nullptr) {
+    AddAcross(cpu, next, measure);
   } else {
     AddOtherMeasure(cpu, measure);
   }
@@ -201,11 +203,11 @@ void SlotBuilder::OnLongMeasure(const ss_long_measure& measure) {
 
 void SlotBuilder::OnRun(Run* run) {
   Cpu* cpu = FindCpu(run->cpu());
-  while (const ss_measure* measure = run->Next())
-    if (cpu)
-      AddMeasure(cpu, *measure, nullptr);
-    else
-      stats_.nr_foreign++;
+  if (!cpu) {
+    while (run->Next()) stats_.nr_foreign++;
+    return;
+  }
+  while (const ss_measure* measure = run->Next()) AddMeasure(cpu, *measure, nullptr);
 }
 
 void SlotBuilder::OnUnknown(Cpu* cpu, uint64_t until_ns) {
@@ -374,24 +376,23 @@ void SlotBuilder::Retire() {
   const uint64_t end_ns = next_start_ns_ + options_.slot_ns;
   for (Cpu& cpu : cpus_)
     if (cpu.present && IsBefore(cpu.cursor_ns, end_ns)) AccountGap(&cpu, end_ns);
-  OpenSlot* slot = SlotAt(next_start_ns_);
+  OpenSlot* slot = !open_.empty() && open_.front().start_ns == next_start_ns_ ? &open_.front()
+                                                                              : SlotAt(next_start_ns_);
   tracker_.Advance(end_ns);
   if (rdt_.on()) rdt_.Attribute(slot);
 
   finished_.start_ns = next_start_ns_;
   if (options_.gpu) JoinGpu(slot);
   TakeClockAndNotes(end_ns);
-  FillRows(*slot);
+  const uint64_t total_ns = FillRows(*slot) + slot->lost_ns + slot->offline_ns;
   AddTimeRow(RowKind::kLost, slot->lost_ns);
   AddTimeRow(RowKind::kOffline, slot->offline_ns);
   accounting_.lost_ns += slot->lost_ns;
   accounting_.offline_ns += slot->offline_ns;
   accounting_.nr_slots++;
-  uint64_t total_ns = 0;
-  for (const Row& row : finished_.rows) total_ns += row.sums[kCpuNs];
   if (total_ns != options_.slot_ns * options_.present_cpus.size()) accounting_.nr_broken_slots++;
 
-  PopFront();
+  open_.PopFront();
   next_start_ns_ = end_ns;
   sink_->OnSlot(&finished_);
 }
@@ -399,7 +400,9 @@ void SlotBuilder::Retire() {
 // A process that only used a GPU in the slot gets a row for it.
 void SlotBuilder::JoinGpu(OpenSlot* slot) {
   finished_.gpu.clear();
+  finished_.preemptions.clear();
   options_.gpu->TakeSlot(slot->start_ns, &gpu_uses_, &finished_.gpu_detail);
+  if (gpu_uses_.empty() && !preemptions_.on() && slot->preemptions.empty()) return;
   const auto name = [&](ProcessKey key, Comm* comm) {
     const uint32_t process = tracker_.Lookup(key);
     if (process != Tracker::kNoProcess && tracker_.process(process).named)
@@ -420,7 +423,7 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
       row = open_.RowOf(slot, process, &is_new);
       if (is_new) {
         row->rmid = tracker_.process(process).rmid;
-        tracker_.Hold(process);
+        tracker_.Hold(process, slot->end_ns);
       }
     } else if (uint32_t process = tracker_.Lookup(use.process); process != Tracker::kNoProcess) {
       row = open_.FindRow(slot, process);
@@ -431,48 +434,59 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
   }
 }
 
-// In the order of ranks: a bit is set for each, and bits are read in order.
-void SlotBuilder::FillRows(const OpenSlot& slot) {
-  finished_.rows.resize(slot.rows.size());  // rows of an older slot are written over
-  finished_.rdt.clear();
-  finished_.more.clear();
-  Row* next = finished_.rows.data();
+// In the order of ranks: a bit is set for each, and bits are read in order. Returns their cpu_ns.
+uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
   const std::vector<uint32_t>& ranks = tracker_.Ranks();
   ranks_used_.resize((tracker_.nr_ids() + 63) / 64);
   row_at_rank_.resize(tracker_.nr_ids());
-  for (uint32_t i = 0; i < slot.rows.size(); i++) {
-    uint32_t rank = ranks[slot.rows[i].process];
+  uint32_t nr = 0;
+  for (const OpenRow& row : slot.rows) {
+    const uint32_t rank = ranks[row.process];
     ranks_used_[rank / 64] |= uint64_t{1} << rank % 64;
-    row_at_rank_[rank] = i;
+    row_at_rank_[rank] = nr++;
   }
+  finished_.rows.resize(nr);  // rows of an older slot are written over
+  finished_.rdt.clear();
+  finished_.more.clear();
+  const bool has_beside = rdt_.on() || more_.on();
+  Sums written = {};
+  Row* next = finished_.rows.data();
   for (size_t word = 0; word < ranks_used_.size(); word++) {
-    for (uint64_t bits = ranks_used_[word]; bits; bits &= bits - 1) {
+    for (uint64_t bits = std::exchange(ranks_used_[word], 0); bits; bits &= bits - 1, next++) {
       const size_t index = row_at_rank_[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
-      const OpenRow& open = slot.rows[index];
-      const Process& process = tracker_.process(open.process);
-      Add(&accounting_.written, open.sums);
-      Row& row = *next++;
-      row.sums = open.sums;
-      row.process = open.process;
-      row.rmid = open.rmid;
-      row.unmeasured = open.unmeasured | options_.unmeasured;
-      row.kind = KindOf(open);
-      row.named = process.named;
-      row.tracked = !(open.flags & SS_MEASURE_UNTRACKED);
-      row.followed = process.followed;
-      if (rdt_.on()) finished_.rdt.push_back(rdt_.ResultOf(slot, index));
-      if (more_.on()) finished_.more.push_back(more_.ResultOf(slot, index));
-      row.beside = rdt_.on() || more_.on() ? static_cast<uint32_t>(next - finished_.rows.data()) : 0;
-      row.gpu = open.gpu;
-      row.key = process.key;
-      row.comm = process.comm;
-      if (row.kind == RowKind::kIdle) {
-        row.named = true;
-        row.comm = {'i', 'd', 'l', 'e'};
-      }
+      Add(&written, slot.rows[index].sums);
+      FillRow(slot.rows[index], next);
+      if (has_beside) AddBeside(slot, index, next);
     }
-    ranks_used_[word] = 0;
   }
+  Add(&accounting_.written, written);
+  return written[kCpuNs];
+}
+
+inline void SlotBuilder::FillRow(const OpenRow& open, Row* row) const {
+  const Process& process = tracker_.process(open.process);
+  row->sums = open.sums;
+  row->process = open.process;
+  row->rmid = open.rmid;
+  row->unmeasured = open.unmeasured | options_.unmeasured;
+  row->kind = KindOf(open);
+  row->named = process.named;
+  row->tracked = !(open.flags & SS_MEASURE_UNTRACKED);
+  row->followed = process.followed;
+  row->beside = 0;
+  row->gpu = open.gpu;
+  row->key = process.key;
+  row->comm = process.comm;
+  if (row->kind == RowKind::kIdle) {
+    row->named = true;
+    row->comm = {'i', 'd', 'l', 'e'};
+  }
+}
+
+void SlotBuilder::AddBeside(const OpenSlot& slot, size_t index, Row* row) {
+  if (rdt_.on()) finished_.rdt.push_back(rdt_.ResultOf(slot, index));
+  if (more_.on()) finished_.more.push_back(more_.ResultOf(slot, index));
+  row->beside = static_cast<uint32_t>(std::max(finished_.rdt.size(), finished_.more.size()));
 }
 
 void SlotBuilder::AddTimeRow(RowKind kind, uint64_t time_ns) {
@@ -493,16 +507,11 @@ void SlotBuilder::TakeClockAndNotes(uint64_t end_ns) {
     finished_.notes.push_back(std::move(notes_.front().text));
 }
 
-void SlotBuilder::PopFront() {
-  for (const OpenRow& row : open_.front().rows) tracker_.Release(row.process);
-  open_.PopFront();
-}
-
 void SlotBuilder::DiscardFront(Sums* into, MbmSums* mbm, MoreSums* more) {
   for (const OpenRow& row : open_.front().rows) Add(into, row.sums);
   rdt_.Discard(open_.front(), mbm);
   MoreCounters::Discard(open_.front(), more);
-  PopFront();
+  open_.PopFront();
 }
 
 // The last border that every CPU has passed. A CPU that went away, or fell behind by more than the

@@ -154,12 +154,13 @@ class SlotBuilder final : public MergeSink {
   OpenSlot* SlotAt(uint64_t ts_ns) { return open_.At(ts_ns, first_fixed_ ? next_start_ns_ : 0); }
   void Retire();
   void JoinGpu(OpenSlot* slot);
-  void FillRows(const OpenSlot& slot);
+  uint64_t FillRows(const OpenSlot& slot);
+  void FillRow(const OpenRow& open, Row* row) const;
+  void AddBeside(const OpenSlot& slot, size_t index, Row* row);
   void AddTimeRow(RowKind kind, uint64_t time_ns);
   void TakeClockAndNotes(uint64_t end_ns);
   // Takes the oldest open slot away; its rows are accounted for in these.
   void DiscardFront(Sums* into, MbmSums* mbm, MoreSums* more);
-  void PopFront();
   uint64_t LastBorder() const;
 
   SlotBuilderOptions options_;

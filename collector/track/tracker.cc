@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace slotscope {
 namespace {
@@ -40,10 +42,12 @@ void Tracker::DumpEnd(uint64_t begin_ns, uint64_t ts_ns) {
 
 void Tracker::SortArrived() {
   auto earlier = [](const Change& a, const Change& b) { return IsBefore(a.ts_ns, b.ts_ns); };
-  std::stable_sort(arrived_.begin(), arrived_.end(), earlier);
+  if (!std::is_sorted(arrived_.begin(), arrived_.end(), earlier))
+    std::stable_sort(arrived_.begin(), arrived_.end(), earlier);
+  const bool overlap = !queue_.empty() && earlier(arrived_.front(), queue_.back());
   auto nr_sorted = static_cast<ptrdiff_t>(queue_.size());
   queue_.insert(queue_.end(), arrived_.begin(), arrived_.end());
-  std::inplace_merge(queue_.begin(), queue_.begin() + nr_sorted, queue_.end(), earlier);
+  if (overlap) std::inplace_merge(queue_.begin(), queue_.begin() + nr_sorted, queue_.end(), earlier);
   arrived_.clear();
 }
 
@@ -57,20 +61,32 @@ void Tracker::Advance(uint64_t ts_ns) {
   if (!deaths_.empty()) ForgetDead(ts_ns);
 }
 
+// Only what is behind the first one that is new, or has gone, changes: a new tgid is often the largest.
 const std::vector<uint32_t>& Tracker::Ranks() {
-  if (ranks_valid_) return ranks_;
-  std::erase_if(order_, [&](const Ranked& one) { return keys_[one.id] != one.key; });
-  std::sort(made_.begin(), made_.end());
-  auto nr_sorted = static_cast<ptrdiff_t>(order_.size());
-  for (const Ranked& one : made_)
-    if (keys_[one.id] == one.key) order_.push_back(one);
-  std::inplace_merge(order_.begin(), order_.begin() + nr_sorted, order_.end());
-  order_.erase(std::unique(order_.begin(), order_.end()), order_.end());
+  if (made_.empty() && first_gone_ == SIZE_MAX) return ranks_;
+  const auto earlier = [&](uint32_t a, uint32_t b) { return keys_[a] < keys_[b]; };
+  std::erase_if(made_, [&](uint32_t id) { return keys_[id] == kNobody; });
+  std::sort(made_.begin(), made_.end(), earlier);
+  made_.erase(std::unique(made_.begin(), made_.end()), made_.end());
+  auto first = order_.begin() + static_cast<ptrdiff_t>(std::min(first_gone_, order_.size()));
+  if (!made_.empty()) first = std::lower_bound(order_.begin(), first, made_.front(), earlier);
+  behind_.clear();
+  std::copy_if(first, order_.end(), std::back_inserter(behind_),
+               [](uint32_t id) { return id != kNoProcess; });
+  auto rank = static_cast<uint32_t>(first - order_.begin());
+  order_.resize(rank + behind_.size() + made_.size());
+  std::merge(behind_.begin(), behind_.end(), made_.begin(), made_.end(), order_.begin() + rank, earlier);
+  ranks_.resize(processes_.size(), kNoProcess);
+  for (; rank < order_.size(); rank++) ranks_[order_[rank]] = rank;
   made_.clear();
-  ranks_.resize(processes_.size());
-  for (uint32_t rank = 0; rank < order_.size(); rank++) ranks_[order_[rank].id] = rank;
-  ranks_valid_ = true;
+  first_gone_ = SIZE_MAX;
   return ranks_;
+}
+
+void Tracker::LeaveRanks(uint32_t id) {
+  if (id >= ranks_.size() || ranks_[id] == kNoProcess) return;
+  first_gone_ = std::min<size_t>(first_gone_, ranks_[id]);
+  order_[std::exchange(ranks_[id], kNoProcess)] = kNoProcess;
 }
 
 void Tracker::Apply(const Change& change) {
@@ -222,15 +238,6 @@ void Tracker::Follow(int32_t tgid) {
   }
 }
 
-// Something was heard of the process at ts_ns. If it was only presumed dead before, it is not.
-Process& Tracker::Touch(uint32_t id, uint64_t ts_ns) {
-  Process& process = processes_[id];
-  // Assigned either way: CPUs take turns, and which was later is no branch to be predicted.
-  process.seen_ns = IsBefore(process.seen_ns, ts_ns) ? ts_ns : process.seen_ns;
-  if (process.dead && process.presumed && IsBefore(process.dead_ns, ts_ns)) process.dead = false;
-  return process;
-}
-
 void Tracker::MarkDead(uint32_t id, uint64_t ts_ns, bool presumed) {
   Process& process = processes_[id];
   if (process.dead) return;
@@ -249,8 +256,9 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
     Process& process = processes_[death.process];
     if (!process.dead || process.dead_ns != death.ts_ns) continue;  // it lived on, or is another by now
     // A last measure came, or an open slot names it still: remember it as long after that.
-    if (IsBefore(process.dead_ns, process.seen_ns) || process.nr_holds > 0) {
-      process.dead_ns = process.nr_holds > 0 ? ts_ns : process.seen_ns;
+    const bool held = !IsBefore(process.held_ns, ts_ns);
+    if (held || IsBefore(process.dead_ns, process.seen_ns)) {
+      process.dead_ns = held ? ts_ns : process.seen_ns;
       deaths_.push_back({death.process, process.dead_ns});
       continue;
     }
@@ -263,7 +271,7 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
       followed_tgids_.erase(followed);
     process = {};
     keys_[death.process] = kNobody;
-    ranks_valid_ = false;
+    LeaveRanks(death.process);
     free_ids_.push_back(death.process);
   }
 }
@@ -282,14 +290,14 @@ uint32_t Tracker::Find(ProcessKey key, uint64_t ts_ns) {
     Process& process = processes_[found->second];
     process.key = key;
     keys_[found->second] = key;
-    made_.push_back({key, found->second});
-    ranks_valid_ = false;
+    made_.push_back(found->second);
     if (auto followed = followed_tgids_.find(key.tgid);
         followed != followed_tgids_.end() && followed->second == kNoProcess) {
       followed->second = found->second;
       process.followed = true;
     }
     process.seen_ns = ts_ns;
+    process.held_ns = ts_ns - keep_dead_ns_;  // by none
   }
   Touch(found->second, ts_ns);
   return found->second;

@@ -17,6 +17,7 @@
 #include <slotscope/events.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -25,6 +26,9 @@
 #include <vector>
 
 namespace slotscope {
+
+// Is a before b, on a clock that may wrap?
+inline bool IsBefore(uint64_t a, uint64_t b) { return static_cast<int64_t>(a - b) < 0; }
 
 struct ProcessKey {
   int32_t tgid;
@@ -47,23 +51,25 @@ inline std::string_view CommText(const Comm& comm) {
   return {comm.data(), strnlen(comm.data(), comm.size())};
 }
 
-struct Process {
+// What each row needs of its process comes first, in one cache line.
+struct alignas(64) Process {
   ProcessKey key = {};
-  int32_t ppid = 0;
-  uint64_t cgroup_id = 0;
-  uint32_t rmid = 0;  // 0: none
+  Comm comm = {};
+  uint64_t seen_ns = 0;  // last message or measure about it
+  uint64_t held_ns = 0;  // see Tracker::Hold()
+  uint32_t rmid = 0;     // 0: none
   uint32_t generation = 0;
-  uint64_t rmid_ns = 0;   // when it got the RMID, 0: not known
   bool named = false;     // comm is known
   bool kernel = false;    // a kernel thread
   bool dead = false;      // its RMID was freed, it exited without one, or it is presumed dead
   bool presumed = false;  // dead only because a state dump did not name it
   bool followed = false;  // Follow()ed, or a descendant of one that is
-  uint64_t seen_ns = 0;   // last message or measure about it
-  uint64_t dead_ns = 0;   // when it died
-  uint32_t nr_holds = 0;  // open slots that name it
-  Comm comm = {};
+  int32_t ppid = 0;
+  uint64_t cgroup_id = 0;
+  uint64_t rmid_ns = 0;  // when it got the RMID, 0: not known
+  uint64_t dead_ns = 0;  // when it died
 };
+static_assert(offsetof(Process, followed) < 64);
 
 struct TrackerStats {
   uint64_t nr_allocs = 0;
@@ -115,9 +121,12 @@ class Tracker {
     if (rmid && (process.rmid != rmid || process.generation != generation))
       SetRmid(id, rmid, generation, 0, ts_ns);
   }
-  // While a process is held, its id is not given to another one. Each Hold() needs its Release().
-  void Hold(uint32_t id) { processes_[id].nr_holds++; }
-  void Release(uint32_t id) { processes_[id].nr_holds--; }
+  // Its id is not given to another one before Advance() has passed until_ns: a slot that ends then names
+  // it.
+  void Hold(uint32_t id, uint64_t until_ns) {
+    Process& process = processes_[id];
+    process.held_ns = IsBefore(process.held_ns, until_ns) ? until_ns : process.held_ns;
+  }
   const Process& process(uint32_t id) const { return processes_[id]; }
   // [id] -> its place among all processes in order of (tgid, start_time_ns). Valid until one is made.
   const std::vector<uint32_t>& Ranks();
@@ -157,11 +166,6 @@ class Tracker {
     uint32_t process;
     uint64_t ts_ns;
   };
-  struct Ranked {
-    ProcessKey key;
-    uint32_t id;
-    auto operator<=>(const Ranked&) const = default;
-  };
   struct Lease {
     uint32_t generation = 0;
     uint32_t process = 0;
@@ -186,9 +190,17 @@ class Tracker {
   void ApplyFree(const Change& change);
   void ApplyMeta(const Change& change);
   void ApplyDumpEnd(const Change& change);
-  Process& Touch(uint32_t id, uint64_t ts_ns);
+  // Something was heard of the process at ts_ns. If it was only presumed dead before, it is not.
+  Process& Touch(uint32_t id, uint64_t ts_ns) {
+    Process& process = processes_[id];
+    // Assigned either way: CPUs take turns, and which was later is no branch to be predicted.
+    process.seen_ns = IsBefore(process.seen_ns, ts_ns) ? ts_ns : process.seen_ns;
+    if (process.dead && process.presumed && IsBefore(process.dead_ns, ts_ns)) process.dead = false;
+    return process;
+  }
   void MarkDead(uint32_t id, uint64_t ts_ns, bool presumed);
   void ForgetDead(uint64_t ts_ns);
+  void LeaveRanks(uint32_t id);
   Lease* FindLease(uint32_t rmid);
 
   static constexpr uint32_t kNrRmidHints = 1024;
@@ -200,10 +212,12 @@ class Tracker {
   std::vector<ProcessKey> keys_;  // [id], as in processes_: all that a measure needs
   std::vector<uint32_t> hints_;   // -> id
   std::vector<uint32_t> free_ids_;
-  std::vector<Ranked> order_;  // all processes by key, as of the last Ranks()
-  std::vector<Ranked> made_;   // since
-  std::vector<uint32_t> ranks_;
-  bool ranks_valid_ = true;
+  // All processes by key, as of the last Ranks(); those that have gone since are kNoProcess.
+  std::vector<uint32_t> order_;
+  size_t first_gone_ = SIZE_MAX;  // of them
+  std::vector<uint32_t> made_;    // since
+  std::vector<uint32_t> ranks_;   // [id] -> its place in order_, kNoProcess: none yet
+  std::vector<uint32_t> behind_;  // for Ranks()
   std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> by_key_;
   std::unordered_map<uint64_t, uint32_t> by_rmid_;        // RmidKey() -> the process that has it, or had
   std::vector<Lease> leases_;                             // by rmid
@@ -212,8 +226,5 @@ class Tracker {
   std::unordered_map<int32_t, uint32_t> followed_tgids_;  // -> process, kNoProcess: not seen yet
   TrackerStats stats_;
 };
-
-// Is a before b, on a clock that may wrap?
-inline bool IsBefore(uint64_t a, uint64_t b) { return static_cast<int64_t>(a - b) < 0; }
 
 }  // namespace slotscope

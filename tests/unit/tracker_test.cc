@@ -507,13 +507,12 @@ TEST(Tracker, AHeldProcessKeepsItsIdHoweverLongItIsDead) {
   tracker.Free(3, 1, true, 20);
   tracker.Advance(30);
   uint32_t id = tracker.Resolve({7, 1}, 3, 15);
-  tracker.Hold(id);
+  tracker.Hold(id, 20 * kKeepNs);
   for (uint64_t now_ns = 1000; now_ns < 20 * kKeepNs; now_ns += 1000) {
     tracker.Advance(now_ns);
     EXPECT_NE(tracker.Resolve({8, now_ns}, 0, now_ns), id);
   }
   EXPECT_EQ(NameOf(tracker, id), "held");
-  tracker.Release(id);
   tracker.Advance(22 * kKeepNs);
   EXPECT_NE(NameOf(tracker, id), "held") << "it is forgotten in the end";
 }
