@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "base/json_line.h"
 #include "base/rfc3339.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "sinks/span_csv_sink.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iterator>
 

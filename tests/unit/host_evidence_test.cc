@@ -181,6 +181,18 @@ TEST(HostEvidence, AsleepGoneOrWhoKnows) {
             "gone");
 }
 
+TEST(HostEvidence, WhoSharesACpuIsNotAsleep) {
+  Host host;
+  for (int64_t ms = 0; ms < 3000; ms++)
+    host.AddSlot(ms, {{10, 330'000, 300'000}, {11, 200'000, 400'000}, {12, 240'000, 250'000}},
+                 ms == 0 ? kRanks : std::vector<std::string>());
+  const auto evidence = host.Evidence(HangAt(1000));
+  EXPECT_EQ(evidence[0]["rank"], 2);
+  EXPECT_EQ(evidence[0]["state"], "asleep") << "more than half of the time";
+  EXPECT_EQ(evidence[1]["state"], "on_cpu");
+  EXPECT_EQ(evidence[2]["state"], "waiting");
+}
+
 TEST(HostEvidence, RanksWithoutEvidenceSayWhy) {
   Host host;
   for (int64_t ms = 1000; ms < 2000; ms++)

@@ -59,11 +59,13 @@ std::vector<HostPreemption> PreemptorsOf(const RankProcess& process, int64_t fro
 
 RankState StateOf(const RankProcess& process, const HostSample& after, int64_t at_ns, int64_t to_ns,
                   const IsAliveFn& is_alive) {
-  const bool knows_cpu = !(after.unmeasured >> kHostCpuNs & 1);
-  const bool knows_wait = !(after.unmeasured >> kHostWaitNs & 1);
+  const auto known = [&](HostValue value) {
+    return after.unmeasured >> value & 1 ? 0 : after.values[value];
+  };
   const uint64_t half = static_cast<uint64_t>(std::max<int64_t>(to_ns - at_ns, 2)) / 2;
-  if (knows_cpu && after.values[kHostCpuNs] >= half) return RankState::kOnCpu;
-  if (knows_wait && after.values[kHostWaitNs] >= half) return RankState::kWaiting;
+  // Who shares a CPU with others has half of the time in neither alone.
+  if (const uint64_t cpu_ns = known(kHostCpuNs), wait_ns = known(kHostWaitNs); cpu_ns + wait_ns >= half)
+    return cpu_ns >= wait_ns ? RankState::kOnCpu : RankState::kWaiting;
   if (process.last_ns < at_ns && is_alive && !is_alive(process.tgid, process.start_time_ns))
     return RankState::kGone;
   // It has run since, so it was there; or somebody sees that it is.

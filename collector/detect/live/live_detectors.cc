@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "detect/patterns/verdict.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/json_line.h"

@@ -2,7 +2,7 @@
 // A finding in the forms in which it is handed on to programs.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
