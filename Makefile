@@ -33,7 +33,7 @@ PREFIX ?= /usr/local
 COLLECTOR_SRC := $(filter-out collector/cli/main.cc,$(wildcard collector/*/*.cc collector/*/*/*.cc tests/gen/*.cc))
 # Folders that compile as one source each, in a third of the time (UNITY=: file by file). So what they have in unnamed
 # namespaces needs different names.
-UNITY := cli cuda detect/host detect/live detect/patterns run
+UNITY := cli cuda detect/host detect/inputs detect/live detect/patterns remediate run
 unity_src = $(filter-out collector/cli/main.cc,$(wildcard collector/$1/*.cc))
 COLLECTOR_OBJ := $(patsubst %.cc,$(B)/obj/%.o,$(filter-out $(foreach folder,$(UNITY),$(call unity_src,$(folder))),$(COLLECTOR_SRC))) \
 	$(UNITY:%=$(B)/obj/unity/%.o)
@@ -190,6 +190,9 @@ FUZZ_NOT := cli/% run/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo det
 	sinks/top_table sinks/writer slots/fold
 FUZZ_SRC := $(filter-out $(FUZZ_NOT:%=collector/%.cc) tests/gen/%,$(COLLECTOR_SRC)) \
 	collector/run/engine.cc collector/cli/options.cc collector/cli/option_text.cc $(wildcard collector/cli/*_parser.cc)
+
+# clang has another name for a function of fmt than libfmt, which gcc compiled, so one object brings its own.
+$(B)/fuzz/obj/collector/sinks/side_sink.o: private FUZZ_CXXFLAGS += -include fmt/format.h
 
 $(B)/fuzz/obj/%.o: %.cc
 	$(call msg,FUZZ,$@)

@@ -15,12 +15,12 @@
 namespace slotscope {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 }  // namespace
 
 std::string ToLine(const MemoryMessage& message) {
-  Json object = {{"type", "memory"}, {"pid", message.pid}};
+  OrderedJson object = {{"type", "memory"}, {"pid", message.pid}};
   if (!message.comm.empty()) object["comm"] = message.comm;
   object["gpu_id"] = message.gpu_id;
   object["allocated_bytes"] = message.allocated_bytes;
@@ -34,7 +34,7 @@ std::string ToLine(const MemoryMessage& message) {
 }
 
 std::string ToLine(const StraggleMessage& message) {
-  Json object = {{"type", "straggle"}, {"pid", message.pid}};
+  OrderedJson object = {{"type", "straggle"}, {"pid", message.pid}};
   if (!message.comm.empty()) object["comm"] = message.comm;
   object["throughput_drop_pct"] = message.throughput_drop_pct;
   object["sched_switch_count"] = message.sched_switch_count;

@@ -17,7 +17,7 @@
 namespace slotscope {
 namespace {
 
-constexpr size_t kMaxText = 256u << 20;
+constexpr size_t kMaxObject = 256u << 20;
 
 // Calls for each object of a text; counts those that were none. Exit::kBadInput if all were.
 Status ForEachObject(std::string_view text, const std::function<Status(std::string_view)>& on_object,
@@ -25,7 +25,7 @@ Status ForEachObject(std::string_view text, const std::function<Status(std::stri
   // Most files are one object, and only the whole of it says where it is broken.
   Status first = on_object(text);
   if (first.ok()) return {};
-  JsonTexts texts(kMaxText);
+  JsonTexts texts(kMaxObject);
   size_t nr_good = 0, nr_bad = 0;
   std::string why;
   texts.Feed(text, [&](std::string_view one) {

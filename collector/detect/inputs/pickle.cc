@@ -15,7 +15,7 @@ using Index = ValueTree::Index;
 
 constexpr Index kNone = std::numeric_limits<Index>::max();
 // Our own limits: a dump of 20 000 entries has some 500 000 values.
-constexpr size_t kMaxValues = 8u << 20;
+constexpr size_t kMaxPickled = 8u << 20;
 constexpr size_t kMaxMemo = 16u << 20;
 // Of who jumps ahead in the memo.
 constexpr size_t kMaxMemoGap = 4096;
@@ -118,7 +118,7 @@ class Reader {
       const auto opcode = static_cast<uint8_t>(bytes_[at_++]);
       if (opcode == kStop) return Stop(root);
       if (!Step(opcode)) return Bad(error_);
-      if (tree_->size() > kMaxValues || stack_.size() + marks_.size() > kMaxValues)
+      if (tree_->size() > kMaxPickled || stack_.size() + marks_.size() > kMaxPickled)
         return Bad("it is too large");
     }
     opcode_at_ = at_;
