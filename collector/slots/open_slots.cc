@@ -34,8 +34,9 @@ std::unique_ptr<OpenSlot> OpenSlots::Make(uint64_t start_ns) {
   return slot;
 }
 
-OpenSlot* OpenSlots::MakeNext() {
-  if (slots_.size() > kMaxOpenSlots) return nullptr;
+OpenSlot* OpenSlots::MakeNext() { return slots_.size() > kMaxOpenSlots ? nullptr : Append(); }
+
+OpenSlot* OpenSlots::Append() {
   OpenSlot* last = slots_.back().get();
   slots_.push_back(Make(last->end_ns));
   return last->next = slots_.back().get();
@@ -53,7 +54,7 @@ OpenSlot* OpenSlots::At(uint64_t ts_ns, uint64_t first_ns) {
     slots_.push_front(Make(slots_.front()->start_ns - slot_ns_));
     slots_[0]->next = slots_[1].get();
   }
-  while (slots_.back()->start_ns < start_ns) MakeNext();
+  while (slots_.back()->start_ns < start_ns) Append();
   return slots_[(start_ns - slots_.front()->start_ns) / slot_ns_].get();
 }
 

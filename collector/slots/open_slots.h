@@ -48,6 +48,7 @@ class OpenSlots {
 
  private:
   OpenSlot* MakeNext();
+  OpenSlot* Append();
   std::unique_ptr<OpenSlot> Make(uint64_t start_ns);
   void GiveIndex(OpenSlot* slot, size_t nr_processes);
   void TakeIndex(OpenSlot* slot);

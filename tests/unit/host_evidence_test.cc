@@ -193,6 +193,13 @@ TEST(HostEvidence, WhoSharesACpuIsNotAsleep) {
   EXPECT_EQ(evidence[2]["state"], "waiting");
 }
 
+TEST(HostEvidence, WhoRunsIsOnACpuHoweverManyOfItsThreadsWait) {
+  Host host;
+  for (int64_t ms = 0; ms < 3000; ms++)
+    host.AddSlot(ms, {{10, 1'000'000, 3'000'000}}, ms == 0 ? kRanks : std::vector<std::string>());
+  EXPECT_EQ(host.Evidence(HangAt(1000))[1]["state"], "on_cpu");
+}
+
 TEST(HostEvidence, RanksWithoutEvidenceSayWhy) {
   Host host;
   for (int64_t ms = 1000; ms < 2000; ms++)

@@ -63,9 +63,11 @@ RankState StateOf(const RankProcess& process, const HostSample& after, int64_t a
     return after.unmeasured >> value & 1 ? 0 : after.values[value];
   };
   const uint64_t half = static_cast<uint64_t>(std::max<int64_t>(to_ns - at_ns, 2)) / 2;
+  const uint64_t cpu_ns = known(kHostCpuNs), wait_ns = known(kHostWaitNs);
+  if (cpu_ns >= half) return RankState::kOnCpu;  // also if several threads wait, which adds up
+  if (wait_ns >= half) return RankState::kWaiting;
   // Who shares a CPU with others has half of the time in neither alone.
-  if (const uint64_t cpu_ns = known(kHostCpuNs), wait_ns = known(kHostWaitNs); cpu_ns + wait_ns >= half)
-    return cpu_ns >= wait_ns ? RankState::kOnCpu : RankState::kWaiting;
+  if (cpu_ns + wait_ns >= half) return cpu_ns >= wait_ns ? RankState::kOnCpu : RankState::kWaiting;
   if (process.last_ns < at_ns && is_alive && !is_alive(process.tgid, process.start_time_ns))
     return RankState::kGone;
   // It has run since, so it was there; or somebody sees that it is.

@@ -12,6 +12,7 @@
 
 #include "base/escape.h"
 #include "detect/inputs/json_tree.h"
+#include "detect/inputs/moment.h"
 #include "detect/inputs/pickle.h"
 #include "detect/inputs/value_tree.h"
 
@@ -28,8 +29,6 @@ constexpr size_t kMaxMembersText = 64u << 20;
 constexpr size_t kMaxMembers = 1u << 18;  // of all groups
 constexpr size_t kMaxOperations = 65536;
 constexpr int32_t kMaxRank = 10'000'000;
-constexpr size_t kMaxText = 4096;
-constexpr int64_t kMaxTimeNs = 9'000'000'000'000'000'000;
 constexpr int64_t kMaxTimeoutMs = 1'000'000'000'000;  // 30 years: "never"
 
 // "[0, 1, 2]", as the recorder writes a list. Nothing if it is none.
@@ -92,7 +91,7 @@ class Projection {
   std::optional<std::string_view> TextOf(Index dict, std::string_view key) const {
     const auto found = tree_.Find(dict, key);
     const auto text = found ? tree_.Text(*found) : std::nullopt;
-    return text && text->size() <= kMaxText ? text : std::nullopt;
+    return text && text->size() <= kMaxFieldText ? text : std::nullopt;
   }
   std::optional<int64_t> IntegerOf(Index dict, std::string_view key) const {
     const auto found = tree_.Find(dict, key);
@@ -140,7 +139,8 @@ class Projection {
     const auto pair = tree_.Find(entry, "process_group");
     if (const auto items = pair ? tree_.List(*pair) : std::span<const Index>(); items.size() == 2) {
       const auto first = tree_.Text(items[0]), second = tree_.Text(items[1]);
-      if (!first || !second || first->size() > kMaxText || second->size() > kMaxText) return false;
+      if (!first || !second || first->size() > kMaxFieldText || second->size() > kMaxFieldText)
+        return false;
       name = *first;
       description = *second;
     } else if (const auto number = IntegerOf(entry, "pg_id")) {

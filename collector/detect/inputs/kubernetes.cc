@@ -16,7 +16,6 @@ namespace {
 using Index = ValueTree::Index;
 
 // Our own limits.
-constexpr size_t kMaxEventText = 4096;
 constexpr size_t kMaxRecords = 100'000;
 constexpr size_t kMaxPods = 200'000;
 
@@ -110,7 +109,7 @@ class KubernetesReader::Object {
   std::string Text(std::string_view key) const {
     const auto found = tree_.Find(root_, key);
     const auto text = found ? tree_.Text(*found) : std::nullopt;
-    return text ? std::string(text->substr(0, kMaxEventText)) : std::string();
+    return text ? std::string(text->substr(0, kMaxFieldText)) : std::string();
   }
   std::string TextAt(std::string_view dict, std::string_view key) const {
     const auto inner = At(dict);

@@ -7,6 +7,9 @@
 
 namespace slotscope {
 
+// A later time is none: sums of times must not overflow.
+inline constexpr int64_t kMaxTimeNs = 9'000'000'000'000'000'000;
+
 // When something was, as well as its writer says it: a time of one second's resolution means any
 // nanosecond of that second.
 struct Moment {

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "detect/inputs/json_tree.h"
+#include "detect/inputs/moment.h"
 #include "detect/inputs/scan.h"
+#include "detect/inputs/value_tree.h"
 
 namespace slotscope {
 namespace {
@@ -15,11 +17,9 @@ namespace {
 using Index = ValueTree::Index;
 
 // Our own limits.
-constexpr size_t kMaxField = 4096;
 constexpr size_t kMaxAttributes = 256;
 constexpr size_t kMaxXids = 100'000;
 constexpr size_t kMaxRanks = 65'536;
-constexpr int64_t kLatestNs = 9'000'000'000'000'000'000;
 constexpr size_t kMaxLoggedOperations = 4'000'000;  // of all ranks
 
 // Whole numbers of 64 bits are texts in this format; some writers make them numbers.
@@ -97,7 +97,7 @@ class OtlpLogReader::Record {
   std::optional<int64_t> TimeNs() const {
     for (const char* key : {"timeUnixNano", "observedTimeUnixNano"})
       if (const auto found = tree_.Find(record_, key))
-        if (const auto ns = IntegerOf(tree_, *found); ns && *ns > 0 && *ns <= kLatestNs) return ns;
+        if (const auto ns = IntegerOf(tree_, *found); ns && *ns > 0 && *ns <= kMaxTimeNs) return ns;
     return {};
   }
   // The node it is about: as the resource says, which is where it was made; else as the record does.
@@ -131,10 +131,10 @@ OtlpLogReader::Attributes OtlpLogReader::ReadAttributes(const ValueTree& tree, I
   for (Index pair : tree.List(*list)) {
     const auto key = tree.Find(pair, "key"), value = tree.Find(pair, "value");
     const auto name = key ? tree.Text(*key) : std::nullopt;
-    if (!name || name->size() > kMaxField || !value || attributes.size() >= kMaxAttributes) continue;
+    if (!name || name->size() > kMaxFieldText || !value || attributes.size() >= kMaxAttributes) continue;
     if (const auto text = tree.Find(*value, "stringValue"); text && tree.Text(*text))
       attributes.insert_or_assign(std::string(*name),
-                                  std::string(tree.Text(*text)->substr(0, kMaxField)));
+                                  std::string(tree.Text(*text)->substr(0, kMaxFieldText)));
     else if (const auto number = tree.Find(*value, "intValue"); number && IntegerOf(tree, *number))
       attributes.insert_or_assign(std::string(*name), *IntegerOf(tree, *number));
     else if (const auto flag = tree.Find(*value, "boolValue"); flag && tree.Bool(*flag))
@@ -188,7 +188,7 @@ void OtlpLogReader::OnRecord(const Record& record) {
     constexpr int64_t kSecond = 1'000'000'000;
     event.when = {*time_ns, *time_ns % kSecond == 0 ? kSecond : 1};
     event.reason = record.Text("k8s.event.reason");
-    event.message = record.BodyText().substr(0, kMaxField);
+    event.message = record.BodyText().substr(0, kMaxFieldText);
     event.host = record.Text("k8s.node.name");
     event.kind = record.Text("k8s.object.kind");
     event.name_space = record.Text("k8s.namespace.name");
@@ -217,7 +217,7 @@ bool OtlpLogReader::OnFlightRecord(const Record& record, int64_t rank) {
   FrEntry entry;
   // A record without the time of its creation was started no later than it was seen.
   auto created_ns = record.Integer({"nccl.fr.time_created_ns", "nccl.fr.time_discovered_started_ns"});
-  if (!created_ns || *created_ns <= 0 || *created_ns > kLatestNs) created_ns = record.TimeNs();
+  if (!created_ns || *created_ns <= 0 || *created_ns > kMaxTimeNs) created_ns = record.TimeNs();
   if (rank < 0 || rank > INT32_MAX || !sequence || !created_ns) return false;
   if (state == "completed")
     entry.state = FrState::kCompleted;
@@ -264,7 +264,7 @@ bool OtlpLogReader::OnXid(const Record& record, int64_t code) {
   xid.when = {*time_ns, 1};
   xid.code = static_cast<int32_t>(code);
   xid.bus = record.Text("gpu.id");
-  xid.message = record.BodyText().substr(0, kMaxField);
+  xid.message = record.BodyText().substr(0, kMaxFieldText);
   // The driver's own line says more.
   if (const size_t at = FindXid(xid.message); at != xid.message.npos)
     if (auto parsed = ParseXid(std::string_view(xid.message).substr(at));

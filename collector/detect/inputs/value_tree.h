@@ -13,6 +13,9 @@
 
 namespace slotscope {
 
+// Our own limit for a text that is kept of a tree.
+inline constexpr size_t kMaxFieldText = 4096;
+
 // All values of one text. They refer to each other by index, and may do so more than once, even in
 // circles: whoever reads them goes only as deep as what it looks for is.
 class ValueTree {
