@@ -177,6 +177,35 @@ static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interv
 	ss_send_measure(ctx, sender);
 }
 
+/* Only who runs has its name held: its CPU sends it at the next tick or switch. */
+static __always_inline void ss_cpu_hold_name(struct task_struct *p)
+{
+	struct ss_cpu *cpu = ss_this_cpu();
+	struct task_struct *running = bpf_get_current_task_btf();
+	__u32 nr_untold = 1;
+
+	if (cpu && p->signal == running->signal)
+		nr_untold = ss_interval_hold_name(&cpu->interval);
+	__sync_fetch_and_add(&ss_nr_untold_renames, nr_untold);
+}
+
+/* Before the measure, so that the name stands in the row of the slot that it was given in. */
+static __always_inline void ss_cpu_tell_name(void *ctx, struct ss_cpu *cpu,
+					     struct task_struct *running)
+{
+	struct ss_process *process;
+	struct ss_task_meta meta;
+
+	if (!cpu->interval.name_held)
+		return;
+	cpu->interval.name_held = 0;
+	process = ss_process_find(running);
+	if (!process)
+		return;
+	ss_fill_task_meta(&meta, process, running, running->group_leader->comm, SS_TASK_RENAME);
+	ss_output(ctx, &meta.hdr, sizeof(meta));
+}
+
 /* The first event on this CPU: measures start here, with `running`. */
 static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 epoch,
 					 struct task_struct *running)
@@ -212,6 +241,8 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 		return;
 	}
 	missed = !ss_cpu_runs(cpu, prev);
+	if (missed || prev->signal != next->signal)
+		ss_cpu_tell_name(ctx, cpu, prev);
 	if (missed) {
 		ss_cpu_set_unknown(cpu);
 	} else {
@@ -237,6 +268,7 @@ static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct ta
 
 	if (!epoch || !ss_recording || cpu->epoch != epoch)
 		return;
+	ss_cpu_tell_name(ctx, cpu, running);
 	if (ss_cpu_runs(cpu, running))
 		ss_cpu_take_wait(cpu, running);
 	else

@@ -104,8 +104,12 @@ static __always_inline void ss_process_renamed(void *ctx, struct task_struct *p,
 	struct ss_process *process = ss_process_find(p);
 	struct ss_task_meta meta;
 
-	if (!process || (cause == SS_TASK_RENAME && !ss_process_may_tell_rename(process)))
+	if (!process)
 		return;
+	if (cause == SS_TASK_RENAME && !ss_process_may_tell_rename(process)) {
+		ss_cpu_hold_name(p);
+		return;
+	}
 	ss_fill_task_meta(&meta, process, p, comm, cause);
 	ss_output(ctx, &meta.hdr, sizeof(meta));
 }

@@ -90,7 +90,7 @@ unsigned long long ss_nr_retried;
 unsigned long long ss_nr_bad_free; /* a bug of ours if not 0 */
 unsigned long long ss_nr_stale; /* entries whose process had gone unseen; a bug of ours if not 0 */
 unsigned long long ss_nr_uncounted; /* threads that found no room in ss_threads */
-unsigned long long ss_nr_untold_renames; /* beyond SS_RENAMES_MAX */
+unsigned long long ss_nr_untold_renames; /* beyond SS_RENAMES_MAX, and overtaken by the next */
 
 /*
  * The table was full when somebody looked last, and nobody has left it since. To look again, the kernel
@@ -258,10 +258,7 @@ static __always_inline bool ss_process_may_tell_rename(struct ss_process *proces
 		process->renames_ns = now_ns;
 		process->nr_renames = 0;
 	}
-	if (process->nr_renames++ < SS_RENAMES_MAX)
-		return true;
-	SS_COUNT(ss_nr_untold_renames);
-	return false;
+	return process->nr_renames++ < SS_RENAMES_MAX;
 }
 
 static __always_inline struct ss_process *ss_process_find(struct task_struct *p)

@@ -79,6 +79,21 @@ static void ss_cpu_measure(struct ss_interval *interval, s32 next_tgid, u32 caus
 	ss_interval_next(interval, now_ns);
 }
 
+u32 ss_cpu_hold_name(void)
+{
+	lockdep_assert_irqs_disabled();
+	return ss_interval_hold_name(&this_cpu_ptr(&ss_cpu)->interval);
+}
+
+/* Before the measure, so that the name stands in the row of the slot that it was given in. */
+static void ss_cpu_tell_name(struct ss_interval *interval, struct task_struct *running)
+{
+	if (likely(!interval->name_held))
+		return;
+	interval->name_held = 0;
+	ss_process_tell_name(running);
+}
+
 void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *next,
 		   unsigned int prev_state)
 {
@@ -90,6 +105,7 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 		interval->run_delay = ss_run_delay(next);
 		ss_interval_count_switch(interval, preempt, prev_state, prev->pid);
 		if (prev->signal != next->signal) {
+			ss_cpu_tell_name(interval, prev);
 			ss_rdt_leave(); /* before the clock is read */
 			ss_cpu_measure(interval, next->tgid, 0);
 			ss_process_ran(cpu->slot, interval->last_ns);
@@ -110,6 +126,7 @@ void ss_cpu_tick(u64 due_ns)
 
 	if (!cpu->watched)
 		return;
+	ss_cpu_tell_name(interval, current);
 	ss_interval_take_wait(interval, ss_run_delay(current));
 	ss_cpu_measure(interval, interval->tgid, SS_MEASURE_TICK);
 	ss_rdt_tick();

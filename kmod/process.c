@@ -409,10 +409,13 @@ static bool ss_process_may_tell_rename(struct ss_process *entry)
 		entry->renames_ns = now_ns;
 		entry->nr_renames = 0;
 	}
-	if (entry->nr_renames++ < SS_RENAMES_MAX)
-		return true;
-	ss_stats.nr_untold_renames++;
-	return false;
+	return entry->nr_renames++ < SS_RENAMES_MAX;
+}
+
+/* Interrupts are off. Only who runs has its name held: its CPU sends it at the next tick or switch. */
+static u32 ss_process_hold_name(struct task_struct *p)
+{
+	return p->signal == current->signal ? ss_cpu_hold_name() : 1;
 }
 
 void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause)
@@ -434,11 +437,28 @@ void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause)
 				       ss_lease_generation(entry->lease), entry->comm);
 		if (cause != SS_TASK_RENAME || ss_process_may_tell_rename(entry))
 			ss_process_fill_meta(entry, cause, &meta);
+		else
+			ss_stats.nr_untold_renames += ss_process_hold_name(p);
 	}
 	raw_spin_unlock(&ss_process_lock);
 	if (meta.hdr.type)
 		ss_emit_meta(&meta);
 	local_irq_restore(flags);
+}
+
+void ss_process_tell_name(struct task_struct *p)
+{
+	struct ss_task_meta meta = {};
+	int slot;
+
+	lockdep_assert_irqs_disabled();
+	raw_spin_lock(&ss_process_lock);
+	slot = ss_process_find(p->signal);
+	if (slot >= 0)
+		ss_process_fill_meta(&ss_entries[slot], SS_TASK_RENAME, &meta);
+	raw_spin_unlock(&ss_process_lock);
+	if (meta.hdr.type)
+		ss_emit_meta(&meta);
 }
 
 static bool ss_process_touch(struct ss_process *entry, u64 now_ns)

@@ -117,7 +117,7 @@ struct ss_process_stats {
 	u64 nr_processes; /* now in the table */
 	u64 nr_untracked; /* born when there was no room */
 	u64 nr_unknown_dead; /* threads that died and that we had not counted */
-	u64 nr_untold_renames; /* beyond SS_RENAMES_MAX */
+	u64 nr_untold_renames; /* beyond SS_RENAMES_MAX, and overtaken by the next */
 	u64 nr_stale; /* entries whose process had gone unseen; a bug of ours if not 0 */
 };
 
@@ -137,6 +137,7 @@ bool ss_process_is_known(struct task_struct *p);
 void ss_process_set_complete(u32 nr_untracked);
 /* The leader's comm, or the whole image, changed. Emits. */
 void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause);
+void ss_process_tell_name(struct task_struct *p);
 /*
  * Who is `p`? At a process switch-in; retries the allocation for a process that has no RMID. Emits.
  * Returns false if the process is not in the table, with the best guess in *id.
@@ -193,6 +194,8 @@ void ss_cpu_unwatch(void);
 bool ss_cpu_restart(void);
 /* Does somebody run with that RMID on that CPU? From anywhere. */
 bool ss_cpu_runs(unsigned int cpu, u64 lease);
+/* Of who runs here; see ss_interval_hold_name(). */
+u32 ss_cpu_hold_name(void);
 void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *next,
 		   unsigned int prev_state);
 void ss_cpu_tick(u64 due_ns);

@@ -64,8 +64,8 @@ constexpr Counter kCounters[] = {
     {"rmids_taken_back", kNote, kAll, "processes", "RMIDs that were taken back from who slept",
      [](Counts run) { return run.tracker.nr_taken_back; }, ""},
     {"untold_renames", kNote, kAll, "kernel",
-     "renames that were not recorded: some process renames itself all the time; its name is brought up "
-     "to date now and then",
+     "renames that were not recorded: some process renames itself all the time; the name at the end of "
+     "each ms is known",
      [](Counts run) { return run.losses.nr_untold_renames; }, "renames"},
     {"duplicate_allocs", kNote, kAll, "processes", "RMIDs that were given out while they were in use",
      [](Counts run) { return run.tracker.nr_duplicate_allocs; }, ""},

@@ -141,7 +141,8 @@ struct ss_long_measure {
 
 /*
  * A process can rename itself as often as it likes, and each message takes room in a buffer that all
- * share: beyond so many in such a time they are counted and not sent. The next state dump has its name.
+ * share. Beyond so many in such a time only the one that stands at the next tick, or when the process is
+ * switched out, is sent; the others are counted.
  */
 #define SS_RENAMES_MAX 16u
 #define SS_RENAMES_PERIOD_NS 10000000ull

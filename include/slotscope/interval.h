@@ -31,7 +31,7 @@ struct ss_interval {
 	__u32 generation;
 	__u32 flags; /* SS_MEASURE_* of it */
 	__u32 seq;
-	__u32 zero;
+	__u32 name_held; /* 1: it has a name that was not sent (SS_RENAMES_MAX) */
 };
 
 SS_INTERVAL_INLINE void ss_interval_clear_counts(struct ss_interval *interval)
@@ -56,6 +56,18 @@ SS_INTERVAL_INLINE void ss_interval_count_switch(struct ss_interval *interval, i
 	/* As the kernel's nivcsw (but for signals); the idle task is never preempted. */
 	if ((preempt || !prev_state) && prev_pid)
 		interval->preemptions++;
+}
+
+/*
+ * The process that runs has a new name, which is not sent now. Returns how many names of it will never
+ * be: the one that was held until now.
+ */
+SS_INTERVAL_INLINE __u32 ss_interval_hold_name(struct ss_interval *interval)
+{
+	const __u32 held = interval->name_held;
+
+	interval->name_held = 1;
+	return held;
 }
 
 /* The running thread's wait, which the scheduler has added since we looked last. */

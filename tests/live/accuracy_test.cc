@@ -83,12 +83,18 @@ std::map<int32_t, RowSums> SumByTgid(const CsvFile& csv, uint64_t until_ns = UIN
 
 // The workload's truth lines: cpu_ns, run_delay_ns, voluntary, involuntary, and when that was read.
 void CheckAgainstTruth(const Recorded& recorded) {
-  ASSERT_EQ(recorded.csv.comments.at("lost_records"), "0");
   CheckIdentity(recorded.csv);
+  // An emulated machine whose host is busy can keep the reader from its buffers for seconds. What was
+  // lost is then said in time; of the counts in it only the upper bound is left to check.
+  const bool has_lost = recorded.csv.comments.at("lost_records") != "0";
+  ASSERT_TRUE(!has_lost || IsEmulated()) << recorded.csv.comments.at("lost_records") << " lost records";
   auto sums = SumByTgid(recorded.csv);
   size_t nr_checked = 0;
   uint64_t missed = std::stoull(recorded.csv.comments.at("missed_switches"));
   uint64_t lost_ns = std::stoull(recorded.csv.comments.at("lost_ns"));
+  if (has_lost) {
+    ASSERT_GT(lost_ns, 0u);
+  }
   for (const auto& line : recorded.truth.lines) {
     if (line.key != "truth") continue;
     ASSERT_EQ(line.values.size(), 5u);
@@ -111,10 +117,11 @@ void CheckAgainstTruth(const Recorded& recorded) {
     const RowSums before = SumByTgid(recorded.csv, line.values[4] - kTickLateNs)[line.tgid];
     // A switch that the kernel hid takes its neighbours with it.
     uint64_t switches = line.values[2] + line.values[3];
-    EXPECT_GE(seen.switches + 2 * missed, switches) << "tgid " << line.tgid;
     EXPECT_LE(before.switches, switches) << "tgid " << line.tgid;
-    EXPECT_GE(seen.preemptions + 2 * missed, line.values[3]) << "tgid " << line.tgid;
     EXPECT_LE(before.preemptions, line.values[3]) << "tgid " << line.tgid;
+    if (has_lost) continue;
+    EXPECT_GE(seen.switches + 2 * missed, switches) << "tgid " << line.tgid;
+    EXPECT_GE(seen.preemptions + 2 * missed, line.values[3]) << "tgid " << line.tgid;
     EXPECT_GE(2 * before.switches + 10, seen.switches)
         << "tgid " << line.tgid << " rested before its end";
   }
@@ -134,9 +141,10 @@ TEST(Accuracy, SharesOfOneCpuAgreeWithTheKernel) {
   // Pinned to one CPU, they wait for each other: what each waited agrees with sched_info.
   for (const auto& line : recorded.truth.lines) {
     if (line.key != "truth") continue;
-    double wait_ns = static_cast<double>(line.values[1]);
+    const auto wait_ns = static_cast<double>(line.values[1]);
+    const double excess_ns = static_cast<double>(sums[line.tgid].wait_ns) - wait_ns;
     EXPECT_LE(
-        std::abs(static_cast<double>(sums[line.tgid].wait_ns) - wait_ns),
+        recorded.csv.comments.at("lost_records") == "0" ? std::abs(excess_ns) : excess_ns,
         2e6 + 0.02 * wait_ns + StealTolerance(recorded.steal_ns) +
             (IsEmulated() ? 0.2 * wait_ns + 5e3 * static_cast<double>(sums[line.tgid].switches) : 0))
         << "tgid " << line.tgid;

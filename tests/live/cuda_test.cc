@@ -89,7 +89,14 @@ void CheckSums(const Recorded& recorded) {
   EXPECT_GE(Number(recorded.csv.comments.at("cuda_calls")), nr_calls);
 }
 
-// In each slot it is what the process has said.
+// An emulated machine whose host is busy can keep the recorder from its buffers, or from its heartbeat,
+// for seconds. What is lost then, and said, is lost of everybody.
+bool LostOfEverybody(const Recorded& recorded) {
+  return IsEmulated() && (recorded.csv.comments.at("lost_records") != "0" ||
+                          recorded.csv.comments.at("bypassed_cuda_calls") != "0");
+}
+
+// In each slot it is what the process has said, or nothing where everybody's calls were lost.
 void CheckMemory(const Recorded& recorded, int32_t tgid, size_t min_steps) {
   size_t nr_checked = 0;
   std::vector<std::pair<uint64_t, uint64_t>> truth;  // from when, bytes
@@ -101,8 +108,9 @@ void CheckMemory(const Recorded& recorded, int32_t tgid, size_t min_steps) {
     // Between two calls, and not while one is made.
     for (size_t i = 0; i < truth.size(); i++) {
       if (end_ns <= truth[i].first || end_ns > truth[i].first + 2'000'000) continue;
-      EXPECT_EQ(row.at("gpu_mem_bytes"), std::to_string(truth[i].second)) << "behind step " << i;
       nr_checked++;
+      if (row.at("gpu_mem_bytes").empty() && LostOfEverybody(recorded)) continue;
+      EXPECT_EQ(row.at("gpu_mem_bytes"), std::to_string(truth[i].second)) << "behind step " << i;
     }
   }
   EXPECT_GT(nr_checked, truth.size() / 2);

@@ -529,7 +529,7 @@ int RenameFlood(int count) {
   Reap(Start([=] {
     for (int i = 0; i < count; i++) prctl(PR_SET_NAME, fmt::format("flood{}", i).c_str());
     prctl(PR_SET_NAME, "at last");
-    Burn(2'500'000'000);
+    Burn(300'000'000);
   }));
   return 0;
 }
