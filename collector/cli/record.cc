@@ -220,7 +220,7 @@ class Recording {
         raw_.Discard();
         return status;
       }
-    Writer* writer = output_.MakeWriter(facts);
+    Writer* writer = output_.MakeWriter(facts, Writer::Queue::kLive);
     SlotSink* first = services_.Chain(facts, writer);
     Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, first, services_.keeps(),
                       writer, options_.raw.empty() ? nullptr : &raw_);

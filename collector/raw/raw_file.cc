@@ -11,8 +11,11 @@
 #include <cstring>
 #include <vector>
 
-#define XXH_INLINE_ALL
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 #include "base/errno_text.h"
 
@@ -20,6 +23,10 @@ namespace slotscope {
 namespace {
 
 constexpr size_t kMaxFactsBytes = 1u << 20;
+constexpr size_t kReadBytes = 128u << 10;  // and a chunk: what a core has at hand
+// From a border of 8 bytes, so that its bytes lie as a Block's do.
+constexpr size_t kChunkAt = 4;
+static_assert((kChunkAt + sizeof(RawChunkHeader)) % kItemAlign == 4);
 // Messages of version 1 mean the same in version 2, which only has more to say of RMIDs that are freed.
 constexpr uint32_t kOldestAbi = 1;
 
@@ -61,8 +68,8 @@ Status RawFileReader::Open(const std::string& path) {
   if (!fd_.valid()) return {Exit::kBadInput, fmt::format("cannot open {}: {}", path, ErrnoText(errno))};
   posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   RawFileHeader header = {};
-  if (Read(&header, sizeof(header)) != Got::kChunk ||
-      std::memcmp(header.magic, kRawMagic, sizeof(kRawMagic)) != 0)
+  if (Fill(sizeof(header))) std::memcpy(&header, buffer_.data() + begin_, sizeof(header));
+  if (std::memcmp(header.magic, kRawMagic, sizeof(kRawMagic)) != 0)
     return {Exit::kBadInput,
             fmt::format("{} is no raw file: give one that slotscope record --raw has made", path)};
   if (header.version != kRawVersion || header.abi_version < kOldestAbi ||
@@ -73,32 +80,37 @@ Status RawFileReader::Open(const std::string& path) {
                 "use the slotscope that recorded it",
                 path, header.version, header.abi_version, kRawVersion, kOldestAbi, SS_ABI_VERSION)};
   good_bytes_ = sizeof(header);
-  std::vector<std::byte> json(kMaxFactsBytes);
+  begin_ += sizeof(header);
+  std::span<const std::byte> json;
   RawChunkHeader chunk;
-  if (!ReadChunk(&chunk, json))
+  if (!ReadChunk(&chunk, &json, kMaxFactsBytes))
     return status_.ok()
                ? Status(Exit::kBadInput, fmt::format("{} ends before it says what it is of", path))
                : status_;
-  if (Status status = ParseFacts({reinterpret_cast<const char*>(json.data()), chunk.size}, &facts_);
+  if (Status status = ParseFacts({reinterpret_cast<const char*>(json.data()), json.size()}, &facts_);
       !status.ok())
     return {status.code(), fmt::format("{}: {}", path, status.message())};
   facts_.abi = header.abi_version;
   return {};
 }
 
-RawFileReader::Got RawFileReader::Read(void* to, size_t size) {
-  size_t done = 0;
-  while (done < size) {
-    ssize_t got = read(fd_.get(), static_cast<char*>(to) + done, size - done);
+// Of what was not used yet, `size` bytes lie one behind the other in memory, from an address that puts a
+// chunk's bytes where a Block has them. False: there is less in the file, or status() is an error.
+bool RawFileReader::Fill(size_t size) {
+  const bool aligned = begin_ % kItemAlign == kChunkAt;
+  if (aligned && end_ - begin_ >= size) return true;
+  if (buffer_.size() < kChunkAt + size + kReadBytes) buffer_.resize(kChunkAt + size + kReadBytes);
+  std::memmove(buffer_.data() + kChunkAt, buffer_.data() + begin_, end_ - begin_);
+  end_ = kChunkAt + end_ - begin_;
+  begin_ = kChunkAt;
+  while (end_ - begin_ < size) {
+    const ssize_t got = read(fd_.get(), buffer_.data() + end_, kReadBytes);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      status_ = {Exit::kBadInput, fmt::format("cannot read {}: {}", path_, ErrnoText(errno))};
-      return Got::kPart;
-    }
-    if (got == 0) return done == 0 ? Got::kNothing : Got::kPart;
-    done += static_cast<size_t>(got);
+    if (got < 0) status_ = {Exit::kBadInput, fmt::format("cannot read {}: {}", path_, ErrnoText(errno))};
+    if (got <= 0) return false;
+    end_ += static_cast<size_t>(got);
   }
-  return Got::kChunk;
+  return true;
 }
 
 bool RawFileReader::Fail(const std::string& what) {
@@ -108,30 +120,31 @@ bool RawFileReader::Fail(const std::string& what) {
 }
 
 // A file that ends within a chunk was being written: no error.
-bool RawFileReader::ReadChunk(RawChunkHeader* header, std::span<std::byte> room) {
-  if (Read(header, sizeof(*header)) != Got::kChunk) return false;
+bool RawFileReader::ReadChunk(RawChunkHeader* header, std::span<const std::byte>* bytes,
+                              size_t max_size) {
+  if (!Fill(sizeof(*header))) return false;
+  std::memcpy(header, buffer_.data() + begin_, sizeof(*header));
   if (header->type != RawChunk::kFacts && header->type != RawChunk::kItems &&
       header->type != RawChunk::kEnd)
     return Fail(fmt::format("has the unknown type {}", static_cast<uint32_t>(header->type)));
   if (header->number != nr_chunks_) return Fail(fmt::format("calls itself {}", header->number));
-  if (header->size > room.size())
-    return Fail(fmt::format("says that it is {} bytes long", header->size));
-  auto bytes = room.first(header->size);
-  if (header->size > 0 && Read(bytes.data(), bytes.size()) != Got::kChunk) return false;
-  if (HashOf(*header, bytes) != header->hash) return Fail("is damaged (its hash is another)");
+  if (header->size > max_size) return Fail(fmt::format("says that it is {} bytes long", header->size));
+  if (!Fill(sizeof(*header) + header->size)) return false;
+  *bytes = std::span(buffer_).subspan(begin_ + sizeof(*header), header->size);
+  if (HashOf(*header, *bytes) != header->hash) return Fail("is damaged (its hash is another)");
   if ((header->type == RawChunk::kFacts) != (nr_chunks_ == 0))
     return Fail(nr_chunks_ == 0 ? "is none of facts" : "is a second one of facts");
   nr_chunks_++;
+  begin_ += sizeof(*header) + header->size;
   good_bytes_ += sizeof(*header) + header->size;
   return true;
 }
 
-bool RawFileReader::Next(Block* block) {
+bool RawFileReader::Next(std::span<const std::byte>* items) {
   if (ended_ || !status_.ok()) return false;
   RawChunkHeader header;
-  if (!ReadChunk(&header, {block->data(), Block::kCapacity})) return false;
+  if (!ReadChunk(&header, items, Block::kCapacity)) return false;
   ended_ = header.type == RawChunk::kEnd;
-  block->Resize(header.size);
   return !ended_;
 }
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/part_file.h"
 #include "base/status.h"
@@ -75,8 +76,9 @@ class RawFileReader {
   Status Open(const std::string& path);
   const Facts& facts() const { return facts_; }
 
-  // The next items. False: there are no more; ended() and status() say why.
-  bool Next(Block* block);
+  // The next items, where they lie until the next call, aligned as in a Block. False: there are no more;
+  // ended() and status() say why.
+  bool Next(std::span<const std::byte>* items);
 
   // Was it complete? If not, and status() is ok, the recorder was killed.
   bool ended() const { return ended_; }
@@ -86,11 +88,9 @@ class RawFileReader {
   uint64_t nr_good_bytes() const { return good_bytes_; }
 
  private:
-  enum class Got { kChunk, kNothing, kPart };
-
-  // Header and bytes of a chunk, to `room` at most.
-  bool ReadChunk(RawChunkHeader* header, std::span<std::byte> room);
-  Got Read(void* to, size_t size);
+  // Header and bytes of a chunk, which are max_size at most.
+  bool ReadChunk(RawChunkHeader* header, std::span<const std::byte>* bytes, size_t max_size);
+  bool Fill(size_t size);
   bool Fail(const std::string& what);
 
   std::string path_;
@@ -100,6 +100,9 @@ class RawFileReader {
   bool ended_ = false;
   uint64_t nr_chunks_ = 0;
   uint64_t good_bytes_ = 0;
+  std::vector<std::byte> buffer_;  // what was read and not used yet is [begin_, end_)
+  size_t begin_ = 0;
+  size_t end_ = 0;
 };
 
 }  // namespace slotscope

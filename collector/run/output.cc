@@ -146,7 +146,7 @@ Status Output::Open() {
   return {};
 }
 
-Writer* Output::MakeWriter(const Facts& facts) {
+Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
   csv_ = std::make_unique<CsvSink>(&file_, facts.unix_offset_ns, options_.max_size, facts.nr_more());
   FoldOptions fold = options_.fold;
   fold.followed_only = facts.command_tgid != 0 && !options_.all;
@@ -155,7 +155,7 @@ Writer* Output::MakeWriter(const Facts& facts) {
     side.sink = side.kind->make(side.path, &side.file, options_, facts);
     sinks.push_back(side.sink.get());
   }
-  writer_ = std::make_unique<Writer>(fold, csv_.get(), &table_, std::move(sinks));
+  writer_ = std::make_unique<Writer>(queue, fold, csv_.get(), &table_, std::move(sinks));
   return writer_.get();
 }
 

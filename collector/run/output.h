@@ -32,7 +32,7 @@ class Output {
   // Takes the file name; says so if an unfinished file had to be moved away.
   Status Open();
   // The writer for the pipeline, not started.
-  Writer* MakeWriter(const Facts& facts);
+  Writer* MakeWriter(const Facts& facts, Writer::Queue queue);
   // The file's header; the writer starts.
   void Begin(const Facts& facts);
   // There is nothing worth keeping.

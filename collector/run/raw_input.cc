@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-#include <memory>
+#include <span>
 
 #include "base/escape.h"
 
@@ -11,10 +11,9 @@ namespace slotscope {
 
 RawInputEnd ReadAll(RawFileReader* reader, const std::string& path, Engine* engine,
                     const std::function<bool()>& failed) {
-  auto block = std::make_unique<Block>();
+  std::span<const std::byte> items;
   bool well_formed = true;
-  while (well_formed && !failed() && reader->Next(block.get()))
-    well_formed = engine->merger().OnItems(block->bytes());
+  while (well_formed && !failed() && reader->Next(&items)) well_formed = engine->merger().OnItems(items);
   engine->Finish();
   RawInputEnd end;
   if (!well_formed)

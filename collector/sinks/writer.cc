@@ -8,22 +8,23 @@
 namespace slotscope {
 namespace {
 
-constexpr size_t kQueuedSlots = 512;              // half a second
+// Of some 140 bytes: a batch has this many, and as many more as a slot.
+constexpr size_t kBatchRows = 1024;
+constexpr size_t kBatchSlots = 64;
 constexpr uint64_t kFlushPeriodNs = 500'000'000;  // a killed run loses at most a second
 
 }  // namespace
 
-Writer::Writer(FoldOptions fold, CsvSink* csv, TopTable* table, std::vector<SideSink*> sides)
+Writer::Writer(Queue queue, FoldOptions fold, CsvSink* csv, TopTable* table,
+               std::vector<SideSink*> sides)
     : fold_(std::move(fold)),
       csv_(csv),
       table_(table),
       sides_(std::move(sides)),
-      empty_(kQueuedSlots),
-      finished_(kQueuedSlots) {
-  for (size_t i = 0; i < kQueuedSlots; i++) {
-    slots_.push_back(std::make_unique<Slot>());
-    empty_.push(slots_.back().get());
-  }
+      batches_(static_cast<size_t>(queue)),
+      empty_(batches_.size()),
+      finished_(batches_.size()) {
+  for (Batch& batch : batches_) empty_.push(&batch);
 }
 
 Writer::~Writer() { Stop(); }
@@ -33,23 +34,42 @@ void Writer::Start() {
 }
 
 void Writer::OnSlot(Slot* slot) {
-  Slot* copy;
+  if (!filling_) filling_ = TakeEmpty();
+  Batch& batch = *filling_;
+  if (batch.nr_slots == batch.slots.size()) batch.slots.emplace_back();
+  batch.slots[batch.nr_slots++].Swap(slot);
+  batch.nr_rows += batch.slots[batch.nr_slots - 1].rows.size();
+  if (batch.nr_slots >= kBatchSlots || batch.nr_rows >= kBatchRows) HandOver();
+}
+
+Writer::Batch* Writer::TakeEmpty() {
   for (;;) {
     uint32_t seen = empty_wakeup_.seen();
-    if (empty_.pop(copy)) break;
-    Wake();
+    if (Batch * batch; empty_.pop(batch)) return batch;
     empty_wakeup_.Wait(seen);
   }
-  std::swap(*copy, *slot);
-  finished_.push(copy);  // there is room: no more slots exist than it holds
-  nr_unannounced_++;
+}
+
+void Writer::HandOver() {
+  finished_.push(std::exchange(filling_, nullptr));  // there is room for all there are
+  finished_wakeup_.Notify();
 }
 
 void Writer::Stop() {
   if (!thread_.joinable()) return;
+  Wake();
   stop_requested_.store(true, std::memory_order_release);  // after the last push, for Run()'s last look
   finished_wakeup_.Notify();
   thread_.join();
+}
+
+void Writer::Take(Batch* batch) {
+  for (size_t i = 0; i < batch->nr_slots; i++) Take(&batch->slots[i]);
+  nr_slots_.fetch_add(batch->nr_slots, std::memory_order_relaxed);
+  nr_rows_.store(csv_->nr_rows(), std::memory_order_relaxed);
+  batch->nr_slots = batch->nr_rows = 0;
+  empty_.push(batch);
+  empty_wakeup_.Notify();
 }
 
 void Writer::Take(Slot* slot) {
@@ -57,11 +77,7 @@ void Writer::Take(Slot* slot) {
   FoldSlot(fold_, slot);
   for (SideSink* side : sides_) side->OnSlot(*slot);
   csv_->OnSlot(*slot);
-  nr_slots_.fetch_add(1, std::memory_order_relaxed);
-  nr_rows_.store(csv_->nr_rows(), std::memory_order_relaxed);
   if (csv_->is_full()) full_.store(true, std::memory_order_release);
-  empty_.push(slot);
-  empty_wakeup_.Notify();
 }
 
 void Writer::Run() {
@@ -69,10 +85,10 @@ void Writer::Run() {
   for (;;) {
     uint32_t seen = finished_wakeup_.seen();
     bool stopping = stop_requested_.load(std::memory_order_acquire);
-    Slot* slot;
+    Batch* batch;
     bool any = false;
-    while (finished_.pop(slot)) {
-      Take(slot);
+    while (finished_.pop(batch)) {
+      Take(batch);
       any = true;
     }
     if (uint64_t now_ns = MonotonicNs(); now_ns >= next_flush_ns) {

@@ -2,10 +2,14 @@
 // The writer thread: what the merge thread has finished, in order, to the sinks. A slow disk stops here
 // first; when the queue is full the merge thread waits, its queues fill, and the reader drops and
 // counts.
+//
+// Slots change hands in batches, of a size that a core's cache holds: a wake-up for each, and who fills
+// the next one gets the one that was emptied last, which is still in the cache.
 #pragma once
 
 #include <atomic>
 #include <boost/lockfree/spsc_queue.hpp>
+#include <boost/lockfree/stack.hpp>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -22,18 +26,21 @@ namespace slotscope {
 
 class Writer final : public SlotSink {
  public:
+  // How many batches may wait. Live, for half a second and more, as a disk may take that long to write;
+  // a file that is read can wait.
+  enum class Queue : size_t { kLive = 256, kFile = 4 };
+
   // The sinks are the writer thread's from Start() to Stop().
-  Writer(FoldOptions fold, CsvSink* csv, TopTable* table, std::vector<SideSink*> sides = {});
+  Writer(Queue queue, FoldOptions fold, CsvSink* csv, TopTable* table,
+         std::vector<SideSink*> sides = {});
   ~Writer() override;
 
   void Start();
   // Merge thread. Waits while the queue is full.
   void OnSlot(Slot* slot) override;
-  // Merge thread, after some slots: one wake-up for all of them.
+  // Merge thread: what it has finished since does not wait until there is more of it.
   void Wake() {
-    if (nr_unannounced_ == 0) return;
-    nr_unannounced_ = 0;
-    finished_wakeup_.Notify();
+    if (filling_) HandOver();
   }
   // After the last OnSlot(): everything is with the sinks when it returns.
   void Stop();
@@ -45,18 +52,27 @@ class Writer final : public SlotSink {
   uint64_t nr_slots() const { return nr_slots_.load(std::memory_order_relaxed); }
 
  private:
+  struct Batch {
+    std::vector<Slot> slots;  // its first nr_slots are finished
+    size_t nr_slots = 0;
+    size_t nr_rows = 0;  // of them
+  };
+
+  Batch* TakeEmpty();
+  void HandOver();
   void Run();
+  void Take(Batch* batch);
   void Take(Slot* slot);
 
   FoldOptions fold_;
   CsvSink* csv_;
   TopTable* table_;
   std::vector<SideSink*> sides_;
-  std::vector<std::unique_ptr<Slot>> slots_;     // all there are; each is in one queue or in use
-  boost::lockfree::spsc_queue<Slot*> empty_;     // produced by the writer, consumed by the merge thread
-  boost::lockfree::spsc_queue<Slot*> finished_;  // produced by the merge thread, consumed by the writer
+  std::vector<Batch> batches_;  // all there are; each is in one of these or in use
+  boost::lockfree::stack<Batch*> empty_;
+  boost::lockfree::spsc_queue<Batch*> finished_;
   Wakeup finished_wakeup_, empty_wakeup_;
-  size_t nr_unannounced_ = 0;  // merge thread
+  Batch* filling_ = nullptr;  // merge thread
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> failed_{false};

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <memory>
+#include <span>
 #include <string_view>
 
 #include "base/unique_fd.h"
@@ -19,9 +19,9 @@ void ReadFile(const uint8_t* data, size_t size) {
   if (write(fd.get(), data, size) != static_cast<ssize_t>(size)) std::abort();
   RawFileReader reader;
   if (!reader.Open(fmt::format("/proc/self/fd/{}", fd.get())).ok()) return;
-  auto block = std::make_unique<Block>();
+  std::span<const std::byte> items;
   uint64_t nr_bytes = 0;
-  while (reader.Next(block.get())) nr_bytes += block->size();
+  while (reader.Next(&items)) nr_bytes += items.size();
   if (nr_bytes > size || reader.nr_good_bytes() > size) std::abort();
 }
 

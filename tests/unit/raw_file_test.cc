@@ -91,7 +91,6 @@ class RawFileTest : public testing::Test {
     return ReadAll();
   }
 
-  // `block_` is one for all: clearing 256 KiB a thousand times would be most of what a test does.
   Outcome Read() {
     Outcome outcome;
     RawFileReader reader;
@@ -100,9 +99,12 @@ class RawFileTest : public testing::Test {
     Facts expected = SomeFacts();
     expected.abi = abi_;
     EXPECT_EQ(reader.facts(), expected);
-    while (reader.Next(block_.get()))
-      outcome.chunks.emplace_back(block_->bytes().begin(), block_->bytes().end());
-    EXPECT_FALSE(reader.Next(block_.get())) << "what is over stays over";
+    std::span<const std::byte> items;
+    while (reader.Next(&items)) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(items.data()) % kItemAlign, 4u);
+      outcome.chunks.emplace_back(items.begin(), items.end());
+    }
+    EXPECT_FALSE(reader.Next(&items)) << "what is over stays over";
     outcome.ended = reader.ended();
     outcome.status = reader.status();
     outcome.nr_good_bytes = reader.nr_good_bytes();
@@ -155,7 +157,6 @@ class RawFileTest : public testing::Test {
 
  private:
   std::string dir_ = testing::TempDir() + "slotscope-raw-XXXXXX";
-  std::unique_ptr<Block> block_{new Block};
 };
 
 const std::vector<Bytes> kChunks = {SomeBytes(40, 1), SomeBytes(0, 2), SomeBytes(96, 3),
