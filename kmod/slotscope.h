@@ -137,6 +137,7 @@ bool ss_process_is_known(struct task_struct *p);
 void ss_process_set_complete(u32 nr_untracked);
 /* The leader's comm, or the whole image, changed. Emits. */
 void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause);
+/* The name that was held back (ss_interval_hold_name()). Emits. */
 void ss_process_tell_name(struct task_struct *p);
 /*
  * Who is `p`? At a process switch-in; retries the allocation for a process that has no RMID. Emits.

@@ -37,8 +37,8 @@ void Writer::OnSlot(Slot* slot) {
   if (!filling_) filling_ = TakeEmpty();
   Batch& batch = *filling_;
   if (batch.nr_slots == batch.slots.size()) batch.slots.emplace_back();
-  batch.slots[batch.nr_slots++].Swap(slot);
-  batch.nr_rows += batch.slots[batch.nr_slots - 1].rows.size();
+  batch.nr_rows += slot->rows.size();
+  std::swap(batch.slots[batch.nr_slots++], *slot);
   if (batch.nr_slots >= kBatchSlots || batch.nr_rows >= kBatchRows) HandOver();
 }
 

@@ -78,14 +78,6 @@ struct GpuDetail {
   std::vector<GpuTotal> totals;
   std::vector<GpuBalance> balances;  // if they are wanted; in the order of time
   std::vector<ProcessKey> ended;     // processes that used a GPU, in the slot
-  void Swap(GpuDetail* other) {
-    spans.kernels.swap(other->spans.kernels);
-    spans.memory.swap(other->spans.memory);
-    parts.swap(other->parts);
-    totals.swap(other->totals);
-    balances.swap(other->balances);
-    ended.swap(other->ended);
-  }
   void Clear() {
     ended.clear();
     spans.kernels.clear();
@@ -95,8 +87,5 @@ struct GpuDetail {
     balances.clear();
   }
 };
-static_assert(sizeof(GpuDetail) == sizeof(GpuSpans) + 4 * sizeof(std::vector<GpuPart>) &&
-                  sizeof(GpuSpans) == 2 * sizeof(std::vector<GpuPart>),
-              "another member: swap and clear it, too");
 
 }  // namespace slotscope

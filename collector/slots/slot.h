@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "slots/column.h"
@@ -60,19 +59,6 @@ struct Slot {
   int64_t unix_offset_ns = 0;             // CLOCK_REALTIME - CLOCK_MONOTONIC
   std::vector<std::string> notes;         // what is to be said in front of its rows
 
-  // Without moving one of them through a third.
-  void Swap(Slot* other) {
-    std::swap(start_ns, other->start_ns);
-    rows.swap(other->rows);
-    rdt.swap(other->rdt);
-    more.swap(other->more);
-    gpu.swap(other->gpu);
-    gpu_detail.Swap(&other->gpu_detail);
-    preemptions.swap(other->preemptions);
-    straggles.swap(other->straggles);
-    std::swap(unix_offset_ns, other->unix_offset_ns);
-    notes.swap(other->notes);
-  }
   // Null: it has none.
   const RdtRow* RdtOf(const Row& row) const {
     return row.beside && !rdt.empty() ? &rdt[row.beside - 1] : nullptr;
@@ -81,9 +67,6 @@ struct Slot {
     return row.beside && !more.empty() ? &more[row.beside - 1] : nullptr;
   }
 };
-
-static_assert(sizeof(Slot) == 2 * sizeof(uint64_t) + sizeof(GpuDetail) + 7 * sizeof(std::vector<Row>),
-              "another member: swap it, too");
 
 // What the row says there; nothing if it was not measured. REQUIRES: column.is_value().
 inline std::optional<uint64_t> ValueOf(const Slot& slot, const Row& row, const Column& column) {
