@@ -261,7 +261,7 @@ test-package: deps-package ## installs, uses and removes the Debian packages, in
 	$(Q)tests/run.sh package
 
 test-rdt: deps-test ## the module on emulated RDT hardware, against the emulator's truth; builds a QEMU once
-	$(Q)$(MAKE) all
+	$(Q)$(MAKE) all $(B)/live_tests
 	$(Q)tests/run.sh rdt
 
 # Sanitizers and fuzzers have build folders of their own, and compile file by file, each on its own.
