@@ -88,7 +88,7 @@ $(B)/bpf/%.skel.h: $(B)/bpf/%.bpf.o
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $* > $@
 
-$(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h
+$(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h $(B)/bpf/wide.skel.h
 
 # What is not done for each message, row or record compiles in two thirds of the time.
 COLD := cli/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% remediate/% run/% base/json_line base/rfc3339 raw/facts \
@@ -173,6 +173,11 @@ $(B)/live_tests: $(LIVE_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
 $(B)/fleet_tests: $(FLEET_SRC:%.cc=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lgtest_main -lgtest
+
+$(B)/obj/bench/wide.o: | $(B)/bpf/wide.skel.h
+$(B)/bench-wide: $(B)/obj/bench/wide.o $(B)/obj/tests/live/wide_machine.o $(B)/libslotscope.a
+	$(call msg,LINK,$@)
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS)
 
 $(B)/pingpong $(B)/instructions $(B)/cudacalls: $(B)/%: $(B)/obj/bench/%.o
 	$(call msg,LINK,$@)
@@ -288,6 +293,11 @@ bench-live: deps-test deps-peers ## what it costs this machine to be watched, be
 	$(Q)$(MAKE) all $(B)/pingpong $(B)/cudacalls $(STANDIN)
 	$(Q)bench/live.py $(B)
 
+bench-wide: deps-test ## what a recording of 256 CPUs takes, whose rings are filled at live speed on those that there are; root
+	$(Q)$(MAKE) $(B)/bench-wide
+	$(Q)$(B)/bench-wide 256 5000 20
+	$(Q)$(B)/bench-wide 256 7000 20
+
 bench-vm: deps-test ## what the module costs, in instructions, in guests that count them; KERNEL=6.1 6.12
 	$(Q)$(MAKE) $(B)/instructions $(B)/slotscope $(foreach kernel,$(or $(KERNEL),6.1 6.12),$(B)/kmod/$(kernel)/slotscope.ko)
 	$(Q)bench/vm.py $(B) $(or $(KERNEL),6.1 6.12)
@@ -320,4 +330,4 @@ deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-d
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: FORCE help all bpf collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-detect bench-live bench-vm check fmt install uninstall dkms-install deb clean
+.PHONY: FORCE help all bpf collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-detect bench-live bench-wide bench-vm check fmt install uninstall dkms-install deb clean

@@ -22,6 +22,7 @@
 #include "base/errno_text.h"
 #include "base/event_fd.h"
 #include "base/proc.h"
+#include "base/thread.h"
 #include "cuda/uretprobe_safety.h"
 #include "nvml/visible.h"
 
@@ -102,6 +103,7 @@ void CudaWatcher::AddLosses(SourceLosses* losses, std::vector<LostCalls>* lost) 
 }
 
 void CudaWatcher::Run() {
+  NameThread("ss-cuda");
   const Status watches = map_events_.Open();
   if (!watches.ok())
     news_.Tell(

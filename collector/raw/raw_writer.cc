@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "raw/raw_writer.h"
 
+#include "base/thread.h"
+
 namespace slotscope {
 
 RawWriter::RawWriter(RawFileWriter* file, BlockQueue* blocks)
@@ -16,6 +18,7 @@ void RawWriter::Stop() {
 }
 
 void RawWriter::Run() {
+  NameThread("ss-raw");
   for (;;) {
     uint32_t seen = wakeup_.seen();
     bool stopping = stop_requested_.load(std::memory_order_acquire);

@@ -60,7 +60,7 @@ PerfRings::PerfRings(int map_fd, size_t nr_cpus)
 
 PerfRings::~PerfRings() = default;
 
-Status PerfRings::Open(int cpu) {
+Status PerfRings::Open(int cpu, int writer) {
   Close(cpu);
   perf_event_attr attr = {};
   attr.size = sizeof(attr);
@@ -71,7 +71,7 @@ Status PerfRings::Open(int cpu) {
   attr.watermark = 1;
   attr.wakeup_watermark = static_cast<uint32_t>(pages_ * kPageSize / 2);
   int key = cpu;
-  LIBBPF_OPTS(perf_buffer_raw_opts, opts, .cpu_cnt = 1, .cpus = &cpu, .map_keys = &key);
+  LIBBPF_OPTS(perf_buffer_raw_opts, opts, .cpu_cnt = 1, .cpus = &writer, .map_keys = &key);
   perf_buffer* buffer = perf_buffer__new_raw(map_fd_, pages_, &attr, NeverCalled, nullptr, &opts);
   if (!buffer)
     return {errno == EPERM || errno == EACCES ? Exit::kPrivilege : Exit::kKernel,

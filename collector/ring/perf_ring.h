@@ -33,7 +33,9 @@ class PerfRings {
 
   int map_fd() const { return map_fd_; }
   // A new, empty buffer for `cpu` (which must be online), in place of an older one.
-  Status Open(int cpu);
+  Status Open(int cpu) { return Open(cpu, cpu); }
+  // The same for a machine that is played on fewer CPUs than it has: `writer` writes what is of `cpu`.
+  Status Open(int cpu, int writer);
   void Close(int cpu);
   bool is_open(int cpu) const { return buffers_[static_cast<size_t>(cpu)] != nullptr; }
 

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/cpu_list.h"
-#include "base/priority.h"
+#include "base/thread.h"
 
 namespace slotscope {
 namespace {
@@ -140,7 +140,7 @@ void Reader::AnnounceOnline(size_t cpu, uint64_t now_ns) {
 }
 
 void Reader::FollowHotplug() {
-  auto online = ReadCpuList("online");
+  const std::vector<int> online = source_->OnlineCpus();
   if (online.empty()) return;  // unreadable: nothing is known to have changed
   for (size_t cpu = 0; cpu < nr_cpus_; cpu++) {
     bool now_online = std::binary_search(online.begin(), online.end(), static_cast<int>(cpu));
@@ -249,6 +249,7 @@ void Reader::PutOthers() {
 }
 
 void Reader::Run() {
+  NameThread("ss-reader");
   RaiseThreadPriority();
   uint64_t next_hotplug_ns = 0, next_loss_check_ns = 0, next_dump_ns = 0;
   while (!stop_requested_.load(std::memory_order_relaxed)) {

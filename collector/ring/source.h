@@ -49,6 +49,8 @@ class Source {
   // either hands them to `sink` or writes them into the rings; both are complete after the drain that
   // follows. `pump` is called now and then so that the rings do not fill meanwhile.
   virtual Status Dump(const MessagesFn& sink, const std::function<void()>& pump) = 0;
+  // In ascending order; empty if that cannot be known.
+  virtual std::vector<int> OnlineCpus() const { return ReadCpuList("online"); }
   // Opens the ring of a CPU that came online and, if it is watched, lets it be measured.
   virtual Status OnlineCpu(int cpu) = 0;
   virtual void OfflineCpu(int cpu) = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "run/pipeline.h"
 
-#include "base/priority.h"
+#include "base/thread.h"
 
 namespace slotscope {
 
@@ -47,6 +47,7 @@ Status Pipeline::status() const {
 }
 
 void Pipeline::Run() {
+  NameThread("ss-merge");
   RaiseThreadPriority();
   for (;;) {
     uint32_t seen = reader_.blocks().filled_wakeup().seen();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 namespace slotscope {
 namespace {
@@ -81,6 +82,7 @@ void Writer::Take(Slot* slot) {
 }
 
 void Writer::Run() {
+  NameThread("ss-writer");
   uint64_t next_flush_ns = MonotonicNs() + kFlushPeriodNs;
   for (;;) {
     uint32_t seen = finished_wakeup_.seen();
