@@ -437,8 +437,8 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
 // In the order of ranks: a bit is set for each, and bits are read in order. Returns their cpu_ns.
 uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
   const std::vector<uint32_t>& ranks = tracker_.Ranks();
-  ranks_used_.resize((tracker_.nr_ids() + 63) / 64);
-  row_at_rank_.resize(tracker_.nr_ids());
+  ranks_used_.resize((tracker_.nr_ranks() + 63) / 64);
+  row_at_rank_.resize(tracker_.nr_ranks());
   uint32_t nr = 0;
   for (const OpenRow& row : slot.rows) {
     const uint32_t rank = ranks[row.process];

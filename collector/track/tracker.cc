@@ -14,6 +14,8 @@ namespace {
 constexpr uint32_t kMaxRmid = 65536;
 // The key of an id that is nobody's: no message has this tgid.
 constexpr ProcessKey kNobody = {INT32_MIN, UINT64_MAX};
+// So many places of processes that have gone do no harm.
+constexpr size_t kMinGone = 64;
 
 }  // namespace
 
@@ -61,32 +63,37 @@ void Tracker::Advance(uint64_t ts_ns) {
   if (!deaths_.empty()) ForgetDead(ts_ns);
 }
 
-// Only what is behind the first one that is new, or has gone, changes: a new tgid is often the largest.
+// Only what is behind the first one that is new changes: a new tgid is often the largest.
 const std::vector<uint32_t>& Tracker::Ranks() {
-  if (made_.empty() && first_gone_ == SIZE_MAX) return ranks_;
-  const auto earlier = [&](uint32_t a, uint32_t b) { return keys_[a] < keys_[b]; };
-  std::erase_if(made_, [&](uint32_t id) { return keys_[id] == kNobody; });
+  const bool crowded = nr_gone_ > kMinGone + order_.size() / 2;
+  if (made_.empty() && !crowded) return ranks_;
+  const auto earlier = [](const Place& a, const Place& b) { return a.key < b.key; };
+  std::erase_if(made_, [&](const Place& place) { return keys_[place.process] != place.key; });
   std::sort(made_.begin(), made_.end(), earlier);
-  made_.erase(std::unique(made_.begin(), made_.end()), made_.end());
-  auto first = order_.begin() + static_cast<ptrdiff_t>(std::min(first_gone_, order_.size()));
-  if (!made_.empty()) first = std::lower_bound(order_.begin(), first, made_.front(), earlier);
+  made_.erase(std::unique(made_.begin(), made_.end(),
+                          [](const Place& a, const Place& b) { return a.key == b.key; }),
+              made_.end());
+  auto first = order_.begin();
+  if (!crowded)
+    first = made_.empty() ? order_.end()
+                          : std::lower_bound(order_.begin(), order_.end(), made_.front(), earlier);
   behind_.clear();
   std::copy_if(first, order_.end(), std::back_inserter(behind_),
-               [](uint32_t id) { return id != kNoProcess; });
+               [](const Place& place) { return place.process != kNoProcess; });
+  nr_gone_ -= static_cast<size_t>(order_.end() - first) - behind_.size();
   auto rank = static_cast<uint32_t>(first - order_.begin());
   order_.resize(rank + behind_.size() + made_.size());
   std::merge(behind_.begin(), behind_.end(), made_.begin(), made_.end(), order_.begin() + rank, earlier);
   ranks_.resize(processes_.size(), kNoProcess);
-  for (; rank < order_.size(); rank++) ranks_[order_[rank]] = rank;
+  for (; rank < order_.size(); rank++) ranks_[order_[rank].process] = rank;
   made_.clear();
-  first_gone_ = SIZE_MAX;
   return ranks_;
 }
 
 void Tracker::LeaveRanks(uint32_t id) {
   if (id >= ranks_.size() || ranks_[id] == kNoProcess) return;
-  first_gone_ = std::min<size_t>(first_gone_, ranks_[id]);
-  order_[std::exchange(ranks_[id], kNoProcess)] = kNoProcess;
+  order_[std::exchange(ranks_[id], kNoProcess)].process = kNoProcess;
+  nr_gone_++;
 }
 
 void Tracker::Apply(const Change& change) {
@@ -290,7 +297,7 @@ uint32_t Tracker::Find(ProcessKey key, uint64_t ts_ns) {
     Process& process = processes_[found->second];
     process.key = key;
     keys_[found->second] = key;
-    made_.push_back(found->second);
+    made_.push_back({key, found->second});
     if (auto followed = followed_tgids_.find(key.tgid);
         followed != followed_tgids_.end() && followed->second == kNoProcess) {
       followed->second = found->second;

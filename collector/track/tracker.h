@@ -128,10 +128,10 @@ class Tracker {
     process.held_ns = IsBefore(process.held_ns, until_ns) ? until_ns : process.held_ns;
   }
   const Process& process(uint32_t id) const { return processes_[id]; }
-  // [id] -> its place among all processes in order of (tgid, start_time_ns). Valid until one is made.
+  // [id] -> its place in the order of (tgid, start_time_ns): below nr_ranks(), and some are nobody's.
+  // Valid until a process is made.
   const std::vector<uint32_t>& Ranks();
-  // Ids and ranks are below this.
-  size_t nr_ids() const { return processes_.size(); }
+  size_t nr_ranks() const { return order_.size(); }
   // Whose (rmid, generation) is or was, as long as that process is remembered; else kNoProcess.
   uint32_t Owner(uint32_t rmid, uint32_t generation) const {
     auto found = by_rmid_.find(RmidKey(rmid, generation));
@@ -212,12 +212,17 @@ class Tracker {
   std::vector<ProcessKey> keys_;  // [id], as in processes_: all that a measure needs
   std::vector<uint32_t> hints_;   // -> id
   std::vector<uint32_t> free_ids_;
-  // All processes by key, as of the last Ranks(); those that have gone since are kNoProcess.
-  std::vector<uint32_t> order_;
-  size_t first_gone_ = SIZE_MAX;  // of them
-  std::vector<uint32_t> made_;    // since
-  std::vector<uint32_t> ranks_;   // [id] -> its place in order_, kNoProcess: none yet
-  std::vector<uint32_t> behind_;  // for Ranks()
+  // All processes by key, as of the last Ranks(). Those that have gone leave their places empty, until
+  // these are too many.
+  struct Place {
+    ProcessKey key;
+    uint32_t process;  // kNoProcess: it has gone
+  };
+  std::vector<Place> order_;
+  size_t nr_gone_ = 0;           // of them
+  std::vector<Place> made_;      // since
+  std::vector<uint32_t> ranks_;  // [id] -> its place in order_, kNoProcess: none yet
+  std::vector<Place> behind_;    // for Ranks()
   std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> by_key_;
   std::unordered_map<uint64_t, uint32_t> by_rmid_;        // RmidKey() -> the process that has it, or had
   std::vector<Lease> leases_;                             // by rmid
