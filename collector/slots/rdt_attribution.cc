@@ -322,7 +322,7 @@ void RdtAttribution::AddBytes(Cut* cut, OpenSlot* slot) {
                  slot_ns_);
   };
   uint64_t whole = 0;
-  bool has_lost = lost_until_ns_ > cut->sample->since_ns;
+  bool has_lost = lost_until_ns_ > cut->sample->since_ns || ts_ns > measured_until_ns_;
   for (OpenSlot* at = slot; at && at->start_ns < ts_ns; at = at->next) {
     whole += weigh(at);
     has_lost |= at->lost_from_ns < ts_ns && at->lost_to_ns > cut->from_ns;

@@ -27,7 +27,8 @@
 // status of the row is the worst of all that has gone into it; it is `skipped` if a value was not read
 // in any domain where it had to be, and `partial` if in some of them, or if its share is a guess: of a
 // sample of which more than a slot could not be placed, that covers lost time (also of slots that have
-// retired), or that is cut by time alone over slots; and if it had bytes and no time on any CPU.
+// retired) or the end of the recording, or that is cut by time alone over slots; and if it had bytes and
+// no time on any CPU.
 #pragma once
 
 #include <slotscope/events.h>
@@ -61,6 +62,8 @@ class RdtAttribution {
   void OnSample(const ss_rdt_sample& sample);
   // The first slot is known; none that is open has retired.
   void OnFirst(uint64_t first_ns);
+  // The recording ends: from there on some CPU's measures are missing, as in lost time.
+  void OnEnd(uint64_t measured_until_ns) { measured_until_ns_ = measured_until_ns; }
   // `slot` retires, as the oldest: attributes its samples. The tracker has been advanced to its end.
   void Attribute(OpenSlot* slot);
   // After that: what is known of slot.rows[index], which counts as written.
@@ -111,8 +114,9 @@ class RdtAttribution {
   uint64_t first_ns_ = 0;            // 0: not known
   uint64_t next_start_ns_ = 0;       // of the slot that retires next
   uint64_t lost_until_ns_ = 0;       // the latest lost time of slots that have retired
-  std::vector<LastRun> last_runs_;   // [process]
-  std::vector<Cut> cuts_;            // of the slot that retires
+  uint64_t measured_until_ns_ = UINT64_MAX;
+  std::vector<LastRun> last_runs_;  // [process]
+  std::vector<Cut> cuts_;           // of the slot that retires
   RdtStats stats_;
 };
 

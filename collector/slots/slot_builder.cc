@@ -514,9 +514,9 @@ void SlotBuilder::DiscardFront(Sums* into, MbmSums* mbm, MoreSums* more) {
   open_.PopFront();
 }
 
-// The last border that every CPU has passed. A CPU that went away, or fell behind by more than the
-// window, does not hold it back: its time up to there is offline or lost.
-uint64_t SlotBuilder::LastBorder() const {
+// What every CPU has passed. A CPU that went away, or fell behind by more than the window, does not hold
+// it back: its time up to there is offline or lost.
+uint64_t SlotBuilder::MeasuredUntil() const {
   uint64_t newest_ns = 0;
   for (const Cpu& cpu : cpus_)
     if (cpu.present && cpu.online) newest_ns = std::max(newest_ns, cpu.cursor_ns);
@@ -524,12 +524,14 @@ uint64_t SlotBuilder::LastBorder() const {
   for (const Cpu& cpu : cpus_)
     if (cpu.present && cpu.online && newest_ns - cpu.cursor_ns <= options_.window_ns)
       last_ns = std::min(last_ns, cpu.cursor_ns);
-  return open_.StartOf(last_ns);
+  return last_ns;
 }
 
 void SlotBuilder::Finish() {
   if (!first_fixed_ && IsReadyForFirst(UINT64_MAX)) FixFirst();
-  uint64_t last_ns = first_fixed_ ? LastBorder() : 0;
+  const uint64_t until_ns = first_fixed_ ? MeasuredUntil() : 0;
+  const uint64_t last_ns = open_.StartOf(until_ns);
+  rdt_.OnEnd(until_ns);
   while (first_fixed_ && next_start_ns_ + options_.slot_ns <= last_ns) Retire();
   while (!open_.empty())
     DiscardFront(&accounting_.after, &accounting_.mbm.after, &accounting_.more.after);

@@ -161,7 +161,7 @@ class SlotBuilder final : public MergeSink {
   void TakeClockAndNotes(uint64_t end_ns);
   // Takes the oldest open slot away; its rows are accounted for in these.
   void DiscardFront(Sums* into, MbmSums* mbm, MoreSums* more);
-  uint64_t LastBorder() const;
+  uint64_t MeasuredUntil() const;
 
   SlotBuilderOptions options_;
   SlotSink* sink_;

@@ -94,7 +94,8 @@ class Oracle {
     for (size_t cpu = 0; cpu < cpus_.size(); cpu++) TakeWaiting(cpu, UINT64_MAX);
     if (!dump_ends_.empty()) dumped_ns_ = std::min(dumped_ns_, dump_ends_.front());
     if (!first_ns_) FixFirst(UINT64_MAX);
-    const uint64_t last_ns = first_ns_ ? LastBorder() : 0;
+    all_measured_ns_ = first_ns_ ? AllMeasuredUntil() : 0;
+    const uint64_t last_ns = all_measured_ns_ - all_measured_ns_ % run_.slot_ns;
     while (next_ns_ + run_.slot_ns <= last_ns) Retire();
     for (const auto& [start_ns, slot] : slots_)
       for (const auto& [key, row] : slot.rows) {
@@ -499,7 +500,7 @@ class Oracle {
       if (cpu.present && !cpu.begun) Begin(&cpu, first_ns_, false);
   }
 
-  uint64_t LastBorder() const {
+  uint64_t AllMeasuredUntil() const {
     uint64_t newest_ns = 0;
     for (const Cpu& cpu : cpus_)
       if (cpu.present && cpu.measured) newest_ns = std::max(newest_ns, cpu.cursor_ns);
@@ -507,7 +508,7 @@ class Oracle {
     for (const Cpu& cpu : cpus_)
       if (cpu.present && cpu.measured && newest_ns - cpu.cursor_ns <= run_.window_ns)
         last_ns = std::min(last_ns, cpu.cursor_ns);
-    return last_ns / run_.slot_ns * run_.slot_ns;
+    return last_ns;
   }
 
   // ---- Rows.
@@ -726,7 +727,8 @@ class Oracle {
 
     // First how heavy each piece is, then what it gets.
     uint64_t sum = 0;
-    bool guessed = !retired_lost_.empty() && retired_lost_.back().second > begin_ns;
+    bool guessed =
+        (!retired_lost_.empty() && retired_lost_.back().second > begin_ns) || end_ns > all_measured_ns_;
     for (uint64_t at_ns = std::max({begin_ns, placed_ns, next_ns_}); at_ns < end_ns;) {
       uint64_t until_ns = std::min(end_ns, at_ns / run_.slot_ns * run_.slot_ns + run_.slot_ns);
       const Interval lost = slots_[at_ns / run_.slot_ns * run_.slot_ns].lost;
@@ -811,6 +813,7 @@ class Oracle {
   std::vector<Cpu> cpus_;
   std::map<uint64_t, SlotSum> slots_;
   std::vector<Interval> retired_lost_;
+  uint64_t all_measured_ns_ = UINT64_MAX;  // at the end: what every CPU has been measured up to
   std::map<Key, std::vector<Name>> names_;
   std::vector<std::pair<uint64_t, ss_rdt_sample>> samples_;  // to be attributed with a slot
   std::map<std::pair<uint32_t, uint32_t>, std::set<std::pair<uint64_t, Key>>> owners_;  // since when

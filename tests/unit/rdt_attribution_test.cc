@@ -311,6 +311,18 @@ TEST(RdtAttribution, ADeltaOverLostTimeIsAGuess) {
   EXPECT_EQ(feed.Shown(14, kSeven), "1000 - - ok");
 }
 
+// Where the recording ends, some measures are missing: what its owner ran behind that is not known.
+TEST(RdtAttribution, ADeltaOverTheEndOfTheRecordingIsAGuess) {
+  Feed feed;
+  feed.Ran(0, kSeven, 10'000, 10'500);
+  feed.Ran(0, kEight, 10'500, 11'000);
+  feed.Send(Total(kSeven, 10'000, 14'000, 4000));  // most of it was caused behind the end
+  feed.Send(Total(kEight, 10'000, 12'000, 500));
+  feed.End(12'000);
+  EXPECT_EQ(feed.Shown(10, kSeven), "- - - partial");
+  EXPECT_EQ(feed.Shown(10, kEight), "500 - - ok");
+}
+
 TEST(RdtAttribution, ARowThatTrafficAloneMadeIsOfAProcess) {
   Feed feed;
   feed.Send(Total(kSeven, 10'100, 10'200, 9));
@@ -639,12 +651,13 @@ TEST(RdtAttribution, WhatIsBeforeAndWhatIsLateAreCountedApart) {
 TEST(RdtAttribution, BehindTheLastSlotIsAfter) {
   Feed feed;
   feed.Ran(0, kSeven, 10'000, 11'000);
-  feed.Send(Total(kSeven, 10'000, 11'020, 100));   // it did not run after the border
+  feed.Send(Total(kSeven, 10'000, 11'020, 100));   // nobody knows whether it ran after the border
   feed.Send(Total(kEight, 10'020, 11'020, 1000));  // 980 + 20
   feed.Send(Total(kSeven, 11'020, 12'020, 5));
   feed.Send(Total({109, 9}, 11'020, 12'020, 3));  // nobody has asked whose
   feed.End(11'000);
-  EXPECT_EQ(feed.Shown(10, kSeven), "100 - - ok");
+  EXPECT_EQ(feed.Shown(10, kSeven), "- - - partial");
+  EXPECT_EQ(feed.BytesOf(10, kSeven), 100u);
   EXPECT_EQ(feed.BytesOf(10, kEight), 980u);
   EXPECT_EQ(feed.Shown(11, kSeven), "no slot");
   EXPECT_EQ(feed.mbm().after[kMbmTotal], 28u);
