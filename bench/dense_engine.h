@@ -24,6 +24,7 @@
 #include "merge/run.h"
 #include "ring/item.h"
 #include "sinks/decimal.h"
+#include "slots/column.h"
 #include "slots/cut.h"
 #include "track/tracker.h"
 
@@ -296,6 +297,29 @@ class DenseEngine {
     ForgetDead();
   }
 
+  // Behind the counters, all rows say the same.
+  static constexpr auto MakeTail() {
+    constexpr std::string_view kShare = "100.0", kStatus = "unsupported";
+    constexpr size_t kFirst = [] {
+      for (size_t i = 0; i < kSlotColumns.size(); i++)
+        if (kSlotColumns[i].part == RowPart::kSums && kSlotColumns[i].id == kMuxPct) return i;
+      throw "there is no mux_pct";
+    }();
+    std::array<char, kSlotColumns.size() - kFirst + kShare.size() + kStatus.size() + 1> text = {};
+    size_t size = 0;
+    const auto put = [&](std::string_view what) {
+      for (char c : what) text[size++] = c;
+    };
+    for (size_t i = kFirst; i < kSlotColumns.size(); i++) {
+      const Column& column = kSlotColumns[i];
+      put(",");
+      if (i == kFirst) put(kShare);
+      if (column.part == RowPart::kRdt && column.id == kRdtStatus) put(kStatus);
+    }
+    put("\n");
+    return text;
+  }
+
   void Format(std::string_view start, uint32_t id, const DenseRow& row) {
     char* out = text_.data() + size_;
     std::memcpy(out, start.data(), 48);
@@ -308,7 +332,7 @@ class DenseEngine {
       *out++ = ',';
       if (!(row.unmeasured >> i & 1)) out = AppendDecimal(out, row.sums[i]);
     }
-    constexpr std::string_view kTail = ",100.0,,,,unsupported,,,,,\n";
+    static constexpr auto kTail = MakeTail();
     std::memcpy(out, kTail.data(), kTail.size());
     size_ = static_cast<size_t>(out - text_.data()) + kTail.size();
   }

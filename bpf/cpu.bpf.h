@@ -22,9 +22,7 @@ struct ss_cpu {
 	__u64 task; /* that was switched in last, and its signal_struct: to tell a missed switch */
 	__u64 signal;
 	__u32 epoch; /* of ss_watch, when this CPU's measures began; 0: never */
-	__u32 zero[7]; /* no two CPUs share a cache line */
-};
-SS_STATIC_ASSERT(sizeof(struct ss_cpu) % 64 == 0, "ss_cpu: whole cache lines");
+} __attribute__((aligned(64))); /* no two CPUs share a cache line */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

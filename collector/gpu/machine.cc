@@ -79,8 +79,8 @@ void GpuMachine::Add(const GpuPart& part) {
   Use& here = use(part.gpu);
   here.any |= part.row.any;
   here.total.row.unmeasured |= part.row.unmeasured;
-  for (GpuValue value : {kGpuMemBytes, kGpuLaunches})
-    here.total.row.values[value] += part.row.values[value];
+  for (size_t i = 0; i < kNrGpuValues; i++)
+    if (i != kGpuActiveNs) here.total.row.values[i] += part.row.values[i];  // that one is of spans
 }
 
 void GpuMachine::TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals) {

@@ -14,18 +14,27 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   options.rdt = facts.rdt;
   options.nr_more = facts.nr_more();
   // A row may have no measure (of a process that slept, and whose traffic or GPU is known).
-  for (size_t i = 0; i < facts.events.size(); i++) {
-    if (!facts.events[i].empty()) continue;
-    if (i < SS_NR_COUNTERS)
-      options.unmeasured |= 1u << (kCycles + i);
-    else
-      options.unmeasured_more |= 1u << (i - SS_NR_COUNTERS);
-  }
+  options.unmeasured = UnmeasuredOf(facts);
+  options.unmeasured_more = UnmeasuredMoreOf(facts);
   options.gpu = gpu;
   return options;
 }
 
 }  // namespace
+
+uint32_t UnmeasuredOf(const Facts& facts) {
+  uint32_t unmeasured = 0;
+  for (size_t i = 0; i < SS_NR_COUNTERS; i++)
+    unmeasured |= uint32_t{facts.events[i].empty()} << (kCycles + i);
+  return unmeasured;
+}
+
+uint32_t UnmeasuredMoreOf(const Facts& facts) {
+  uint32_t unmeasured = 0;
+  for (size_t i = SS_NR_COUNTERS; i < facts.events.size(); i++)
+    unmeasured |= uint32_t{facts.events[i].empty()} << (i - SS_NR_COUNTERS);
+  return unmeasured;
+}
 
 Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_t keeps, SlotSink* sink)
     : gpu_(slot_ns, keeps, facts.gpus),

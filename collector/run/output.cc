@@ -45,10 +45,8 @@ constexpr SideKind kSideKinds[] = {
 
 // Can it be in a row of that recording?
 bool IsMeasured(const Column& column, const Facts& facts) {
-  if (column.part == RowPart::kSums && column.id >= kCycles && column.id <= kLlcMisses)
-    return !facts.events[column.id - kCycles].empty();
-  if (column.part == RowPart::kMore)
-    return !facts.events[SS_NR_COUNTERS + column.id % SS_MAX_MORE].empty();
+  if (column.part == RowPart::kSums && column.is_value()) return !(UnmeasuredOf(facts) >> column.id & 1);
+  if (column.part == RowPart::kMore) return !(UnmeasuredMoreOf(facts) >> column.id % SS_MAX_MORE & 1);
   if (column.part == RowPart::kRdt && column.is_value()) {
     const bool has[kNrRdtValues] = {facts.rdt.has_mbm_total, facts.rdt.has_mbm_local,
                                     facts.rdt.has_occupancy};

@@ -7,21 +7,31 @@
 #include <iterator>
 
 #include "base/escape.h"
+#include "slots/column.h"
 
 namespace slotscope {
 namespace {
 
+// Behind these come the values that there are more of (kNrMiddle).
 constexpr const char* kColumns =
     "slot_start_ns,slot_start_unix_ns,kind,gpu,gpu_uuid,tgid,start_time_ns,comm,cuda_device,"
     "gpu_mem_bytes,gpu_active_ns,gpu_launches,process_sm_active_pct,sm_active_pct,sm_active_source,"
-    "sm_active_from_ns,sm_active_to_ns,gpu_used_bytes,gpu_total_bytes\n";
+    "sm_active_from_ns,sm_active_to_ns,gpu_used_bytes,gpu_total_bytes";
+
+// Of GpuValue: those that stand in the middle of a row. What has come since is at its end.
+constexpr size_t kNrMiddle = 3;
 
 // Millionths as a percentage.
 std::string Percent(uint64_t ppm) { return fmt::format("{}.{:04}", ppm / 10'000, ppm % 10'000); }
 
 }  // namespace
 
-void GpuCsvSink::WriteHeader(const HeaderLines& lines) { WriteCsvHeader(lines, kColumns); }
+void GpuCsvSink::WriteHeader(const HeaderLines& lines) {
+  std::string columns = kColumns;
+  for (size_t i = kNrMiddle; i < kNrGpuValues; i++)
+    columns += fmt::format(",{}", ColumnName(RowPart::kGpu, i));
+  WriteCsvHeader(lines, columns + '\n');
+}
 
 void GpuCsvSink::AppendBegin(const Slot& slot, const char* kind, int32_t gpu) {
   const auto unix_ns = static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns;
@@ -35,13 +45,16 @@ void GpuCsvSink::AppendBegin(const Slot& slot, const char* kind, int32_t gpu) {
   nr_rows_++;
 }
 
-// In the columns gpu_mem_bytes, gpu_active_ns and gpu_launches.
-void GpuCsvSink::AppendValues(const GpuRow& row) {
-  static_assert(kNrGpuValues == 3, "a new value needs a column at the end of kColumns");
-  for (size_t i = 0; i < kNrGpuValues; i++) {
+void GpuCsvSink::AppendValues(const GpuRow& row, size_t first, size_t end) {
+  for (size_t i = first; i < end; i++) {
     text_ += ',';
     if (!(row.unmeasured >> i & 1)) text_ += std::to_string(row.values[i]);
   }
+}
+
+void GpuCsvSink::AppendEnd(const GpuRow& row) {
+  AppendValues(row, kNrMiddle, kNrGpuValues);
+  text_ += '\n';
 }
 
 // Its share of the slot, by its spans; nothing else tells processes apart.
@@ -50,21 +63,22 @@ void GpuCsvSink::Append(const Slot& slot, const GpuPart& part) {
   fmt::format_to(std::back_inserter(text_), ",{},{},{},{}", part.process.tgid,
                  part.process.start_time_ns, EscapeName(CommText(part.comm)),
                  part.device == kUnknownDevice ? "" : std::to_string(part.device));
-  AppendValues(part.row);
+  AppendValues(part.row, 0, kNrMiddle);
   if (part.row.unmeasured >> kGpuActiveNs & 1) {
-    text_ += ",,,,,,,\n";
-    return;
+    text_ += ",,,,,,,";
+  } else {
+    const uint64_t ppm =
+        std::min<uint64_t>(part.row.values[kGpuActiveNs] * 1'000'000 / slot_ns_, 1'000'000);
+    fmt::format_to(std::back_inserter(text_), ",{},,spans,{},{},,", Percent(ppm), slot.start_ns,
+                   slot.start_ns + slot_ns_);
   }
-  const uint64_t ppm =
-      std::min<uint64_t>(part.row.values[kGpuActiveNs] * 1'000'000 / slot_ns_, 1'000'000);
-  fmt::format_to(std::back_inserter(text_), ",{},,spans,{},{},,\n", Percent(ppm), slot.start_ns,
-                 slot.start_ns + slot_ns_);
+  AppendEnd(part.row);
 }
 
 void GpuCsvSink::Append(const Slot& slot, const GpuTotal& total) {
   AppendBegin(slot, "gpu", total.gpu);
   text_ += ",,,,";
-  AppendValues(total.row);
+  AppendValues(total.row, 0, kNrMiddle);
   text_ += ",,";
   if (total.known & kGpuSampleSmActive) {
     fmt::format_to(std::back_inserter(text_), "{},gpm,{},{}", Percent(total.sm_active_ppm),
@@ -82,7 +96,7 @@ void GpuCsvSink::Append(const Slot& slot, const GpuTotal& total) {
   text_ += ',';
   if (const uint64_t bytes = gpus_[static_cast<size_t>(total.gpu)].total_bytes)
     text_ += std::to_string(bytes);
-  text_ += '\n';
+  AppendEnd(total.row);
 }
 
 void GpuCsvSink::Append(const Slot& slot) {

@@ -27,7 +27,9 @@ class GpuCsvSink final : public SideSink {
   void Append(const Slot& slot, const GpuPart& part);
   void Append(const Slot& slot, const GpuTotal& total);
   void AppendBegin(const Slot& slot, const char* kind, int32_t gpu);
-  void AppendValues(const GpuRow& row);
+  // Those from `first` to in front of `end`.
+  void AppendValues(const GpuRow& row, size_t first, size_t end);
+  void AppendEnd(const GpuRow& row);
 
   uint64_t slot_ns_;
   std::vector<GpuDevice> gpus_;

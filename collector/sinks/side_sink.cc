@@ -22,7 +22,7 @@ Status SideSink::Finish() {
   return status_;
 }
 
-void SideSink::WriteCsvHeader(const HeaderLines& lines, const char* columns) {
+void SideSink::WriteCsvHeader(const HeaderLines& lines, std::string_view columns) {
   for (const auto& [key, value] : lines)
     fmt::format_to(std::back_inserter(text_), "# {}: {}\n", key, value);
   text_ += columns;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "base/out_file.h"
 #include "base/status.h"
@@ -29,7 +30,7 @@ class SideSink {
  protected:
   virtual void Append(const Slot& slot) = 0;
   // "# key: value" lines, then the columns.
-  void WriteCsvHeader(const HeaderLines& lines, const char* columns);
+  void WriteCsvHeader(const HeaderLines& lines, std::string_view columns);
 
   std::string text_;  // to be written
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * slotscope message protocol, ABI version 2.
+ * slotscope message protocol.
  *
  * Kernel module, eBPF programs and collector exchange only these messages. Every one of them goes
  * through one BPF_MAP_TYPE_PERF_EVENT_ARRAY, written by the CPU named in its header.

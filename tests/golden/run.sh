@@ -4,7 +4,7 @@
 # options of replay: gen makes NAME.raw again, byte for byte, and replay of NAME.raw gives NAME.csv, line for
 # line but for the version. NAME.raw is kept too, so that files of older versions are seen to be readable.
 # abiN/NAME.raw are the same files with messages of an older version, abi1 as 0.1.0 made them; they are never made again, and
-# give the same CSV, or abiN/NAME.csv, where they lack something.
+# give the same CSV, or abiN/NAME.csv, where they lack something. abiN/columns are those that they can know; others are empty.
 # For each folder in detect/: detect with the options in its `args`, run there, gives its verdicts.ndjson; where something
 # in it cannot be read, `problems` has what is said of that. make_hang.py makes the dumps again, byte for byte.
 # --update writes them anew: look at the difference before it is committed.
@@ -15,6 +15,14 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 failed=0
 nr_files=0
+
+# knows_more COLUMNS CSV: names the columns that have a value in some row and are not of those.
+knows_more() {
+	awk -F, 'NR == FNR { for (i = 1; i <= NF; i++) may[$i] = 1; next }
+		/^#/ { next }
+		!named { for (i = 1; i <= NF; i++) name[i] = $i; named = 1; next }
+		{ for (i = 1; i <= NF; i++) if ($i != "" && !(name[i] in may) && !said[i]++) print name[i] }' "$1" "$2"
+}
 
 fail() { # fail NAME WHAT
 	echo "$1: $2" >&2
@@ -47,6 +55,9 @@ for raw in abi*/*.raw; do
 	[ "${1:-}" != --update ] || cmp -s "$name.csv" "$temp/rows" || cp "$temp/rows" "$expected"
 	[ -f "$expected" ] || expected=$name.csv
 	cmp -s "$expected" "$temp/rows" || fail "$raw" "replay ${replay[*]} gives another CSV than $expected"
+	for column in $(knows_more "${raw%/*}/columns" "$temp/rows"); do
+		fail "$raw" "a row has $column, which is not in ${raw%/*}/columns: can so old a recording know it?"
+	done
 done
 slotscope=$(realpath "$slotscope")
 for folder in detect/*/; do

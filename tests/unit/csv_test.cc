@@ -228,6 +228,7 @@ TEST_F(CsvTest, PerfCountersThatWereAskedForStandBehindAllOthers) {
     for (const Column& column : MoreColumns(nr_more)) header += "," + std::string(column.name);
     const std::vector<std::string> fields = {
         "7", "50.0", "0", "100.0", "9", "", "18446744073709551615", "66.7", "", ""};
+    ASSERT_EQ(fields.size(), 2 * SS_MAX_MORE) << "two for each counter that there may be";
     std::string row = "25.0,,,,unsupported,,,,,", without = row;
     for (size_t i = 0; i < 2 * nr_more; i++) row += "," + fields[i], without += ",";
     ASSERT_EQ(lines.size(), 3u);

@@ -703,9 +703,9 @@ TEST(GpuParts, EachDeviceHasItsOwn) {
   const GpuPart *first = PartOf(gpu, kA, 0), *second = PartOf(gpu, kA, 1);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->gpu, 1);
-  EXPECT_EQ(first->row.values, (std::array<uint64_t, 3>{0, 200 * kUs, 1}));
+  EXPECT_EQ(first->row.values, (std::array<uint64_t, kNrGpuValues>{0, 200 * kUs, 1}));
   EXPECT_EQ(second->gpu, 0);
-  EXPECT_EQ(second->row.values, (std::array<uint64_t, 3>{64, 500 * kUs, 2}));
+  EXPECT_EQ(second->row.values, (std::array<uint64_t, kNrGpuValues>{64, 500 * kUs, 2}));
   gpu.Slot();
   EXPECT_TRUE(gpu.detail.parts.empty()) << "memory that is held makes no row";
   gpu.Free(2100, 0x1000);
@@ -726,7 +726,7 @@ TEST(GpuParts, AGpuIsActiveWhileAnyProcessIs) {
   gpu.Slot();
   const GpuTotal* total = TotalOf(gpu, 0);
   ASSERT_TRUE(total);
-  EXPECT_EQ(total->row.values, (std::array<uint64_t, 3>{11, 600 * kUs, 2}));
+  EXPECT_EQ(total->row.values, (std::array<uint64_t, kNrGpuValues>{11, 600 * kUs, 2}));
   EXPECT_EQ(total->row.unmeasured, 0u);
   EXPECT_FALSE(TotalOf(gpu, 1));
   gpu.Slot();
@@ -735,7 +735,7 @@ TEST(GpuParts, AGpuIsActiveWhileAnyProcessIs) {
   gpu.Exit(2300);
   gpu.Slot();
   ASSERT_TRUE(TotalOf(gpu, 0));
-  EXPECT_EQ(TotalOf(gpu, 0)->row.values, (std::array<uint64_t, 3>{6, 200 * kUs, 1}))
+  EXPECT_EQ(TotalOf(gpu, 0)->row.values, (std::array<uint64_t, kNrGpuValues>{6, 200 * kUs, 1}))
       << "B's memory is there";
 }
 

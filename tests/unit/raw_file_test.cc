@@ -332,7 +332,7 @@ TEST_F(RawFileTest, OthersFilesAreRefusedByName) {
   const struct {
     const char* what;
     std::string bytes;
-    const char* message;
+    std::string message;
   } cases[] = {
       {"empty", "", "is no raw file"},
       {"a text", "host,pid\n1,2\n", "is no raw file"},
@@ -340,11 +340,13 @@ TEST_F(RawFileTest, OthersFilesAreRefusedByName) {
       {"half a magic", file.substr(0, 4), "is no raw file"},
       {"half a header", file.substr(0, 12), "is no raw file"},
       {"another magic", with_byte(7, '\r'), "is no raw file"},
-      {"a newer version", with_byte(8, 2), "has version 2 and messages of version 2"},
+      {"a newer version", with_byte(8, 2),
+       "has version 2 and messages of version " + std::to_string(SS_ABI_VERSION)},
       {"version 0", with_byte(8, 0), "has version 0"},
       {"ABI 0", with_byte(12, 0), "has version 1 and messages of version 0"},
       {"a newer ABI", with_byte(12, 7), "has version 1 and messages of version 7"},
-      {"a far ABI", with_byte(15, 1), "messages of version 16777218"},
+      {"a far ABI", with_byte(15, 1),
+       "messages of version " + std::to_string((1 << 24) + SS_ABI_VERSION)},
       {"only a header", file.substr(0, 16), "ends before it says what it is of"},
   };
   for (const auto& c : cases) {
