@@ -21,8 +21,8 @@ inline uint32_t KeepsOf(const OutputOptions& output) {
   return output.spans.empty() ? GpuTracker::kNothing : GpuTracker::kSpans;
 }
 
-// Bits (Additive) of what no row of that recording has: perf counters that were not counted. Bits (perf
-// counter - SS_NR_COUNTERS) of those that come behind.
+// Bits (Additive) of what no row of that recording has: perf counters that were not counted, and what
+// messages of its version lack. Bits (perf counter - SS_NR_COUNTERS) of those that come behind.
 uint32_t UnmeasuredOf(const Facts& facts);
 uint32_t UnmeasuredMoreOf(const Facts& facts);
 

@@ -28,6 +28,8 @@ inline constexpr std::array<const char*, kNrAdditive> kAdditiveNames = {
     "cpu_ns",       "wait_ns",    "switches",   "preemptions", "cycles",
     "instructions", "llc_misses", "enabled_ns", "running_ns"};
 static_assert(kLlcMisses - kCycles == SS_LLC_MISSES - SS_CYCLES);
+// The first version of the messages that has it: older recordings cannot know it.
+inline constexpr std::array<uint32_t, kNrAdditive> kAdditiveSince = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 using Sums = std::array<uint64_t, kNrAdditive>;
 
