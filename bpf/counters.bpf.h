@@ -94,10 +94,15 @@ __noinline int ss_read_all_counters(struct ss_long_measure *msg)
 	return 0;
 }
 
+static __always_inline bool ss_counters_wanted(void)
+{
+	return ss_counters_opened && !ss_counters_off;
+}
+
 /* REQUIRES: its counters are zero. Once per measure, on the CPU it is about. */
 static __always_inline void ss_read_counters(struct ss_long_measure *msg)
 {
-	if (ss_counters_opened && !ss_counters_off)
+	if (ss_counters_wanted())
 		ss_read_all_counters(msg);
 }
 

@@ -168,6 +168,11 @@ static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interv
 
 	if (!sender)
 		return;
+	if (!cause && !ss_counters_wanted() &&
+	    ss_batch_add_interval(&sender->batch, interval, now_ns, next_tgid)) {
+		ss_interval_next(interval, now_ns);
+		return;
+	}
 	msg = ss_new_measure(sender);
 	ss_interval_fill(interval, &msg->measure, bpf_get_smp_processor_id(), now_ns, next_tgid, cause);
 	ss_read_counters(msg);

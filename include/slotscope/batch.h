@@ -20,7 +20,7 @@
 #ifndef SLOTSCOPE_BATCH_H
 #define SLOTSCOPE_BATCH_H
 
-#include <slotscope/events.h>
+#include <slotscope/interval.h>
 
 #define SS_BATCH_INLINE static inline __attribute__((always_inline))
 
@@ -44,7 +44,7 @@ struct ss_batch {
 	__u32 patience; /* on: slots with few measures so far; off: slots until it may be tried again */
 	__u32 in_seq; /* expected of the next measure */
 	__u32 out_seq; /* of the next one that is sent */
-	__u32 zero;
+	__u32 counted; /* a bit per row that is used: it has counters */
 	struct ss_long_measure rows[SS_BATCH_ROWS]; /* measure.hdr.ts_ns: their time so far */
 };
 
@@ -172,6 +172,7 @@ SS_BATCH_INLINE void ss_batch_set_row(struct ss_long_measure *row, const struct 
 SS_BATCH_INLINE int ss_batch_try_row(struct ss_batch *batch, __u32 index,
 				     const struct ss_long_measure *measure, __u32 nr_more)
 {
+	__u32 measured = ss_batch_measured(measure, nr_more);
 	struct ss_long_measure *row;
 
 	SS_BATCH_OPAQUE(index);
@@ -180,14 +181,63 @@ SS_BATCH_INLINE int ss_batch_try_row(struct ss_batch *batch, __u32 index,
 	if (!(batch->used & (1u << index))) {
 		ss_batch_set_row(row, measure, nr_more);
 		batch->used |= 1u << index;
+		batch->counted &= ~(1u << index);
+		batch->counted |= (__u32)!!measured << index;
 	} else if (ss_batch_is_same(&row->measure, &measure->measure) &&
-		   ss_batch_measured(row, nr_more) == ss_batch_measured(measure, nr_more)) {
+		   ss_batch_measured(row, nr_more) == measured) {
 		ss_batch_add_to_row(row, measure, nr_more);
 	} else {
 		return 0;
 	}
 	batch->to_ns = measure->measure.hdr.ts_ns;
 	return 1;
+}
+
+SS_BATCH_INLINE __u32 ss_batch_place(__s32 tgid)
+{
+	return (__u32)tgid * 2654435761u >> 27;
+}
+
+SS_BATCH_INLINE int ss_batch_try_interval(struct ss_batch *batch, __u32 index,
+					  const struct ss_interval *interval, __u64 now_ns,
+					  __s32 next_tgid)
+{
+	struct ss_measure *row;
+
+	SS_BATCH_OPAQUE(index);
+	index &= SS_BATCH_MASK;
+	row = &batch->rows[index].measure;
+	if (!((batch->used & ~batch->counted) & (1u << index)) || row->tgid != interval->tgid ||
+	    row->start_time_ns != interval->start_time_ns || row->rmid != interval->rmid ||
+	    row->generation != interval->generation || row->flags != interval->flags)
+		return 0;
+	row->hdr.ts_ns += now_ns - interval->last_ns;
+	row->wait_ns += interval->wait_ns;
+	row->switches += interval->switches;
+	row->preemptions += interval->preemptions;
+	if (interval->preemptions)
+		row->next_tgid = next_tgid;
+	batch->to_ns = now_ns;
+	batch->nr_in++;
+	batch->in_seq++;
+	return 1;
+}
+
+/*
+ * The short way of most switches of a storm: adds what a measure of this interval without counters
+ * would say to the row of its process, and makes none. 0 if a measure has to be made, which then begins
+ * or ends the batch, or the row.
+ */
+SS_BATCH_INLINE int ss_batch_add_interval(struct ss_batch *batch, const struct ss_interval *interval,
+					  __u64 now_ns, __s32 next_tgid)
+{
+	const __u32 place = ss_batch_place(interval->tgid);
+
+	if (!batch->used || interval->last_ns != batch->to_ns || now_ns > batch->slot_end_ns ||
+	    interval->seq != batch->in_seq)
+		return 0;
+	return ss_batch_try_interval(batch, place, interval, now_ns, next_tgid) ||
+	       ss_batch_try_interval(batch, place ^ 1, interval, now_ns, next_tgid);
 }
 
 /*
@@ -210,7 +260,7 @@ SS_BATCH_INLINE int ss_batch_add(struct ss_batch *batch, const struct ss_long_me
 	}
 	if ((!batch->on && !batch->used) || !ss_batch_fits(batch, measure))
 		return batch->used ? SS_BATCH_FLUSH_AND_SEND : SS_BATCH_SEND;
-	place = (__u32)measure->tgid * 2654435761u >> 27;
+	place = ss_batch_place(measure->tgid);
 	if (ss_batch_try_row(batch, place, from, nr_more) ||
 	    ss_batch_try_row(batch, place ^ 1, from, nr_more))
 		return SS_BATCH_KEPT;
