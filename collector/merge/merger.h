@@ -47,7 +47,14 @@ struct MergeSink {
   virtual void OnLongMeasure(const ss_long_measure& measure) { OnMeasure(measure.measure); }
   // Pulls all that there is.
   virtual void OnRun(Run* run) {
-    while (const ss_measure* measure = run->Next()) OnMeasure(*measure);
+    for (;;) {
+      if (const ss_measure* measure = run->NextMeasure())
+        OnMeasure(*measure);
+      else if (const ss_tick* tick = run->NextTick())
+        OnTick(*tick);
+      else
+        return;
+    }
   }
   virtual void OnCpuState(const ss_cpu_state& state) = 0;
   virtual void OnTick(const ss_tick& tick) = 0;

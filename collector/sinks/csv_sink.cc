@@ -35,23 +35,34 @@ constexpr size_t EndOfPart(size_t begin) {
 // Those of the identity end with `kind`.
 constexpr size_t kFirstBehindIdentity = static_cast<size_t>(&ColumnOf("kind") - kSlotColumns.data()) + 1;
 
-// What stands there if the row does not have that part.
-template <size_t kBegin, bool kIsProcess>
-consteval auto WithoutPart() {
-  constexpr std::string_view kUnsupported = kRdtStatusNames[SS_RDT_UNSUPPORTED];
-  constexpr bool kHasStatus = kIsProcess && kSlotColumns[kBegin].part == RowPart::kRdt;
-  std::array<char, EndOfPart(kBegin) - kBegin + (kHasStatus ? kUnsupported.size() : 0)> text = {};
+constexpr size_t kFirstBehindSums = EndOfPart(kFirstBehindIdentity);
+
+// What stands in a column if the row does not have its part.
+constexpr std::string_view WithoutPart(const Column& column, bool is_process) {
+  const bool is_status = column.part == RowPart::kRdt && column.id == kRdtStatus;
+  return is_status && is_process ? kRdtStatusNames[SS_RDT_UNSUPPORTED] : "";
+}
+
+// The same of columns that follow each other.
+template <size_t kBegin, size_t kEnd, bool kIsProcess>
+consteval auto WithoutParts() {
+  constexpr size_t kSize = [] {
+    size_t size = kEnd - kBegin;
+    for (size_t i = kBegin; i < kEnd; i++) size += WithoutPart(kSlotColumns[i], kIsProcess).size();
+    return size;
+  }();
+  std::array<char, kSize> text = {};
   char* out = text.data();
-  for (size_t i = kBegin; i < EndOfPart(kBegin); i++) {
+  for (size_t i = kBegin; i < kEnd; i++) {
     *out++ = ',';
-    if (kHasStatus && kSlotColumns[i].id == kRdtStatus)
-      for (char c : kUnsupported) *out++ = c;
+    for (char c : WithoutPart(kSlotColumns[i], kIsProcess)) *out++ = c;
   }
   return text;
 }
 
 // Memory traffic makes a row, an occupancy or memory that is held do not.
 bool IsEmpty(const Slot& slot, const Row& row) {
+  if (row.sums[kCpuNs] > 0) return false;  // nearly always
   uint64_t any = 0;
   for (uint64_t sum : row.sums) any |= sum;
   if (const RdtRow* rdt = slot.RdtOf(row))
@@ -124,23 +135,30 @@ char* AppendFields(char* out, const RowPartOfIt& part, std::index_sequence<kOffs
   return out;
 }
 
+template <size_t kBegin, size_t kEnd>
+char* AppendWithout(char* out, const Row& row) {
+  static constexpr auto kOfProcess = WithoutParts<kBegin, kEnd, true>();
+  static constexpr auto kOfOthers = WithoutParts<kBegin, kEnd, false>();
+  return HasIdentity(row) ? Append(out, {kOfProcess.data(), kOfProcess.size()})
+                          : Append(out, {kOfOthers.data(), kOfOthers.size()});
+}
+
 // The columns from there to the last.
 template <size_t kBegin>
 char* AppendFrom(char* out, const Slot& slot, const Row& row) {
   constexpr size_t kEnd = EndOfPart(kBegin);
   constexpr std::make_index_sequence<kEnd - kBegin> kAll = {};
-  static constexpr auto kOfProcess = WithoutPart<kBegin, true>();
-  static constexpr auto kOfOthers = WithoutPart<kBegin, false>();
-  const auto without = [&] {
-    return HasIdentity(row) ? Append(out, {kOfProcess.data(), kOfProcess.size()})
-                            : Append(out, {kOfOthers.data(), kOfOthers.size()});
-  };
+  if constexpr (kBegin == kFirstBehindSums)
+    if (!row.beside && !row.gpu)  // as most rows of machines without RDT
+      return AppendWithout<kBegin, kSlotColumns.size()>(out, row);
   if constexpr (kSlotColumns[kBegin].part == RowPart::kSums)
     out = AppendFields<kBegin>(out, row, kAll);
   else if constexpr (kSlotColumns[kBegin].part == RowPart::kRdt)
-    out = slot.RdtOf(row) ? AppendFields<kBegin>(out, *slot.RdtOf(row), kAll) : without();
+    out = slot.RdtOf(row) ? AppendFields<kBegin>(out, *slot.RdtOf(row), kAll)
+                          : AppendWithout<kBegin, kEnd>(out, row);
   else
-    out = row.gpu ? AppendFields<kBegin>(out, slot.gpu[row.gpu - 1], kAll) : without();
+    out = row.gpu ? AppendFields<kBegin>(out, slot.gpu[row.gpu - 1], kAll)
+                  : AppendWithout<kBegin, kEnd>(out, row);
   if constexpr (kEnd < kSlotColumns.size()) return AppendFrom<kEnd>(out, slot, row);
   return out;
 }

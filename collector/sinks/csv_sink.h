@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,8 +51,9 @@ class CsvSink final : public SlotSink {
     std::array<char, 72> text;  // a longer one, with many escapes, is made anew each time
 
     bool Is(const Row& row) const {
-      return key == row.key && comm == row.comm && rmid == row.rmid && kind == row.kind &&
-             named == row.named && tracked == row.tracked;
+      // std::array would call memcmp(): this is two words each.
+      return key == row.key && std::memcmp(comm.data(), row.comm.data(), sizeof(comm)) == 0 &&
+             rmid == row.rmid && kind == row.kind && named == row.named && tracked == row.tracked;
     }
   };
 

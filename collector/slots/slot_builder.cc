@@ -203,11 +203,15 @@ void SlotBuilder::OnLongMeasure(const ss_long_measure& measure) {
 
 void SlotBuilder::OnRun(Run* run) {
   Cpu* cpu = FindCpu(run->cpu());
-  if (!cpu) {
-    while (run->Next()) stats_.nr_foreign++;
-    return;
+  if (!cpu) return MergeSink::OnRun(run);
+  for (;;) {
+    if (const ss_measure* measure = run->NextMeasure())
+      AddMeasure(cpu, *measure, nullptr);
+    else if (const ss_tick* tick = run->NextTick())
+      OnTick(*tick);
+    else
+      return;
   }
-  while (const ss_measure* measure = run->Next()) AddMeasure(cpu, *measure, nullptr);
 }
 
 void SlotBuilder::OnUnknown(Cpu* cpu, uint64_t until_ns) {
@@ -445,7 +449,8 @@ uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
     ranks_used_[rank / 64] |= uint64_t{1} << rank % 64;
     row_at_rank_[rank] = nr++;
   }
-  finished_.rows.resize(nr);  // rows of an older slot are written over
+  static constexpr Row kBlank;        // copied where there are more than before: see OpenSlots
+  finished_.rows.resize(nr, kBlank);  // rows of an older slot are written over
   finished_.rdt.clear();
   finished_.more.clear();
   const bool has_beside = rdt_.on() || more_.on();
