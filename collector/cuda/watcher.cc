@@ -108,35 +108,39 @@ void CudaWatcher::Run() {
   if (!watches.ok())
     news_.Tell(
         fmt::format("{}; processes that begin to use CUDA are found a second late", watches.message()));
+  is_complete_ = watches.ok();
   ScanAll();
   uint64_t next_release_ns = MonotonicNs() + kReleasePeriodNs;
   uint64_t scanned_ns = MonotonicNs();
-  bool complete = watches.ok();
-  std::set<int32_t> mapped;  // each once, however many libraries
   while (!stop_requested_.load(std::memory_order_relaxed)) {
     pollfd fd = {wake_.get(), POLLIN, 0};
     poll(&fd, 1, watches.ok() ? kLookMs : kScanMs);
-    complete &= map_events_.Take([&](int32_t tgid, std::string_view path) {
-      // What a process that uses CUDA loads later may have a runtime of its own.
-      if (IsCudaName(path) || seen_.contains(tgid)) mapped.insert(tgid);
-    });
-    // Whoever maps files all the time waits, and all do if the kernel's buffer was too small for him.
-    const uint64_t now_ns = MonotonicNs();
-    for (auto at = mapped.begin(); at != mapped.end();) {
-      const bool look = TakeLook(*at, now_ns / 1'000'000'000);
-      if (look) ScanProcess(*at);
-      at = look ? mapped.erase(at) : std::next(at);
-    }
-    if (!complete && (!watches.ok() || now_ns - scanned_ns >= kScanMs * 1'000'000ull)) {
+    LookAtMapped();
+    if (!is_complete_ && (!watches.ok() || MonotonicNs() - scanned_ns >= kScanMs * 1'000'000ull)) {
+      is_complete_ = watches.ok();
       ScanAll();
       scanned_ns = MonotonicNs();
-      complete = watches.ok();
-    } else if (!complete) {
+    } else if (!is_complete_) {
       nr_late_looks_.fetch_add(1, std::memory_order_relaxed);
     }
     if (MonotonicNs() < next_release_ns) continue;
     next_release_ns = MonotonicNs() + kReleasePeriodNs;
     ReleaseUnused();
+  }
+}
+
+// Those that have mapped something since. Whoever maps files all the time waits, and all do if the
+// kernel's buffer was too small for him.
+void CudaWatcher::LookAtMapped() {
+  is_complete_ &= map_events_.Take([&](int32_t tgid, std::string_view path) {
+    // What a process that uses CUDA loads later may have a runtime of its own.
+    if (IsCudaName(path) || seen_.contains(tgid)) mapped_.insert(tgid);
+  });
+  const uint64_t second = MonotonicNs() / 1'000'000'000;
+  for (auto at = mapped_.begin(); at != mapped_.end();) {
+    const bool look = TakeLook(*at, second);
+    if (look) ScanProcess(*at);
+    at = look ? mapped_.erase(at) : std::next(at);
   }
 }
 
@@ -149,10 +153,16 @@ bool CudaWatcher::TakeLook(int32_t tgid, uint64_t second) {
   return false;
 }
 
+// Thousands of processes take a while: one that begins to use CUDA meanwhile does not wait for it.
 void CudaWatcher::ScanAll() {
+  uint64_t looked_ns = MonotonicNs();
   for (int32_t tgid : ListProcesses()) {
     if (stop_requested_.load(std::memory_order_relaxed)) return;
     ScanProcess(tgid);
+    if (const uint64_t now_ns = MonotonicNs(); now_ns - looked_ns >= kLookMs * 1'000'000ull) {
+      looked_ns = now_ns;
+      LookAtMapped();
+    }
   }
 }
 

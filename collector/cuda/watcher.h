@@ -64,6 +64,7 @@ class CudaWatcher {
   };
 
   void Run();
+  void LookAtMapped();
   bool TakeLook(int32_t tgid, uint64_t second);
   void ScanAll();
   void ScanProcess(int32_t tgid);
@@ -82,6 +83,8 @@ class CudaWatcher {
   CudaProbes probes_;
   Watchdog watchdog_;
   MapEvents map_events_;
+  bool is_complete_ = false;  // no event was lost since the last look at all processes
+  std::set<int32_t> mapped_;  // to be looked at, each once, however many libraries
   std::map<FileKey, File> files_;
   struct Seen {
     uint64_t began;        // see ReadStartTicks()

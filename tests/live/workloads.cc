@@ -430,8 +430,8 @@ int Crowd(int count) {
 int Stay(int count, uid_t uid, useconds_t period_us) {
   for (int i = 0; i < count; i++)
     Start([&] {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (uid && setresuid(uid, uid, uid)) _exit(1);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of the user clears it
       while (period_us) usleep(period_us);
       pause();
     });

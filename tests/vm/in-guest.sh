@@ -418,6 +418,8 @@ busy_has_rmid() {
 		END { print "busy " tgid ": " with + 0 " rows with an RMID, " without + 0 " without"; exit !(with > 100 && !late) }' "$1"
 }
 
+no_live_tests() { [ -z "$(pidof live_tests)" ]; }
+
 # record_busy MILLISECONDS: to who.csv, while a process computes for so long.
 record_busy() {
 	record_in_background who.csv
@@ -450,6 +452,7 @@ rmids_go_to_who_runs() {
 		./live_tests --workload busy-user 2000 >/tmp/busy-says 2>err || fail "record -- COMMAND"
 	busy_has_rmid who.csv 500 || fail "a selected process has no RMID: $(cat err; grep rmid /proc/slotscope/info)"
 	end_workload
+	until_true 50 no_live_tests || fail "the crowd outlives its parent: $(pidof live_tests | wc -w) processes"
 	rm -f who.csv* replayed.csv # all files are in memory
 	grep -E '^rmid_bad_frees: [1-9]' /proc/slotscope/info && fail "the module's counters say so"
 	echo first 1 >/proc/slotscope/rmids || fail "'first 1' was refused"
