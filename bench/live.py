@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """live.py BUILD_FOLDER [ROUNDS]: what it costs a machine to be watched. Needs root.
 
-Two processes hand a byte to and fro on one CPU; the time per switch without a recorder and with one, alternated,
+Two processes hand a byte to and fro on one CPU; their CPU time per switch without a recorder and with one, alternated,
 gives pairs, and the median of their differences is what one switch costs. The same with a call of a CUDA function that does next to
 nothing, in a stand-in library. Then the CPU time of the recorder on an idle and on a busy machine, and whether anything
 is lost at 100 000 switches per second and CPU."""
@@ -25,6 +25,7 @@ RECORDERS = {
     "slotscope, kmod": slotscope + ["--source", "kmod"],
     "perf record -e sched:sched_switch": ["perf", "record", "-q", "-a", "-e", "sched:sched_switch", "-o", f"{work}/p"],
     "perf sched record": ["perf", "sched", "record", "-q", "-o", f"{work}/s"],
+    "bpftrace, empty": ["bpftrace", "-q", "-e", "rawtracepoint:sched_switch { $a = 1 }"],
     "bpftrace count": ["bpftrace", "-q", "-e", "tracepoint:sched:sched_switch { @ = count(); }"],
 }
 LIBCUDA = os.path.abspath(f"{build}/standin/libcuda.so.1")

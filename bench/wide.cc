@@ -3,7 +3,6 @@
 // kernel's and are filled at live speed by a program on the CPUs that there are. What it takes is CPU
 // time of the recording alone, by thread; the filling is taken out. Needs root.
 #include <fmt/core.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -98,7 +97,10 @@ int Record(const WideShape& shape, double seconds) {
              wall(static_cast<double>(recording.machine().own_cpu_ns()) / 1e9) * 100);
   fmt::print("  MB               {:.0f} after a quarter, {:.0f} at the end\n", early_mb, late_mb);
   fmt::print("  identity         {}\n", counts.accounting.Holds() ? "holds" : "BROKEN");
-  return recording.machine().failed() || !counts.accounting.Holds();
+  if (recording.machine().failed())
+    return fail(
+        {Exit::kKernel, "the rings were not all filled: a run of the program that fills them failed"});
+  return !counts.accounting.Holds();
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
 
 }  // namespace
 
-uint32_t UnmeasuredOf(const Facts& facts) {
+uint32_t UnmeasuredOf(const Facts& facts, const std::array<uint32_t, kNrAdditive>& since) {
   uint32_t unmeasured = 0;
-  for (size_t i = 0; i < kNrAdditive; i++) unmeasured |= uint32_t{facts.abi < kAdditiveSince[i]} << i;
+  for (size_t i = 0; i < kNrAdditive; i++) unmeasured |= uint32_t{facts.abi < since[i]} << i;
   for (size_t i = 0; i < SS_NR_COUNTERS; i++)
     unmeasured |= uint32_t{facts.events[i].empty()} << (kCycles + i);
   return unmeasured;

@@ -3,6 +3,7 @@
 // what others say -> sink.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "gpu/tracker.h"
@@ -22,8 +23,10 @@ inline uint32_t KeepsOf(const OutputOptions& output) {
 }
 
 // Bits (Additive) of what no row of that recording has: perf counters that were not counted, and what
-// messages of its version lack. Bits (perf counter - SS_NR_COUNTERS) of those that come behind.
-uint32_t UnmeasuredOf(const Facts& facts);
+// messages of its version lack (`since`: see kAdditiveSince). Bits (perf counter - SS_NR_COUNTERS) of
+// those that come behind.
+uint32_t UnmeasuredOf(const Facts& facts,
+                      const std::array<uint32_t, kNrAdditive>& since = kAdditiveSince);
 uint32_t UnmeasuredMoreOf(const Facts& facts);
 
 class Engine {

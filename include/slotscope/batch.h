@@ -123,11 +123,23 @@ SS_BATCH_INLINE __u32 ss_batch_measured(const struct ss_long_measure *measure, _
 	return measured;
 }
 
-SS_BATCH_INLINE int ss_batch_is_same(const struct ss_measure *row, const struct ss_measure *measure)
+SS_BATCH_INLINE int ss_batch_is_of(const struct ss_measure *row, __s32 tgid, __u64 start_time_ns,
+				   __u32 rmid, __u32 generation, __u32 flags)
 {
-	return row->tgid == measure->tgid && row->start_time_ns == measure->start_time_ns &&
-	       row->rmid == measure->rmid && row->generation == measure->generation &&
-	       row->flags == (measure->flags & ~SS_MEASURE_TICK);
+	return row->tgid == tgid && row->start_time_ns == start_time_ns && row->rmid == rmid &&
+	       row->generation == generation && row->flags == (flags & ~SS_MEASURE_TICK);
+}
+
+/* Times and counts of a measure, or of an interval that was not made one. */
+SS_BATCH_INLINE void ss_batch_add_counts(struct ss_measure *row, __u64 length_ns, __u64 wait_ns,
+					 __u32 switches, __u32 preemptions, __s32 next_tgid)
+{
+	row->hdr.ts_ns += length_ns;
+	row->wait_ns += wait_ns;
+	row->switches += switches;
+	row->preemptions += preemptions;
+	if (preemptions)
+		row->next_tgid = next_tgid;
 }
 
 SS_BATCH_INLINE void ss_batch_add_counter(struct ss_counter *sum, const struct ss_counter *counter)
@@ -143,12 +155,8 @@ SS_BATCH_INLINE void ss_batch_add_to_row(struct ss_long_measure *to,
 	const struct ss_measure *measure = &from->measure;
 	struct ss_measure *row = &to->measure;
 
-	row->hdr.ts_ns += measure->hdr.ts_ns - measure->start_ns;
-	row->wait_ns += measure->wait_ns;
-	row->switches += measure->switches;
-	row->preemptions += measure->preemptions;
-	if (measure->preemptions)
-		row->next_tgid = measure->next_tgid;
+	ss_batch_add_counts(row, measure->hdr.ts_ns - measure->start_ns, measure->wait_ns,
+			    measure->switches, measure->preemptions, measure->next_tgid);
 	for (__u32 i = 0; i < SS_NR_COUNTERS; i++)
 		ss_batch_add_counter(&row->counters[i], &measure->counters[i]);
 	for (__u32 i = 0; i < SS_MAX_MORE; i++)
@@ -183,7 +191,9 @@ SS_BATCH_INLINE int ss_batch_try_row(struct ss_batch *batch, __u32 index,
 		batch->used |= 1u << index;
 		batch->counted &= ~(1u << index);
 		batch->counted |= (__u32)!!measured << index;
-	} else if (ss_batch_is_same(&row->measure, &measure->measure) &&
+	} else if (ss_batch_is_of(&row->measure, measure->measure.tgid, measure->measure.start_time_ns,
+				  measure->measure.rmid, measure->measure.generation,
+				  measure->measure.flags) &&
 		   ss_batch_measured(row, nr_more) == measured) {
 		ss_batch_add_to_row(row, measure, nr_more);
 	} else {
@@ -207,16 +217,12 @@ SS_BATCH_INLINE int ss_batch_try_interval(struct ss_batch *batch, __u32 index,
 	SS_BATCH_OPAQUE(index);
 	index &= SS_BATCH_MASK;
 	row = &batch->rows[index].measure;
-	if (!((batch->used & ~batch->counted) & (1u << index)) || row->tgid != interval->tgid ||
-	    row->start_time_ns != interval->start_time_ns || row->rmid != interval->rmid ||
-	    row->generation != interval->generation || row->flags != interval->flags)
+	if (!((batch->used & ~batch->counted) & (1u << index)) ||
+	    !ss_batch_is_of(row, interval->tgid, interval->start_time_ns, interval->rmid,
+			    interval->generation, interval->flags))
 		return 0;
-	row->hdr.ts_ns += now_ns - interval->last_ns;
-	row->wait_ns += interval->wait_ns;
-	row->switches += interval->switches;
-	row->preemptions += interval->preemptions;
-	if (interval->preemptions)
-		row->next_tgid = next_tgid;
+	ss_batch_add_counts(row, now_ns - interval->last_ns, interval->wait_ns, interval->switches,
+			    interval->preemptions, next_tgid);
 	batch->to_ns = now_ns;
 	batch->nr_in++;
 	batch->in_seq++;

@@ -30,7 +30,7 @@ struct WideShape {
 
 class WideMachine final : public Source {
  public:
-  // Of all rings, or of one process.
+  // Of all rings.
   struct Truth {
     uint64_t nr_written = 0;  // messages that are in the rings
     uint64_t nr_refused = 0;  // by full rings

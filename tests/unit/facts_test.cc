@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "run/engine.h"
 
 namespace slotscope {
 namespace {
@@ -313,6 +316,19 @@ TEST(Facts, WhatIsNoJsonIsRefused) {
     ASSERT_EQ(ParseFacts(std::string_view(good).substr(0, size), &facts).code(), Exit::kBadInput)
         << size;
   }
+}
+
+// What messages of its version lack no row of it has, and what nobody asked for.
+TEST(Facts, SayWhatNoRowCanHave) {
+  std::array<uint32_t, kNrAdditive> since = kAdditiveSince;
+  since[kWaitNs] = 2;
+  Facts facts = SomeFacts();
+  facts.events = {"cycles", "", "llc_misses"};
+  facts.abi = 2;
+  EXPECT_EQ(UnmeasuredOf(facts, since), 1u << kInstructions);
+  facts.abi = 1;
+  EXPECT_EQ(UnmeasuredOf(facts, since), 1u << kInstructions | 1u << kWaitNs);
+  EXPECT_EQ(UnmeasuredOf(facts), 1u << kInstructions);
 }
 
 }  // namespace

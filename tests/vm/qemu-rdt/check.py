@@ -49,6 +49,7 @@ class Run:
         self.unit, self.nr_cpus = self.emulator.config["scale"], len(self.emulator.domain_of)
         times = [sample["ts_ns"] for sample in self.guest.module.samples]
         self.begins_ns, self.ends_ns = self.clock.emulator(min(times)), self.clock.emulator(max(times))  # of what was read
+        self.nr_slow = int(self.guest.info["rdt_slow_switches"])  # the host took the CPU away in these
         self._true_ns = {}  # tgid, slot -> ns
         self.find_borders()
 
@@ -93,13 +94,12 @@ class Run:
 
 def check_who(run, claims):
     """Each RMID is programmed for the process that the module says has it, but for the borders."""
-    slow = int(run.guest.info["rdt_slow_switches"])
     claims.claim(run.guest.module.two_owners == 0, f"leases: {len(run.guest.module.leases)}, each of one process")
     claims.claim(run.near_ns < run.all_ns // 50,
                  f"who runs has its RMID: {100 * run.near_ns / run.all_ns:.2f}% of the time differ, at {run.borders} borders")
-    claims.claim(len(run.late) <= 3 + slow,
+    claims.claim(len(run.late) <= 3 + run.nr_slow,
                  f"borders: {len(run.late)} are late, {sum(run.late)} ns in all, the longest {max(run.late, default=0)}; "
-                 f"{slow} switches of an RMID took long")
+                 f"{run.nr_slow} switches of an RMID took long")
 
 
 def check_bandwidth(run, claims, rows, event):
@@ -237,11 +237,11 @@ def check_statuses(run, claims, machine, rows):
     expected = 0 if machine in ("unavailable3", "partition") else 20  # one of three counters never says; lines stay for seconds
     claims.claim(count["ok"] * expected >= sum(count.values()) * (expected > 0), f"bytes of user rows by rdt_status: {shares}")
     if run.emulator.config["events"] & 2:
-        doubted, slow = int(run.guest.info["rdt_doubted_total_bytes"]), int(run.guest.info["rdt_slow_switches"])
+        doubted = int(run.guest.info["rdt_doubted_total_bytes"])
         # A delta is of a tick or two; where the host takes CPUs away more often than that, there are more of them.
         caused = run.all_true_ns() * rate // 1000
-        claims.claim(doubted < caused // 200 + slow * 2 * 2 * rate * SLOT_NS // 1000,
-                     f"bytes next to {slow} slow switches, which are nobody's: {doubted}, {100 * doubted / max(1, caused):.2f}% of all")
+        claims.claim(doubted < caused // 200 + run.nr_slow * 2 * 2 * rate * SLOT_NS // 1000,
+                     f"bytes next to {run.nr_slow} slow switches, which are nobody's: {doubted}, {100 * doubted / max(1, caused):.2f}% of all")
     identity = run.guest.header.get("identity", "is missing")
     claims.claim(identity.startswith("holds"), f"identity {identity[:60]}")
 
@@ -302,8 +302,7 @@ def check_cpus(run, claims):
 def check(run, machine, claims):
     rows = run.guest.rows
     check_cpus(run, claims)
-    slow = int(run.guest.info["rdt_slow_switches"])
-    check_clocks(run.guest.behind_ns, slow, claims)
+    check_clocks(run.guest.behind_ns, run.nr_slow, claims)
     check_who(run, claims)
     check_counters(run, claims, rows)
     if run.emulator.config["events"] & 1:
@@ -327,7 +326,7 @@ def main():
         check_counters(run, found, rows)
         claims.claim(found.failed, f"mutant, {name}: {found.failed[0] if found.failed else 'nobody has noticed'}")
     found = Claims(False)
-    check_clocks([behind + LATE_NS for behind in run.guest.behind_ns], int(run.guest.info["rdt_slow_switches"]), found)
+    check_clocks([behind + LATE_NS for behind in run.guest.behind_ns], run.nr_slow, found)
     claims.claim(found.failed, f"mutant, the module's clock is {LATE_NS} ns late: {found.failed[0] if found.failed else 'nobody has noticed'}")
     sys.exit(bool(claims.failed))
 
