@@ -418,7 +418,8 @@ busy_has_rmid() {
 		END { print "busy " tgid ": " with + 0 " rows with an RMID, " without + 0 " without"; exit !(with > 100 && !late) }' "$1"
 }
 
-no_live_tests() { [ -z "$(pidof live_tests)" ]; }
+nr_workloads() { pidof live_tests | wc -w; }
+are_workloads() { [ "$(nr_workloads)" = "$1" ]; }
 
 # record_busy MILLISECONDS: to who.csv, while a process computes for so long.
 record_busy() {
@@ -431,13 +432,14 @@ record_busy() {
 
 # While 600 others sleep, of which 511 had all RMIDs, who runs has one within 100 ms. The sleepers live on.
 rmids_go_to_who_runs() {
+	nr_before=$(nr_workloads)
 	load_module
 	start_workload sleepers 600
 	until_true 100 taken_back 32 || fail "nobody who sleeps loses an RMID: $(grep rmid /proc/slotscope/info)"
 	until_true 20 free_rmids 32 || fail "fewer RMIDs are free than the reserve"
 	record_busy 1000
 	busy_has_rmid who.csv 100 || fail "who runs has no RMID: $(grep rmid /proc/slotscope/info)"
-	[ "$(pidof live_tests | wc -w)" -ge 601 ] || fail "sleepers are gone"
+	[ "$(nr_workloads)" -ge 601 ] || fail "sleepers are gone"
 	[ "$(awk '$2 == "live" { print $3, $6 }' /proc/slotscope/rmids | sort | uniq -d | wc -l)" = 0 ] || fail "a process has two RMIDs"
 	end_workload
 	until_true 50 free_rmids 480 || fail "the sleepers' RMIDs are not free after their end"
@@ -452,7 +454,7 @@ rmids_go_to_who_runs() {
 		./live_tests --workload busy-user 2000 >/tmp/busy-says 2>err || fail "record -- COMMAND"
 	busy_has_rmid who.csv 500 || fail "a selected process has no RMID: $(cat err; grep rmid /proc/slotscope/info)"
 	end_workload
-	until_true 50 no_live_tests || fail "the crowd outlives its parent: $(pidof live_tests | wc -w) processes"
+	until_true 50 are_workloads "$nr_before" || fail "the crowd outlives its parent: $(nr_workloads) processes, $nr_before before"
 	rm -f who.csv* replayed.csv # all files are in memory
 	grep -E '^rmid_bad_frees: [1-9]' /proc/slotscope/info && fail "the module's counters say so"
 	echo first 1 >/proc/slotscope/rmids || fail "'first 1' was refused"
