@@ -438,8 +438,22 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
   }
 }
 
-// In the order of ranks: a bit is set for each, and bits are read in order. Returns their cpu_ns.
-uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
+// A few rows are put in order by counting for each how many are before it: no branch depends on who ran.
+void SlotBuilder::OrderFew(const OpenSlot& slot) {
+  const std::vector<uint32_t>& ranks = tracker_.Ranks();
+  std::array<int32_t, kFewRows> by_row;
+  by_row.fill(INT32_MAX);
+  const size_t nr = slot.rows.size();
+  for (size_t i = 0; i < nr; i++) by_row[i] = static_cast<int32_t>(ranks[slot.rows[i].process]);
+  for (size_t i = 0; i < nr; i++) {
+    int32_t nr_before = 0;
+    for (int32_t rank : by_row) nr_before += rank < by_row[i];
+    order_[static_cast<size_t>(nr_before)] = static_cast<uint32_t>(i);
+  }
+}
+
+// Of many a bit is set for each rank, and bits are read in order.
+void SlotBuilder::OrderMany(const OpenSlot& slot) {
   const std::vector<uint32_t>& ranks = tracker_.Ranks();
   ranks_used_.resize((tracker_.nr_ranks() + 63) / 64);
   row_at_rank_.resize(tracker_.nr_ranks());
@@ -449,20 +463,31 @@ uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
     ranks_used_[rank / 64] |= uint64_t{1} << rank % 64;
     row_at_rank_[rank] = nr++;
   }
+  uint32_t* next = order_.data();
+  for (size_t word = 0; word < ranks_used_.size(); word++)
+    for (uint64_t bits = std::exchange(ranks_used_[word], 0); bits; bits &= bits - 1)
+      *next++ = row_at_rank_[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
+}
+
+// In the order of ranks. Returns their cpu_ns.
+uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
+  const size_t nr = slot.rows.size();
+  order_.resize(std::max(order_.size(), std::max(nr, kFewRows)));
+  if (nr <= kFewRows)
+    OrderFew(slot);
+  else
+    OrderMany(slot);
   static constexpr Row kBlank;        // copied where there are more than before: see OpenSlots
   finished_.rows.resize(nr, kBlank);  // rows of an older slot are written over
   finished_.rdt.clear();
   finished_.more.clear();
   const bool has_beside = rdt_.on() || more_.on();
   Sums written = {};
-  Row* next = finished_.rows.data();
-  for (size_t word = 0; word < ranks_used_.size(); word++) {
-    for (uint64_t bits = std::exchange(ranks_used_[word], 0); bits; bits &= bits - 1, next++) {
-      const size_t index = row_at_rank_[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
-      Add(&written, slot.rows[index].sums);
-      FillRow(slot.rows[index], next);
-      if (has_beside) AddBeside(slot, index, next);
-    }
+  for (size_t i = 0; i < nr; i++) {
+    const OpenRow& row = slot.rows[order_[i]];
+    Add(&written, row.sums);
+    FillRow(row, &finished_.rows[i]);
+    if (has_beside) AddBeside(slot, order_[i], &finished_.rows[i]);
   }
   Add(&accounting_.written, written);
   return written[kCpuNs];

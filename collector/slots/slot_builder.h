@@ -154,6 +154,9 @@ class SlotBuilder final : public MergeSink {
   OpenSlot* SlotAt(uint64_t ts_ns) { return open_.At(ts_ns, first_fixed_ ? next_start_ns_ : 0); }
   void Retire();
   void JoinGpu(OpenSlot* slot);
+  static constexpr size_t kFewRows = 32;
+  void OrderFew(const OpenSlot& slot);
+  void OrderMany(const OpenSlot& slot);
   uint64_t FillRows(const OpenSlot& slot);
   void FillRow(const OpenRow& open, Row* row) const;
   void AddBeside(const OpenSlot& slot, size_t index, Row* row);
@@ -183,7 +186,8 @@ class SlotBuilder final : public MergeSink {
   Slot finished_;
   std::vector<GpuUse> gpu_uses_;
   Preemptions preemptions_;
-  std::vector<uint64_t> ranks_used_;  // a bit per rank, for FillRows()
+  std::vector<uint32_t> order_;       // of a slot's rows, by rank; for FillRows()
+  std::vector<uint64_t> ranks_used_;  // a bit per rank, for OrderMany()
   std::vector<uint32_t> row_at_rank_;
   SlotStats stats_;
 };
