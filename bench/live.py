@@ -25,7 +25,7 @@ RECORDERS = {
     "slotscope, kmod": slotscope + ["--source", "kmod"],
     "perf record -e sched:sched_switch": ["perf", "record", "-q", "-a", "-e", "sched:sched_switch", "-o", f"{work}/p"],
     "perf sched record": ["perf", "sched", "record", "-q", "-o", f"{work}/s"],
-    "bpftrace, empty": ["bpftrace", "-q", "-e", "rawtracepoint:sched_switch { $a = 1 }"],
+    "bpftrace, empty": ["bpftrace", "-q", "-e", "tracepoint:sched:sched_switch { $a = 1 }"],
     "bpftrace count": ["bpftrace", "-q", "-e", "tracepoint:sched:sched_switch { @ = count(); }"],
 }
 LIBCUDA = os.path.abspath(f"{build}/standin/libcuda.so.1")
