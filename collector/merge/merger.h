@@ -47,14 +47,8 @@ struct MergeSink {
   virtual void OnLongMeasure(const ss_long_measure& measure) { OnMeasure(measure.measure); }
   // Pulls all that there is.
   virtual void OnRun(Run* run) {
-    for (;;) {
-      if (const ss_measure* measure = run->NextMeasure())
-        OnMeasure(*measure);
-      else if (const ss_tick* tick = run->NextTick())
-        OnTick(*tick);
-      else
-        return;
-    }
+    run->TakeAll([this](const ss_measure& measure) { OnMeasure(measure); },
+                 [this](const ss_tick& tick) { OnTick(tick); });
   }
   virtual void OnCpuState(const ss_cpu_state& state) = 0;
   virtual void OnTick(const ss_tick& tick) = 0;

@@ -77,6 +77,19 @@ class Run {
     return tick;
   }
 
+  // Hands out all that there is, in its order.
+  template <typename OnMeasure, typename OnTick>
+  void TakeAll(const OnMeasure& on_measure, const OnTick& on_tick) {
+    for (;;) {
+      if (const ss_measure* measure = NextMeasure())
+        on_measure(*measure);
+      else if (const ss_tick* tick = NextTick())
+        on_tick(*tick);
+      else
+        return;
+    }
+  }
+
   uint64_t nr() const { return nr_; }  // so far
   uint64_t continues_at_ns() const { return continues_at_ns_; }
   std::span<const std::byte> rest() const { return records_; }

@@ -204,14 +204,8 @@ void SlotBuilder::OnLongMeasure(const ss_long_measure& measure) {
 void SlotBuilder::OnRun(Run* run) {
   Cpu* cpu = FindCpu(run->cpu());
   if (!cpu) return MergeSink::OnRun(run);
-  for (;;) {
-    if (const ss_measure* measure = run->NextMeasure())
-      AddMeasure(cpu, *measure, nullptr);
-    else if (const ss_tick* tick = run->NextTick())
-      OnTick(*tick);
-    else
-      return;
-  }
+  run->TakeAll([&](const ss_measure& measure) { AddMeasure(cpu, measure, nullptr); },
+               [&](const ss_tick& tick) { OnTick(tick); });
 }
 
 void SlotBuilder::OnUnknown(Cpu* cpu, uint64_t until_ns) {
