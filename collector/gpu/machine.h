@@ -37,6 +37,7 @@ class GpuMachine {
   // of a process is not known of any GPU that it sees.
   void Add(const GpuPart& part);
   void AddUnmeasured(ProcessKey process, uint32_t unmeasured);
+  bool has_views() const { return !views_.empty(); }
   // There are no GPUs that are known, so TakeSlot() says nothing.
   bool is_quiet() const { return uses_.empty(); }
   // The slot ends at end_ns.

@@ -51,7 +51,22 @@ void GpuTracker::OnCall(const ss_cuda_call& call) {
 }
 
 void GpuTracker::OnExit(ProcessKey process, uint64_t ts_ns) {
-  Queue({Change::Kind::kExit, ts_ns, process, {}});
+  exits_.push_back({ts_ns, process});
+  first_exit_ns_ = std::min(first_exit_ns_, ts_ns);
+}
+
+// Those before end_ns, unless nobody uses a GPU.
+void GpuTracker::QueueExits(uint64_t end_ns) {
+  const bool any = !processes_.empty() || !queued_.empty() || machine_.has_views();
+  first_exit_ns_ = UINT64_MAX;
+  std::erase_if(exits_, [&](const Exit& exit) {
+    if (exit.ts_ns >= end_ns) {
+      first_exit_ns_ = std::min(first_exit_ns_, exit.ts_ns);
+      return false;
+    }
+    if (any) Queue({Change::Kind::kExit, exit.ts_ns, exit.process, {}});
+    return true;
+  });
 }
 
 void GpuTracker::OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
@@ -64,6 +79,7 @@ void GpuTracker::OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t t
 }
 
 void GpuTracker::ApplyUntil(uint64_t end_ns) {
+  if (first_exit_ns_ < end_ns) QueueExits(end_ns);
   while (!queued_.empty() && queued_.begin()->first < end_ns) {
     auto first = queued_.begin();
     std::vector<Change> changes = std::move(first->second);

@@ -60,10 +60,16 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
     uint64_t until_ns = 0;  // of losses
   };
 
+  struct Exit {
+    uint64_t ts_ns;
+    ProcessKey process;
+  };
+
   void OnKernels(const KernelSpan& span) override;
   void OnMemory(const MemorySpan& span) override;
   bool HasRoomForSpan();
   void Queue(const Change& change);
+  void QueueExits(uint64_t end_ns);
   void ApplyUntil(uint64_t end_ns);
   void Apply(const Change& change);
   GpuProcess& ProcessOf(const Change& change);
@@ -77,6 +83,8 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   GpuMachine machine_;
   std::map<uint64_t, std::vector<Change>> queued_;  // by the start of the slot that they are in
   std::vector<std::vector<Change>> spare_;          // empty ones
+  std::vector<Exit> exits_;                         // of all processes: most have no GPU
+  uint64_t first_exit_ns_ = UINT64_MAX;             // of these
   std::map<ProcessKey, GpuProcess> processes_;
   std::vector<GpuUse> ended_;  // in the slot that is being taken
   std::vector<GpuPart> ended_parts_;

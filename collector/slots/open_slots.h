@@ -38,8 +38,9 @@ class OpenSlots {
     uint32_t& index = slot->row_of[process];
     *is_new = index == 0;
     if (index) return &slot->rows[index - 1];
-    blank_.process = process;
+    // The copy is changed, not what is copied: 16 bytes are not read at once behind a store of 4.
     OpenRow& row = slot->rows.emplace_back(blank_);
+    row.process = process;
     index = static_cast<uint32_t>(slot->rows.size());
     return &row;
   }
@@ -56,7 +57,7 @@ class OpenSlots {
   uint64_t slot_ns_;
   // Copied for each row: GCC clears as many bytes by `rep stos`, which takes as long as to add a
   // measure.
-  OpenRow blank_;
+  const OpenRow blank_ = {};
   std::deque<std::unique_ptr<OpenSlot>> slots_;
   std::vector<std::unique_ptr<OpenSlot>> spare_;  // popped ones, empty; some have an index, of no rows
   std::vector<RowIndex> spare_indexes_;           // all zeros

@@ -23,23 +23,31 @@ Tracker::Tracker(uint64_t keep_dead_ns)
     : keep_dead_ns_(keep_dead_ns), hints_(kNrRmidHints + kNrTgidHints, kNoProcess) {}
 
 void Tracker::Alloc(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns) {
-  arrived_.push_back({ts_ns, Kind::kAlloc, rmid, generation, owner, 0, {}});
+  Queue({ts_ns, Kind::kAlloc, rmid, generation, owner, 0, {}});
 }
 
 void Tracker::Free(uint32_t rmid, uint32_t generation, bool ended, uint64_t ts_ns) {
-  arrived_.push_back({ts_ns, ended ? Kind::kFree : Kind::kTakenBack, rmid, generation, {}, 0, {}});
+  Queue({ts_ns, ended ? Kind::kFree : Kind::kTakenBack, rmid, generation, {}, 0, {}});
 }
 
 void Tracker::Meta(const ss_task_meta& meta, uint64_t ts_ns) {
-  arrived_.push_back({ts_ns, Kind::kMeta, 0, 0, {meta.tgid, meta.start_time_ns}, 0, meta});
+  Queue({ts_ns, Kind::kMeta, 0, 0, {meta.tgid, meta.start_time_ns}, 0, meta});
 }
 
 void Tracker::Existing(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns) {
-  arrived_.push_back({ts_ns, Kind::kExisting, rmid, generation, owner, 0, {}});
+  Queue({ts_ns, Kind::kExisting, rmid, generation, owner, 0, {}});
 }
 
 void Tracker::DumpEnd(uint64_t begin_ns, uint64_t ts_ns) {
-  arrived_.push_back({ts_ns, Kind::kDumpEnd, 0, 0, {}, begin_ns, {}});
+  Queue({ts_ns, Kind::kDumpEnd, 0, 0, {}, begin_ns, {}});
+}
+
+// Mostly they come in their order.
+void Tracker::Queue(const Change& change) {
+  if (arrived_.empty() && (queue_.empty() || !IsBefore(change.ts_ns, queue_.back().ts_ns)))
+    queue_.push_back(change);
+  else
+    arrived_.push_back(change);
 }
 
 void Tracker::SortArrived() {

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <memory_resource>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -184,6 +185,7 @@ class Tracker {
   void LeaveRmid(uint32_t id, uint64_t ts_ns);
   void DropRmid(uint64_t rmid_key, uint32_t id);
   void ForgetPastRmids(uint64_t ts_ns);
+  void Queue(const Change& change);
   void SortArrived();
   void Apply(const Change& change);
   void ApplyAlloc(const Change& change);
@@ -207,7 +209,7 @@ class Tracker {
   static constexpr uint32_t kNrTgidHints = 1024;
   uint64_t keep_dead_ns_;
   std::deque<Change> queue_;     // in order of ts_ns, of arrival where equal
-  std::vector<Change> arrived_;  // since, to be sorted into it
+  std::vector<Change> arrived_;  // since the first that does not follow it, to be sorted into it
   std::vector<Process> processes_;
   std::vector<ProcessKey> keys_;  // [id], as in processes_: all that a measure needs
   std::vector<uint32_t> hints_;   // -> id
@@ -219,16 +221,17 @@ class Tracker {
     uint32_t process;  // kNoProcess: it has gone
   };
   std::vector<Place> order_;
-  size_t nr_gone_ = 0;           // of them
-  std::vector<Place> made_;      // since
-  std::vector<uint32_t> ranks_;  // [id] -> its place in order_, kNoProcess: none yet
-  std::vector<Place> behind_;    // for Ranks()
-  std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> by_key_;
-  std::unordered_map<uint64_t, uint32_t> by_rmid_;        // RmidKey() -> the process that has it, or had
-  std::vector<Lease> leases_;                             // by rmid
-  std::deque<PastRmid> past_rmids_;                       // in the order in which they were lost
-  std::deque<Death> deaths_;                              // in order of dead_ns; may be outdated
-  std::unordered_map<int32_t, uint32_t> followed_tgids_;  // -> process, kNoProcess: not seen yet
+  size_t nr_gone_ = 0;                            // of them
+  std::vector<Place> made_;                       // since
+  std::vector<uint32_t> ranks_;                   // [id] -> its place in order_, kNoProcess: none yet
+  std::vector<Place> behind_;                     // for Ranks()
+  std::pmr::unsynchronized_pool_resource nodes_;  // of these two
+  std::pmr::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> by_key_{&nodes_};
+  std::pmr::unordered_map<uint64_t, uint32_t> by_rmid_{&nodes_};  // RmidKey() -> who has it, or had
+  std::vector<Lease> leases_;                                     // by rmid
+  std::deque<PastRmid> past_rmids_;                               // in the order in which they were lost
+  std::deque<Death> deaths_;                                      // in order of dead_ns; may be outdated
+  std::unordered_map<int32_t, uint32_t> followed_tgids_;          // -> process, kNoProcess: not seen yet
   TrackerStats stats_;
 };
 
