@@ -128,12 +128,13 @@ extern void bpf_preempt_enable(void) __weak __ksym;
 const volatile bool ss_cuda_shares_stack;
 
 /* Clang drops a mask where it knows the bound, and the verifier then does not. */
-#define SS_CUDA_BOUNDED(i)                                               \
+#define SS_CUDA_MASKED(i, nr)                                            \
 	({                                                               \
 		__u64 _i = (i);                                          \
-		asm volatile("%0 &= 7" : "+r"(_i));                      \
+		asm volatile("%0 &= %1" : "+r"(_i) : "i"((nr) - 1));     \
 		_i;                                                      \
 	})
+#define SS_CUDA_BOUNDED(i) SS_CUDA_MASKED(i, SS_CUDA_MAX_DEPTH)
 
 static __always_inline void ss_cuda_count(__u32 which)
 {
@@ -394,6 +395,7 @@ static __always_inline void ss_cuda_write(void *ctx, struct ss_cuda_queue *queue
 	if (!ss_output(ctx, &queue->batch.hdr, size))
 		return;
 	/* The kernel counts what a full buffer refuses by record; this counts by call. */
+#pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < SS_CUDA_BATCH && i < nr; i++)
 		ss_cuda_lose(SS_CUDA_NR_UNWRITTEN, queue->batch.calls[i].tgid,
 			     queue->batch.calls[i].start_time_ns);
@@ -453,8 +455,8 @@ static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct
 	}
 	if (queue->nr == 0)
 		queue->first_ns = now_ns;
-	ss_cuda_fill(&queue->batch.calls[SS_CUDA_BOUNDED(queue->nr)], task, thread, probe, open_call,
-		     now_ns);
+	ss_cuda_fill(&queue->batch.calls[SS_CUDA_MASKED(queue->nr, SS_CUDA_BATCH)], task, thread, probe,
+		     open_call, now_ns);
 	if (++queue->nr >= SS_CUDA_BATCH || now_ns - queue->first_ns > SS_CUDA_QUEUE_NS)
 		ss_cuda_write(ctx, queue, now_ns);
 	ss_cuda_release_queue(queue);

@@ -311,7 +311,7 @@ struct ss_cuda_call {
  * costs the same for one and for many. hdr.size says how many. They wait for each other for some
  * milliseconds at most.
  */
-#define SS_CUDA_BATCH 8
+#define SS_CUDA_BATCH 32
 struct ss_cuda_calls {
 	struct ss_hdr hdr;
 	struct ss_cuda_call calls[SS_CUDA_BATCH];
@@ -344,6 +344,6 @@ SS_STATIC_ASSERT(sizeof(struct ss_rdt_sample) == 48, "ss_rdt_sample");
 SS_STATIC_ASSERT(sizeof(struct ss_tick) == 32, "ss_tick");
 SS_STATIC_ASSERT(sizeof(struct ss_cpu_state) == 24, "ss_cpu_state");
 SS_STATIC_ASSERT(sizeof(struct ss_cuda_call) == 104, "ss_cuda_call");
-SS_STATIC_ASSERT(sizeof(struct ss_cuda_calls) == 848, "ss_cuda_calls");
+SS_STATIC_ASSERT(sizeof(struct ss_cuda_calls) == 3344, "ss_cuda_calls");
 
 #endif /* SLOTSCOPE_EVENTS_H */

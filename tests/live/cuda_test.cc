@@ -42,11 +42,26 @@ void RecordCuda(const std::string& name, const std::string& which, Recorded* rec
   recorded->csv = ReadCsv(recorded->dir + "/a.csv");
   recorded->truth = ParseWorkload(recorded->dir + "/truth");
   CheckIdentity(recorded->csv);
+  // An emulated machine whose host is busy may be too slow for its buffers.
+  if (IsEmulated() && !loses_calls) return;
   EXPECT_EQ(recorded->csv.comments.at("lost_cuda_calls") != "0", loses_calls);
-  // An emulated machine may be too slow for its buffers; what of CUDA is lost then is named above.
   if (!IsEmulated()) {
     EXPECT_EQ(recorded->csv.comments.at("lost_records"), "0");
   }
+}
+
+// What the recording says of its losses, for whoever reads that a test has failed.
+std::string LossesOf(const Recorded& recorded) {
+  std::string text;
+  for (const auto& [key, value] : recorded.csv.comments)
+    for (const char* kind : {"lost_", "late_", "bypassed_", "stall", "unknown_", "rejected_"})
+      if (key.starts_with(kind) && value != "0") text += key + ": " + value + "\n";
+  return text.empty() ? "nothing was lost" : text;
+}
+
+// Calls, which nobody else has lost.
+uint64_t NrLostCalls(const Recorded& recorded) {
+  return IsEmulated() ? Number(recorded.csv.comments.at("lost_cuda_calls")) : 0;
 }
 
 std::string Workload(int which) { return "$T --workload cuda " + std::to_string(which) + " >>truth"; }
@@ -77,22 +92,28 @@ uint64_t LaunchesOf(const CsvFile& csv, int32_t tgid) {
   return nr;
 }
 
-// Launches and calls, to the unit.
+// Launches and calls, to the unit. Where calls were lost no slot has too many launches, and in sum as
+// many calls are missing as the recording says.
 void CheckSums(const Recorded& recorded) {
   uint64_t nr_calls = 0;
   for (const auto& line : recorded.truth.lines) {
     if (line.key != "sum") continue;
-    EXPECT_EQ(LaunchesOf(recorded.csv, line.tgid), line.values.at(0)) << line.tgid;
+    const uint64_t nr_launches = LaunchesOf(recorded.csv, line.tgid);
+    EXPECT_LE(nr_launches, line.values.at(0)) << line.tgid;
+    if (!NrLostCalls(recorded)) {
+      EXPECT_EQ(nr_launches, line.values.at(0)) << line.tgid << ": " << LossesOf(recorded);
+    }
     nr_calls += line.values.at(1);
   }
   // With each process's cuInit, which the runtime makes per device.
-  EXPECT_GE(Number(recorded.csv.comments.at("cuda_calls")), nr_calls);
+  EXPECT_GE(Number(recorded.csv.comments.at("cuda_calls")) + NrLostCalls(recorded), nr_calls)
+      << LossesOf(recorded);
 }
 
 // An emulated machine whose host is busy can keep the recorder from its buffers, or from its heartbeat,
-// for seconds. What is lost then, and said, is lost of everybody.
+// for seconds. What is lost then, and said, may be anybody's.
 bool LostOfEverybody(const Recorded& recorded) {
-  return IsEmulated() && (recorded.csv.comments.at("lost_records") != "0" ||
+  return IsEmulated() && (NrLostCalls(recorded) || recorded.csv.comments.at("lost_records") != "0" ||
                           recorded.csv.comments.at("bypassed_cuda_calls") != "0");
 }
 
@@ -291,10 +312,12 @@ TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
     if (line.key != "mem") continue;
     const auto rows = RowsOf(recorded, line.tgid);
     ASSERT_FALSE(rows.empty()) << line.tgid;
+    // Of whom nothing is known, nothing is said.
+    if (rows.back().at("gpu_mem_bytes").empty() && LostOfEverybody(recorded)) continue;
     uint64_t most = 0;
     for (const auto& row : rows) most = std::max(most, Number(row.at("gpu_mem_bytes")));
-    EXPECT_GE(most, line.values.at(1));
-    EXPECT_EQ(rows.back().at("gpu_mem_bytes"), "0") << "it has ended";
+    EXPECT_GE(most, line.values.at(1)) << LossesOf(recorded);
+    EXPECT_EQ(rows.back().at("gpu_mem_bytes"), "0") << "it has ended; " << LossesOf(recorded);
   }
 }
 
