@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/escape.h"
+#include "base/file_limit.h"
 #include "base/say.h"
 #include "cuda/watcher.h"
 #include "nvml/nvml.h"
@@ -27,6 +29,7 @@
 #include "ring/item_queue.h"
 #include "ring/module_info.h"
 #include "run/command.h"
+#include "run/last_wait.h"
 #include "run/output.h"
 #include "run/overhead.h"
 #include "run/pipeline.h"
@@ -40,6 +43,8 @@ constexpr uint64_t kPlainProgressNs = 2'000'000'000;
 // After the command's end: its last slot is complete when every CPU has ticked once more.
 constexpr useconds_t kAfterCommandUs = 5'000;
 constexpr uint64_t kStartGraceNs = 1'000'000'000;
+// A node that is busy detaches a thousand libraries' probes in a second or two.
+constexpr std::chrono::seconds kHelperPatience{30};
 constexpr ino_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of include/linux/proc_ns.h
 
 std::string ReadFirstLine(const char* path) {
@@ -156,11 +161,31 @@ class ProgressLine {
   uint64_t last_messages_ = 0;
 };
 
-// SIGINT, SIGTERM, SIGHUP and SIGCHLD as something to poll. Blocked in every thread started later.
-UniqueFd OpenSignals() {
+// Those that ask us to stop. Under nohup a terminal that is gone does not.
+sigset_t StopSignals() {
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  struct sigaction hangup;
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
+  return set;
+}
+
+// While it exists, such a signal ends the process at once.
+class EndsAtOnce {
+ public:
+  EndsAtOnce() : set_(StopSignals()) { pthread_sigmask(SIG_UNBLOCK, &set_, nullptr); }
+  ~EndsAtOnce() { pthread_sigmask(SIG_BLOCK, &set_, nullptr); }
+
+ private:
+  sigset_t set_;
+};
+
+// They and SIGCHLD as something to poll. Blocked in every thread started later.
+UniqueFd OpenSignals() {
+  sigset_t set = StopSignals();
+  sigaddset(&set, SIGCHLD);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   // A reader of our output that went away, or a limit on file size: the write says so.
   signal(SIGPIPE, SIG_IGN);
@@ -185,6 +210,7 @@ class Recording {
     for (int32_t tgid : options_.output.fold.tgids)
       if (access(fmt::format("/proc/{}", tgid).c_str(), F_OK))
         Say(stderr, "slotscope: there is no process {} now; it is kept if it is born\n", tgid);
+    RaiseFileLimit();  // not the command's, which has been forked
     // Before the source: it may take seconds, in which nobody drains the rings.
     if (options_.gpu != GpuChoice::kOff) nvml_ = OpenNvml(&nvml_status_);
     if (Status status = services_.Open(); !status.ok()) return status;
@@ -205,8 +231,19 @@ class Recording {
     while (has_command() && command_.is_released() && !command_.HasEnded()) TakeSignals(100);
   }
 
-  // 0, or the command's status.
-  int command_exit_code() const { return has_command() ? command_.exit_code() : 0; }
+  // With a command its status is ours, except where we failed ourselves.
+  int ExitCodeOf(const Status& status) const {
+    if (!has_command()) return static_cast<int>(status.code());
+    switch (status.code()) {
+      case Exit::kOk:
+        return command_.exit_code();
+      case Exit::kCommandNotFound:
+      case Exit::kCommandNotExecutable:
+        return static_cast<int>(status.code());
+      default:
+        return static_cast<int>(Exit::kCommandFailed);
+    }
+  }
 
  private:
   Status RunPipeline() {
@@ -250,15 +287,36 @@ class Recording {
       }
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
-    services_.StopJoining();
+    const EndsAtOnce from_here_on;
     SayAll(TakeNews());
     pipeline.Stop();
     const uint64_t end_ns = MonotonicNs();
-    SayAll(TakeNews());
-    sampler_.Stop();
-    cuda_.Stop();  // takes a while, too
     SayAll(pipeline.TakeWarnings());
-    return Finish(pipeline, static_cast<double>(end_ns - start_ns) / 1e9);
+    RunSummary run = Summarize(pipeline.engine());
+    run.elapsed_s = static_cast<double>(end_ns - start_ns) / 1e9;
+    run.notes = source_->info().notes;
+    const Status status = Finish(pipeline, &run);
+    StopHelpers(status);
+    services_.SaySent(run);
+    return status;
+  }
+
+  // All files are complete: none of these is waited for without an end.
+  void StopHelpers(const Status& status) {
+    LastWait wait(kHelperPatience, [&](const char* name) {
+      Say(stderr, "slotscope: {} did not end within {} s and is left; the files are complete\n", name,
+          kHelperPatience.count());
+      if (!has_command() || command_.HasEnded()) _exit(ExitCodeOf(status));
+    });
+    wait.For("who joins another producer, or the detectors");
+    services_.StopJoining();
+    wait.For("who looks at GPUs");
+    sampler_.Stop();
+    wait.For("who looks for CUDA");
+    cuda_.Stop();  // takes a while: probes are detached one by one
+    wait.For("who serves others");
+    services_.StopServing();
+    SayAll(TakeNews());
   }
 
   // Before a command begins, so that its first call is seen.
@@ -283,6 +341,7 @@ class Recording {
   std::vector<std::string> TakeNews() {
     std::vector<std::string> news = cuda_.TakeNews();
     for (std::string& text : services_.TakeNews()) news.push_back(std::move(text));
+    for (std::string& text : output_.TakeNews()) news.push_back(std::move(text));
     if (cuda_.has_seen_any() && !std::exchange(asks_nvml_, true)) {
       if (nvml_status_.ok())
         sampler_.Start(nvml_, &others_);
@@ -385,13 +444,8 @@ class Recording {
     return !stopped_by_guard_;
   }
 
-  Status Finish(const Pipeline& pipeline, double elapsed_s) {
-    RunSummary run = Summarize(pipeline.engine());
-    run.elapsed_s = elapsed_s;
-    run.notes = source_->info().notes;
-    Status status = output_.Finish(&run);
-    services_.StopServing();  // takes a while
-    services_.SaySent(run);
+  Status Finish(const Pipeline& pipeline, RunSummary* run) {
+    Status status = output_.Finish(run);
     if (status.ok()) status = pipeline.status();
     if (status.ok() && stopped_by_guard_ && options_.output.strict)
       status = {Exit::kDataLost, "the recording was stopped by --max-overhead (--strict)"};
@@ -429,17 +483,7 @@ int Record(const RecordOptions& options) {
   Status status = recording.Run();
   if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
   recording.WaitForCommand();
-  if (options.command.empty()) return static_cast<int>(status.code());
-  // With a command our status is its status, except where we failed ourselves.
-  switch (status.code()) {
-    case Exit::kOk:
-      return recording.command_exit_code();
-    case Exit::kCommandNotFound:
-    case Exit::kCommandNotExecutable:
-      return static_cast<int>(status.code());
-    default:
-      return static_cast<int>(Exit::kCommandFailed);
-  }
+  return recording.ExitCodeOf(status);
 }
 
 }  // namespace slotscope

@@ -34,6 +34,8 @@ constexpr int kLookMs = 10;
 constexpr int kScanMs = 1000;
 constexpr uint32_t kMaxLooks = 10;                    // in a second, at one process
 constexpr uint64_t kReleasePeriodNs = 5'000'000'000;  // probes that nobody calls cost nothing
+constexpr uint64_t kRetryNs = 10'000'000'000;         // a try may take a thousand files
+constexpr size_t kMaxWaits = 10;                      // when probes are detached, of 0.1 s each
 constexpr uint64_t kMaxCoverageNotes = 10'000;
 // Where Debian, Red Hat, NVIDIA's installer and WSL put them.
 constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64",
@@ -239,7 +241,8 @@ CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped) {
     if (Status status = ReadCudaLibrary(fd.get(), &file.library); !status.ok())
       file.error = status.message();
   }
-  if (!file.attached && !file.library.targets.empty()) AttachTo(&file, path);
+  if (!file.attached && !file.library.targets.empty() && MonotonicNs() >= file.retry_ns)
+    AttachTo(&file, path);
   return &file;
 }
 
@@ -248,7 +251,9 @@ void CudaWatcher::AttachTo(File* file, const std::string& path) {
   if (!status.ok()) {
     file->attachment = {};
     // Else the process ended meanwhile; the next one tries again.
-    if (access(path.c_str(), F_OK) == 0) file->error = status.message();
+    if (access(path.c_str(), F_OK)) return;
+    file->error = status.message();
+    file->retry_ns = MonotonicNs() + kRetryNs;
     return;
   }
   file->attached = true;
@@ -298,9 +303,9 @@ void CudaWatcher::ReleaseUnused() {
 }
 
 void CudaWatcher::Release(const std::function<bool(const File&)>& which) {
-  bool slow = false;
-  for (const auto& [key, file] : files_) slow |= which(file) && file.attachment.is_slow_to_detach();
-  const UniqueFd background = slow ? DetachInBackground() : UniqueFd();
+  size_t nr_waits = 0;
+  for (const auto& [key, file] : files_) nr_waits += which(file) ? file.attachment.nr_waits() : 0;
+  const UniqueFd background = nr_waits > kMaxWaits ? DetachInBackground() : UniqueFd();
   std::erase_if(files_, [&](const auto& entry) { return which(entry.second); });
 }
 

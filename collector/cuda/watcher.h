@@ -57,7 +57,8 @@ class CudaWatcher {
   struct File {
     CudaLibrary library;
     CudaAttachment attachment;
-    std::string error;  // why it is not probed
+    std::string error;      // why it is not probed
+    uint64_t retry_ns = 0;  // with an error: not before
     bool attached = false;
     bool standing = false;  // the system's: stays attached without processes
     std::set<int32_t> users;

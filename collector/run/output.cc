@@ -164,16 +164,28 @@ void Output::Begin(const Facts& facts) {
   writer_->Start();
 }
 
+// One that fails holds no other back. The first error.
+Status Output::CommitAll(const RunSummary& run) {
+  Status first = csv_->Finish(SummaryLines(run));
+  if (first.ok()) first = file_.Commit();
+  for (Side& side : sides_) {
+    side.status = side.sink->Finish();
+    if (side.status.ok()) side.status = side.file.Commit();
+    if (side.status.ok()) continue;
+    if (first.ok())
+      first = side.status;
+    else
+      Say(stderr, "slotscope: {}\n", EscapeName(side.status.message()));
+  }
+  return first;
+}
+
 Status Output::Finish(RunSummary* run) {
   run->counts.nr_rows = csv_->nr_rows();
   run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
   run->totals = table_.Sorted();
-  if (Status status = csv_->Finish(SummaryLines(*run)); !status.ok()) return status;
-  if (Status status = file_.Commit(); !status.ok()) return status;
-  for (Side& side : sides_) {
-    if (Status status = side.sink->Finish(); !status.ok()) return status;
-    if (Status status = side.file.Commit(); !status.ok()) return status;
-  }
+  const Status written = CommitAll(*run);
+  if (!csv_->status().ok()) return written;
   Say(stdout, "{}", SummaryTable(*run));
   if (csv_->is_full())
     Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
@@ -181,10 +193,11 @@ Status Output::Finish(RunSummary* run) {
   Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.path),
       static_cast<double>(file_.size()) / 1e6);
   for (const Side& side : sides_)
-    Say(stdout, "wrote {} ({})\n", EscapeName(side.path), side.sink->Contents());
+    if (side.status.ok()) Say(stdout, "wrote {} ({})\n", EscapeName(side.path), side.sink->Contents());
   if (!run->counts.accounting.Holds())
     return {Exit::kIdentity,
             "the accounting identity is broken: please report this with the last lines of the file"};
+  if (!written.ok()) return written;
   if (options_.strict && (HasLosses(run->counts) || !run->input_cut.empty()))
     return {Exit::kDataLost, "data was lost (--strict); the counters are above"};
   return {};

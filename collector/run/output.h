@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/part_file.h"
 #include "base/status.h"
@@ -40,8 +41,11 @@ class Output {
     file_.Discard();
     for (Side& side : sides_) side.file.Discard();
   }
-  // After the writer's Stop(): the last lines, the summary on stdout. Exit::kIdentity if the accounting
-  // is broken, Exit::kDataLost if --strict says so.
+  // What the writer has to say. After MakeWriter().
+  std::vector<std::string> TakeNews() { return writer_->TakeNews(); }
+  // After the writer's Stop(): the last lines, the summary on stdout. Each file is tried; all but the
+  // first error are said here. Exit::kIdentity if the accounting is broken, Exit::kDataLost if --strict
+  // says so.
   Status Finish(RunSummary* run);
 
  private:
@@ -51,7 +55,10 @@ class Output {
     const SideKind* kind;
     PartFile file;
     std::unique_ptr<SideSink> sink;
+    Status status;  // after Finish()
   };
+
+  Status CommitAll(const RunSummary& run);
 
   const OutputOptions& options_;
   PartFile file_;

@@ -24,6 +24,8 @@ class SideSink {
   void Flush();
   // The last lines; the first error of all.
   Status Finish();
+  // The first error so far. What comes behind it is not written.
+  const Status& status() const { return status_; }
   // "12 spans", for the summary.
   virtual std::string Contents() const = 0;
 

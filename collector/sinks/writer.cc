@@ -98,6 +98,8 @@ void Writer::Run() {
       for (SideSink* side : sides_) side->Flush();
       next_flush_ns = now_ns + kFlushPeriodNs;
     }
+    for (const SideSink* side : sides_)
+      if (!side->status().ok()) news_.Tell(side->status().message());
     if (!csv_->status().ok()) failed_.store(true, std::memory_order_release);
     if (!any && stopping) return;
     if (!any) finished_wakeup_.Wait(seen);

@@ -12,9 +12,11 @@
 #include <boost/lockfree/stack.hpp>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "base/news.h"
 #include "base/wakeup.h"
 #include "sinks/csv_sink.h"
 #include "sinks/side_sink.h"
@@ -45,7 +47,8 @@ class Writer final : public SlotSink {
   // After the last OnSlot(): everything is with the sinks when it returns.
   void Stop();
 
-  // Any thread.
+  // Any thread. A file beside slots.csv that cannot be written any more; the others go on.
+  std::vector<std::string> TakeNews() { return news_.Take(); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   bool full() const { return full_.load(std::memory_order_acquire); }
   uint64_t nr_rows() const { return nr_rows_.load(std::memory_order_relaxed); }
@@ -74,6 +77,7 @@ class Writer final : public SlotSink {
   Wakeup finished_wakeup_, empty_wakeup_;
   Batch* filling_ = nullptr;  // merge thread
   std::thread thread_;
+  News news_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> failed_{false};
   std::atomic<bool> full_{false};

@@ -269,6 +269,21 @@ TEST(Cli, InterruptFinishesTheFile) {
   }
 }
 
+// A terminal that is closed does not end what nohup has started: it writes on.
+TEST(Cli, NohupIsRespected) {
+  const std::string csv = TempDir() + "/nohup.csv", err = TempDir() + "/nohup-err";
+  unlink(csv.c_str());
+  std::string output;
+  const int code = Shell(
+      "nohup $S record --source $SRC -o " + csv + " 2>" + err + " & pid=$!; until grep -q recording " +
+          err + " || ! kill -0 $pid; do sleep 0.1; done; kill -HUP $pid; size() { wc -c <" + csv +
+          ".part || echo 0; }; for i in 1 2; do n=$(size); until [ $(size) -gt $n ]; do kill -0 $pid || "
+          "{ echo it has ended; exit 9; }; sleep 0.1; done; done; kill -TERM $pid; wait $pid",
+      &output);
+  EXPECT_EQ(code, 0) << output;
+  CheckIdentity(ReadCsv(csv));
+}
+
 size_t CountOurPrograms() {
   size_t count = 0;
   uint32_t id = 0;

@@ -344,6 +344,55 @@ TEST(Cuda, LibrariesOfOthersAndDeletedOnes) {
   EXPECT_EQ(LaunchesOf(csv, truth.TgidsOf("proc").at(0)), truth.lines.back().values.at(0)) << output;
 }
 
+// More probes than the limit has files for: the last library is seen, too. What is recorded keeps the
+// limit that it was given. A kernel without uprobe_multi takes two files for each function and way.
+TEST(Cuda, MoreLibrariesThanTheLimitOfFiles) {
+  WaitForDetachers();
+  const std::string dir = MakeDir("limit"), last = IsEmulated() ? "2" : "30";
+  std::string output;
+  const std::string script =
+      "cd " + dir + " && i=0; folders=$PWD; while [ $i -lt " + last +
+      " ]; do i=$((i+1)); mkdir $i && cp " + StandinFolder() +
+      "/libcud* $i || exit 9; folders=$folders:$PWD/$i; done; ulimit -Sn 128; " +
+      "LD_LIBRARY_PATH=$folders $S record --source $SRC --gpu on -o a.csv -- sh -c 'echo; ulimit -Sn; " +
+      "SLOTSCOPE_TEST_LIBRARIES=$PWD/" + last + ":libcudart.so.13 exec $T --workload cuda 0 >truth'";
+  EXPECT_EQ(Shell(script, &output), 0) << output;
+  EXPECT_NE(output.find("\n128\n"), output.npos) << output;
+  EXPECT_EQ(output.find("cannot attach"), output.npos) << output;
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  const auto truth = ParseWorkload(dir + "/truth");
+  ASSERT_EQ(truth.TgidsOf("sum").size(), 1u) << output;
+  for (const auto& line : truth.lines)
+    if (line.key == "sum") {
+      EXPECT_EQ(LaunchesOf(csv, line.tgid), line.values.at(0)) << output;
+    }
+}
+
+// Said when it happens, and the others are complete at the end.
+TEST(Cuda, ASideFileThatCannotBeWrittenHoldsNoOtherBack) {
+  const std::string dir = MakeDir("full");
+  std::string output;
+  const std::string script =
+      "cd " + dir + " && mkdir small && mount -t tmpfs -o size=16k none small || exit 9; " +
+      "export LD_LIBRARY_PATH=" + StandinFolder() +
+      "; $S record --source $SRC --gpu on --spans small/s.csv --gpu-csv g.csv --raw r.raw -o a.csv "
+      "2>err & "
+      "pid=$!; until grep -q recording err || ! kill -0 $pid; do sleep 0.05; done; n=0; "
+      "until grep -q 'cannot write small/s.csv' err || [ $n -gt 50 ]; do n=$((n+1)); "
+      "$T --workload cuda 25 >/dev/null; done; kill -0 $pid || echo it has ended; "
+      "kill -TERM $pid; wait $pid; code=$?; cat err; umount small; exit $code";
+  EXPECT_EQ(Shell(script, &output), 6) << output;
+  EXPECT_EQ(output.find("it has ended"), output.npos) << output;
+  EXPECT_NE(output.find("cannot write small/s.csv"), output.npos) << output;
+  EXPECT_NE(output.find("wrote a.csv"), output.npos) << output;
+  EXPECT_NE(output.find("wrote r.raw"), output.npos) << output;
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  EXPECT_TRUE(csv.comments.contains("lost_records"));
+  EXPECT_TRUE(std::filesystem::exists(dir + "/g.csv"));
+  EXPECT_EQ(Shell("$S replay " + dir + "/r.raw -o " + dir + "/again.csv", &output), 0) << output;
+}
+
 // Whoever maps libraries all the time keeps nobody from being seen. He begins before the other one and
 // goes on for some seconds behind it, so that somebody looks at him many times in one of them.
 TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A recorder among peers, as its command line makes it one. How a fleet behaves is in tests/fleet.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "base/clock.h"
@@ -57,6 +60,31 @@ TEST(Fleet, ANodeIsWatchedAndAsksForTheThreshold) {
   EXPECT_FALSE(shows("slotscope_health_score")) << "not yet";
   EXPECT_NE(prometheus.asked().find("cluster_id%3D%22blue%22"), std::string::npos) << prometheus.asked();
   CheckIdentity(ReadCsv(dir + "/fleet.csv"));
+}
+
+// Somebody who asks half a question keeps the recorder for a second or two. The file is complete by
+// then, and who does not want to wait says so.
+TEST(Fleet, ASecondSignalEndsAtOnceAndTheFileIsComplete) {
+  const uint16_t port = FreePort();
+  const std::string dir = TempDir();
+  std::string output;
+  int code = -1;
+  std::thread recorder([&] {
+    code = Shell("cd " + dir + " && { $S record --source $SRC --metrics=" + std::to_string(port) +
+                     " -o second.csv & pid=$!; until [ -e asks ]; do sleep 0.05; done; kill -TERM $pid; "
+                     "until [ -e second.csv ]; do sleep 0.01; done; kill -TERM $pid; wait $pid; }",
+                 &output);
+  });
+  const uint64_t deadline_ns = MonotonicNs() + 60'000'000'000;
+  while (GetMetrics(port).empty() && MonotonicNs() < deadline_ns) usleep(50'000);
+  const UniqueFd asks = ConnectTo(port);
+  const std::string_view half = "GET /metrics HTTP/1.1\r\n";
+  EXPECT_EQ(write(asks.get(), half.data(), half.size()), static_cast<ssize_t>(half.size()));
+  usleep(100'000);  // somebody has begun to read it
+  std::ofstream(dir + "/asks") << "yes";
+  recorder.join();
+  EXPECT_EQ(code, 128 + SIGTERM) << output;
+  CheckIdentity(ReadCsv(dir + "/second.csv"));
 }
 
 TEST(Fleet, AClaimThatCannotBeMeantIsRefused) {
