@@ -37,6 +37,13 @@ constexpr size_t kFirstBehindIdentity = static_cast<size_t>(&ColumnOf("kind") - 
 
 constexpr size_t kFirstBehindSums = EndOfPart(kFirstBehindIdentity);
 
+// Where what every row has goes on, behind what most rows of machines without RDT lack.
+constexpr size_t kMoreSums = [] {
+  size_t at = kFirstBehindSums;
+  while (at < kSlotColumns.size() && kSlotColumns[at].part != RowPart::kSums) at++;
+  return at;
+}();
+
 // What stands in a column if the row does not have its part.
 constexpr std::string_view WithoutPart(const Column& column, bool is_process) {
   const bool is_status = column.part == RowPart::kRdt && column.id == kRdtStatus;
@@ -148,9 +155,13 @@ template <size_t kBegin>
 char* AppendFrom(char* out, const Slot& slot, const Row& row) {
   constexpr size_t kEnd = EndOfPart(kBegin);
   constexpr std::make_index_sequence<kEnd - kBegin> kAll = {};
-  if constexpr (kBegin == kFirstBehindSums)
-    if (!row.beside && !row.gpu)  // as most rows of machines without RDT
-      return AppendWithout<kBegin, kSlotColumns.size()>(out, row);
+  if constexpr (kBegin == kFirstBehindSums) {
+    if (!row.beside && !row.gpu) {
+      out = AppendWithout<kBegin, kMoreSums>(out, row);
+      if constexpr (kMoreSums < kSlotColumns.size()) out = AppendFrom<kMoreSums>(out, slot, row);
+      return out;
+    }
+  }
   if constexpr (kSlotColumns[kBegin].part == RowPart::kSums)
     out = AppendFields<kBegin>(out, row, kAll);
   else if constexpr (kSlotColumns[kBegin].part == RowPart::kRdt)
