@@ -43,7 +43,7 @@ constexpr uint64_t kPlainProgressNs = 2'000'000'000;
 // After the command's end: its last slot is complete when every CPU has ticked once more.
 constexpr useconds_t kAfterCommandUs = 5'000;
 constexpr uint64_t kStartGraceNs = 1'000'000'000;
-// A node that is busy detaches a thousand libraries' probes in a second or two.
+// Ten probes that are detached, and what a server waits for at most, take some seconds.
 constexpr std::chrono::seconds kHelperPatience{30};
 constexpr ino_t kInitialPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO of include/linux/proc_ns.h
 
@@ -172,10 +172,14 @@ sigset_t StopSignals() {
   return set;
 }
 
-// While it exists, such a signal ends the process at once.
+// While it exists, SIGINT and SIGTERM end the process at once. Not SIGHUP: of a terminal that is closed
+// the kernel and the shell send one each.
 class EndsAtOnce {
  public:
-  EndsAtOnce() : set_(StopSignals()) { pthread_sigmask(SIG_UNBLOCK, &set_, nullptr); }
+  EndsAtOnce() : set_(StopSignals()) {
+    sigdelset(&set_, SIGHUP);
+    pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
+  }
   ~EndsAtOnce() { pthread_sigmask(SIG_BLOCK, &set_, nullptr); }
 
  private:
@@ -304,19 +308,20 @@ class Recording {
   // All files are complete: none of these is waited for without an end.
   void StopHelpers(const Status& status) {
     LastWait wait(kHelperPatience, [&](const char* name) {
-      Say(stderr, "slotscope: {} did not end within {} s and is left; the files are complete\n", name,
-          kHelperPatience.count());
-      if (!has_command() || command_.HasEnded()) _exit(ExitCodeOf(status));
+      Say(stderr, "slotscope: {} did not end within {} s and was left behind; the files are complete\n",
+          name, kHelperPatience.count());
+      WaitForCommand();
+      _exit(ExitCodeOf(status));
     });
-    wait.For("who joins another producer, or the detectors");
+    wait.For("the reader of --join-remediate or a detector");
     services_.StopJoining();
-    wait.For("who looks at GPUs");
+    wait.For("the GPU sampler");
     sampler_.Stop();
-    wait.For("who looks for CUDA");
+    wait.For("the CUDA watcher");
     cuda_.Stop();  // takes a while: probes are detached one by one
-    wait.For("who serves others");
+    wait.For("the server of --metrics or --remediate");
     services_.StopServing();
-    SayAll(TakeNews());
+    SayAll(GatherNews());
   }
 
   // Before a command begins, so that its first call is seen.
@@ -337,11 +342,17 @@ class Recording {
     return {};
   }
 
-  // What other threads have to say: to the screen, and into the file where it happened.
-  std::vector<std::string> TakeNews() {
+  // What other threads have to say.
+  std::vector<std::string> GatherNews() {
     std::vector<std::string> news = cuda_.TakeNews();
     for (std::string& text : services_.TakeNews()) news.push_back(std::move(text));
     for (std::string& text : output_.TakeNews()) news.push_back(std::move(text));
+    return news;
+  }
+
+  // The same while slots are made: to the screen, and into the file where it happened.
+  std::vector<std::string> TakeNews() {
+    std::vector<std::string> news = GatherNews();
     if (cuda_.has_seen_any() && !std::exchange(asks_nvml_, true)) {
       if (nvml_status_.ok())
         sampler_.Start(nvml_, &others_);

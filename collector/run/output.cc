@@ -164,18 +164,16 @@ void Output::Begin(const Facts& facts) {
   writer_->Start();
 }
 
-// One that fails holds no other back. The first error.
-Status Output::CommitAll(const RunSummary& run) {
-  Status first = csv_->Finish(SummaryLines(run));
-  if (first.ok()) first = file_.Commit();
+// One that fails holds no other back. The first error; the others are said.
+Status Output::CommitSides() {
+  Status first;
   for (Side& side : sides_) {
     side.status = side.sink->Finish();
     if (side.status.ok()) side.status = side.file.Commit();
-    if (side.status.ok()) continue;
     if (first.ok())
       first = side.status;
-    else
-      Say(stderr, "slotscope: {}\n", EscapeName(side.status.message()));
+    else if (!side.status.ok())
+      Say(stderr, "slotscope: {}\n", side.status.message());
   }
   return first;
 }
@@ -184,8 +182,13 @@ Status Output::Finish(RunSummary* run) {
   run->counts.nr_rows = csv_->nr_rows();
   run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
   run->totals = table_.Sorted();
-  const Status written = CommitAll(*run);
-  if (!csv_->status().ok()) return written;
+  Status status = csv_->Finish(SummaryLines(*run));
+  if (status.ok()) status = file_.Commit();
+  const Status sides = CommitSides();
+  if (!status.ok()) {
+    if (!sides.ok()) Say(stderr, "slotscope: {}\n", sides.message());
+    return status;
+  }
   Say(stdout, "{}", SummaryTable(*run));
   if (csv_->is_full())
     Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
@@ -197,7 +200,7 @@ Status Output::Finish(RunSummary* run) {
   if (!run->counts.accounting.Holds())
     return {Exit::kIdentity,
             "the accounting identity is broken: please report this with the last lines of the file"};
-  if (!written.ok()) return written;
+  if (!sides.ok()) return sides;
   if (options_.strict && (HasLosses(run->counts) || !run->input_cut.empty()))
     return {Exit::kDataLost, "data was lost (--strict); the counters are above"};
   return {};

@@ -58,7 +58,7 @@ class Output {
     Status status;  // after Finish()
   };
 
-  Status CommitAll(const RunSummary& run);
+  Status CommitSides();
 
   const OutputOptions& options_;
   PartFile file_;

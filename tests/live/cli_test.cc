@@ -258,15 +258,28 @@ TEST(Cli, InterruptFinishesTheFile) {
     std::string csv = TempDir() + "/interrupted.csv", output;
     unlink(csv.c_str());
     // The recorder is told once it says that it records.
-    int code =
-        Shell("$S record --source $SRC -o " + csv + " 2> " + TempDir() + "/err & pid=$!; " +
-                  "until grep -q recording " + TempDir() + "/err; do sleep 0.1; done; sleep 0.5; " +
-                  "kill -" + std::to_string(signal) + " $pid; wait $pid",
-              &output);
+    int code = Shell("$S record --source $SRC -o " + csv + " 2> " + TempDir() + "/err & pid=$!; " +
+                         UntilRecording(TempDir() + "/err") + "sleep 0.5; " + "kill -" +
+                         std::to_string(signal) + " $pid; wait $pid",
+                     &output);
     EXPECT_EQ(code, 0) << output;
     CheckIdentity(ReadCsv(csv));
     EXPECT_FALSE(Exists(csv + ".part"));
   }
+}
+
+TEST(Cli, AFileThatCannotBeNamedIsNotSaidToBeWritten) {
+  const std::string csv = TempDir() + "/in-the-way.csv", err = TempDir() + "/in-the-way-err";
+  std::string output;
+  const int code =
+      Shell("$S record --source $SRC -o " + csv + " 2>" + err + " & pid=$!; " + UntilRecording(err) +
+                "mkdir " + csv + "; kill -TERM $pid; wait $pid; code=$?; rmdir " + csv + "; cat " + err +
+                "; exit $code",
+            &output);
+  EXPECT_EQ(code, 6) << output;
+  EXPECT_EQ(output.find("wrote "), output.npos) << output;
+  EXPECT_NE(output.find("cannot rename " + csv + ".part"), output.npos) << output;
+  EXPECT_TRUE(Exists(csv + ".part"));
 }
 
 // A terminal that is closed does not end what nohup has started, which ignores that: it writes on.
@@ -275,9 +288,8 @@ TEST(Cli, NohupIsRespected) {
   unlink(csv.c_str());
   std::string output;
   const int code = Shell(
-      "(trap '' HUP; exec $S record --source $SRC -o " + csv + " 2>" + err +
-          ") & pid=$!; until grep -q recording " + err +
-          " || ! kill -0 $pid; do sleep 0.1; done; kill -HUP $pid; size() { wc -c <" + csv +
+      "(trap '' HUP; exec $S record --source $SRC -o " + csv + " 2>" + err + ") & pid=$!; " +
+          UntilRecording(err) + "kill -HUP $pid; size() { wc -c <" + csv +
           ".part || echo 0; }; for i in 1 2; do n=$(size); until [ $(size) -gt $n ]; do kill -0 $pid || "
           "{ echo it has ended; exit 9; }; sleep 0.1; done; done; kill -TERM $pid; wait $pid",
       &output);
@@ -340,10 +352,9 @@ TEST(Cli, TwoCollectorsSideBySide) {
 
 TEST(Cli, TwoCollectorsOnOneFileAreRefused) {
   std::string a = TempDir() + "/same.csv", output;
-  int code = Shell("$S record --source $SRC -o " + a + " 2>" + TempDir() +
-                       "/err2 & one=$!; until grep -q recording " + TempDir() +
-                       "/err2; do sleep 0.1; done; $S record --source $SRC --duration 1 -o " + a +
-                       "; code=$?; kill $one; wait $one; exit $code",
+  int code = Shell("$S record --source $SRC -o " + a + " 2>" + TempDir() + "/err2 & one=$!; " +
+                       UntilRecording(TempDir() + "/err2") + "$S record --source $SRC --duration 1 -o " +
+                       a + "; code=$?; kill $one; wait $one; exit $code",
                    &output);
   EXPECT_EQ(code, 7) << output;
   EXPECT_NE(output.find("another recording"), std::string::npos) << output;

@@ -42,11 +42,13 @@ void RecordCuda(const std::string& name, const std::string& which, Recorded* rec
   recorded->csv = ReadCsv(recorded->dir + "/a.csv");
   recorded->truth = ParseWorkload(recorded->dir + "/truth");
   CheckIdentity(recorded->csv);
-  // An emulated machine whose host is busy may be too slow for its buffers.
-  if (IsEmulated() && !loses_calls) return;
-  EXPECT_EQ(recorded->csv.comments.at("lost_cuda_calls") != "0", loses_calls);
+  // An emulated machine whose host is busy may be too slow for its buffers, and loses calls with them.
+  const std::string& lost_records = recorded->csv.comments.at("lost_records");
+  if (loses_calls || lost_records == "0") {
+    EXPECT_EQ(recorded->csv.comments.at("lost_cuda_calls") != "0", loses_calls);
+  }
   if (!IsEmulated()) {
-    EXPECT_EQ(recorded->csv.comments.at("lost_records"), "0");
+    EXPECT_EQ(lost_records, "0");
   }
 }
 
@@ -59,7 +61,7 @@ std::string LossesOf(const Recorded& recorded) {
   return text.empty() ? "nothing was lost" : text;
 }
 
-// Calls, which nobody else has lost.
+// Those that found no room: that of others is a defect, see RecordCuda().
 uint64_t NrLostCalls(const Recorded& recorded) {
   return IsEmulated() ? Number(recorded.csv.comments.at("lost_cuda_calls")) : 0;
 }
@@ -113,7 +115,7 @@ void CheckSums(const Recorded& recorded) {
 // An emulated machine whose host is busy can keep the recorder from its buffers, or from its heartbeat,
 // for seconds. What is lost then, and said, may be anybody's.
 bool LostOfEverybody(const Recorded& recorded) {
-  return IsEmulated() && (NrLostCalls(recorded) || recorded.csv.comments.at("lost_records") != "0" ||
+  return IsEmulated() && (recorded.csv.comments.at("lost_records") != "0" ||
                           recorded.csv.comments.at("bypassed_cuda_calls") != "0");
 }
 
@@ -377,7 +379,9 @@ TEST(Cuda, ASideFileThatCannotBeWrittenHoldsNoOtherBack) {
       "export LD_LIBRARY_PATH=" + StandinFolder() +
       "; $S record --source $SRC --gpu on --spans small/s.csv --gpu-csv g.csv --raw r.raw -o a.csv "
       "2>err & "
-      "pid=$!; until grep -q recording err || ! kill -0 $pid; do sleep 0.05; done; n=0; "
+      "pid=$!; " +
+      UntilRecording("err") +
+      "n=0; "
       "until grep -q 'cannot write small/s.csv' err || [ $n -gt 50 ]; do n=$((n+1)); "
       "$T --workload cuda 25 >/dev/null; done; kill -0 $pid || echo it has ended; "
       "kill -TERM $pid; wait $pid; code=$?; cat err; umount small; exit $code";

@@ -189,6 +189,10 @@ std::vector<int32_t> WorkloadResult::TgidsOf(const std::string& key) const {
   return tgids;
 }
 
+std::string UntilRecording(const std::string& err) {
+  return "until grep -q recording " + err + " || ! kill -0 $!; do sleep 0.1; done; ";
+}
+
 int Shell(const std::string& script, std::string* output) {
   setenv("S", SlotscopeBinary().c_str(), 1);
   setenv("T", std::filesystem::read_symlink("/proc/self/exe").c_str(), 1);  // for --workload

@@ -122,7 +122,7 @@ TEST(Replay, ARecorderThatStoodStillLosesNothingUncounted) {
   std::string output;
   ASSERT_EQ(
       Shell("cd " + dir + "; $S record --source $SRC --raw r.raw -o a.csv >out 2>err & pid=$!; " +
-                "until grep -q recording err; do sleep 0.1; done; " +
+                UntilRecording("err") +
                 "for i in 1 2 3; do sleep 0.3; kill -STOP $pid; sleep 0.4; kill -CONT $pid; done; " +
                 "sleep 0.3; kill -INT $pid; wait $pid",
             &output),
