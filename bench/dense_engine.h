@@ -23,8 +23,8 @@
 #include "merge/message.h"
 #include "merge/run.h"
 #include "ring/item.h"
+#include "row_tail.h"
 #include "sinks/decimal.h"
-#include "slots/column.h"
 #include "slots/cut.h"
 #include "track/tracker.h"
 
@@ -298,29 +298,6 @@ class DenseEngine {
     ForgetDead();
   }
 
-  // Behind the counters, all rows say the same.
-  static constexpr auto MakeTail() {
-    constexpr std::string_view kShare = "100.0", kStatus = "unsupported";
-    constexpr size_t kFirst = [] {
-      for (size_t i = 0; i < kSlotColumns.size(); i++)
-        if (kSlotColumns[i].part == RowPart::kSums && kSlotColumns[i].id == kMuxPct) return i;
-      throw "there is no mux_pct";
-    }();
-    std::array<char, kSlotColumns.size() - kFirst + kShare.size() + kStatus.size() + 1> text = {};
-    size_t size = 0;
-    const auto put = [&](std::string_view what) {
-      for (char c : what) text[size++] = c;
-    };
-    for (size_t i = kFirst; i < kSlotColumns.size(); i++) {
-      const Column& column = kSlotColumns[i];
-      put(",");
-      if (i == kFirst) put(kShare);
-      if (column.part == RowPart::kRdt && column.id == kRdtStatus) put(kStatus);
-    }
-    put("\n");
-    return text;
-  }
-
   void Format(std::string_view start, uint32_t id, const DenseRow& row) {
     char* out = text_.data() + size_;
     std::memcpy(out, start.data(), 48);
@@ -333,9 +310,8 @@ class DenseEngine {
       *out++ = ',';
       if (!(row.unmeasured >> i & 1)) out = AppendDecimal(out, row.sums[i]);
     }
-    static constexpr auto kTail = MakeTail();
-    std::memcpy(out, kTail.data(), kTail.size());
-    size_ = static_cast<size_t>(out - text_.data()) + kTail.size();
+    std::memcpy(out, kRowTail.data(), kRowTail.size());
+    size_ = static_cast<size_t>(out - text_.data()) + kRowTail.size();
   }
 
   // From tgid to kind.

@@ -17,6 +17,7 @@
 
 #include "merge/message.h"
 #include "merge/run.h"
+#include "row_tail.h"
 #include "slots/cut.h"
 
 namespace slotscope {
@@ -114,11 +115,7 @@ class PlainEngine {
 
   void OnMeasure(const ss_measure& measure) {
     if (measure.start_ns == measure.hdr.ts_ns) return;
-    Sums whole = {measure.hdr.ts_ns - measure.start_ns, measure.wait_ns, measure.switches,
-                  measure.preemptions};
-    for (size_t i = 0; i < SS_NR_COUNTERS; i++) whole[kCycles + i] = measure.counters[i].delta;
-    whole[kEnabledNs] = measure.counters[0].enabled_ns;
-    whole[kRunningNs] = measure.counters[0].running_ns;
+    const Sums whole = AddendsOf(measure).sums;
     Add(&received_, whole);
     Cut cut(measure, whole);
     for (uint64_t at_ns = measure.start_ns; at_ns < measure.hdr.ts_ns;) {
@@ -162,8 +159,9 @@ class PlainEngine {
     Number(row.rmid);
     Text(key.tgid ? "user" : "idle");
     for (size_t i = kCpuNs; i <= kLlcMisses; i++) Number(row.sums[i]);
-    Text("100.0,,,,unsupported,,,,");
-    text_[size_ - 1] = '\n';
+    size_--;  // the tail begins with a comma
+    std::copy(kRowTail.begin(), kRowTail.end(), text_.begin() + static_cast<ptrdiff_t>(size_));
+    size_ += kRowTail.size();
   }
 
   template <typename T>

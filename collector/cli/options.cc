@@ -38,9 +38,9 @@ constexpr VerbText kVerbs[] = {
      "prints the GPUs, the processes that use CUDA, and what can be seen of\n"
      "them; of a raw FILE: their memory, activity and leaks\n"},
     {"detect", "[--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] ...",
-     "finds collectives that hang in the flight recorder's dumps of a job's\n"
-     "ranks, and who holds them up; GPU errors that cost a pod its node; and\n"
-     "why pods were evicted\n"},
+     "finds what went wrong in what others wrote down: the flight recorder's\n"
+     "dumps of a job's ranks, kernel logs, events of the cluster; and says\n"
+     "who caused it, and what to do. detect --demo shows one of each\n"},
 };
 
 std::string Synopsis(const VerbText& verb) {

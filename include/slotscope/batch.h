@@ -219,7 +219,7 @@ SS_BATCH_INLINE int ss_batch_try_interval(struct ss_batch *batch, __u32 index,
 	row = &batch->rows[index].measure;
 	if (!((batch->used & ~batch->counted) & (1u << index)) ||
 	    !ss_batch_is_of(row, interval->tgid, interval->start_time_ns, interval->rmid,
-			    interval->generation, interval->flags))
+			    interval->generation, interval->flags | SS_INTERVAL_HAS))
 		return 0;
 	ss_batch_add_counts(row, now_ns - interval->last_ns, interval->wait_ns, interval->switches,
 			    interval->preemptions, next_tgid);

@@ -18,6 +18,9 @@
 
 #define SS_INTERVAL_INLINE static inline __attribute__((always_inline))
 
+/* SS_MEASURE_HAS_* of what is counted here: all measures have them, ss_interval.flags does not. */
+#define SS_INTERVAL_HAS 0u
+
 struct ss_interval {
 	__u64 last_ns; /* ts_ns of the last measure, or since when the CPU is watched */
 	__u64 wait_ns; /* accumulators since then */
@@ -100,7 +103,7 @@ SS_INTERVAL_INLINE void ss_interval_fill(const struct ss_interval *interval, str
 	msg->seq = interval->seq;
 	msg->rmid = interval->rmid;
 	msg->generation = interval->generation;
-	msg->flags = interval->flags | cause;
+	msg->flags = interval->flags | SS_INTERVAL_HAS | cause;
 	msg->switches = interval->switches;
 	msg->preemptions = interval->preemptions;
 }

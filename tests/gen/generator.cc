@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <linux/perf_event.h>
+#include <slotscope/interval.h>
 
 #include <algorithm>
 #include <cstring>
@@ -448,7 +449,7 @@ void Generator::Measure(uint32_t index, uint64_t ts_ns, bool tick) {
   measure.seq = cpu.seq++;
   measure.rmid = process.rmid;
   measure.generation = process.generation;
-  measure.flags = process.flags | (tick ? SS_MEASURE_TICK : 0);
+  measure.flags = process.flags | SS_INTERVAL_HAS | (tick ? SS_MEASURE_TICK : 0);
   if (Chance(options_.unknown_ppm)) measure.flags |= SS_MEASURE_UNKNOWN;
   measure.wait_ns = std::exchange(cpu.wait_ns, 0);
   measure.switches = tick ? (Random(16) == 0) : 1 + (Random(16) == 0);

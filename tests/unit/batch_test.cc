@@ -64,7 +64,7 @@ class Batcher {
     interval.tgid = measure.tgid;
     interval.rmid = measure.rmid;
     interval.generation = measure.generation;
-    interval.flags = measure.flags;
+    interval.flags = measure.flags & ~SS_INTERVAL_HAS;
     interval.seq = measure.seq;
     return ss_batch_add_interval(&batch_, &interval, measure.hdr.ts_ns, measure.next_tgid);
   }

@@ -320,7 +320,8 @@ TEST(Facts, WhatIsNoJsonIsRefused) {
 
 // What messages of its version lack no row of it has, and what nobody asked for.
 TEST(Facts, SayWhatNoRowCanHave) {
-  std::array<uint32_t, kNrAdditive> since = kAdditiveSince;
+  std::array<uint32_t, kNrAdditive> since;
+  since.fill(1);
   since[kWaitNs] = 2;
   Facts facts = SomeFacts();
   facts.events = {"cycles", "", "llc_misses"};
@@ -328,7 +329,6 @@ TEST(Facts, SayWhatNoRowCanHave) {
   EXPECT_EQ(UnmeasuredOf(facts, since), 1u << kInstructions);
   facts.abi = 1;
   EXPECT_EQ(UnmeasuredOf(facts, since), 1u << kInstructions | 1u << kWaitNs);
-  EXPECT_EQ(UnmeasuredOf(facts), 1u << kInstructions);
 }
 
 }  // namespace

@@ -34,12 +34,12 @@ TEST(Interval, EachBeginsWhereTheLastEnds) {
   EXPECT_EQ(one.tgid, 7);
   EXPECT_EQ(one.next_tgid, 8);
   EXPECT_EQ(one.rmid, 2u);
-  EXPECT_EQ(one.flags, SS_MEASURE_KTHREAD);
+  EXPECT_EQ(one.flags, SS_MEASURE_KTHREAD | SS_INTERVAL_HAS);
   // A clock that steps back takes no time away.
   const ss_measure two = interval.Measure(6 * kMs - 40, 7, SS_MEASURE_TICK);
   EXPECT_EQ(two.start_ns, 6 * kMs);
   EXPECT_EQ(two.hdr.ts_ns, 6 * kMs);
-  EXPECT_EQ(two.flags, SS_MEASURE_KTHREAD | SS_MEASURE_TICK);
+  EXPECT_EQ(two.flags, SS_MEASURE_KTHREAD | SS_MEASURE_TICK | SS_INTERVAL_HAS);
   EXPECT_EQ(two.seq, one.seq + 1);
 }
 
@@ -84,7 +84,7 @@ TEST(Interval, TimeOfNobodyHasNoName) {
   EXPECT_EQ(measure.start_time_ns, 0u);
   EXPECT_EQ(measure.rmid, 0u);
   EXPECT_EQ(measure.generation, 0u);
-  EXPECT_EQ(measure.flags, SS_MEASURE_UNKNOWN);
+  EXPECT_EQ(measure.flags, SS_MEASURE_UNKNOWN | SS_INTERVAL_HAS);
 }
 
 TEST(Interval, TicksThatDidNotComeAreCounted) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <linux/perf_event.h>
-#include <slotscope/events.h>
+#include <slotscope/interval.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +45,7 @@ inline ss_measure MakeMeasure(uint32_t cpu, uint64_t start_ns, uint64_t end_ns, 
   auto measure = MakeMessage<ss_measure>(SS_MEASURE, cpu, end_ns);
   measure.start_ns = start_ns;
   measure.seq = seq;
+  measure.flags = SS_INTERVAL_HAS;
   return measure;
 }
 

@@ -239,7 +239,7 @@ TEST(SlotBuilder, TimeWithAMissedSwitchIsLostAndItsCountsAreNobodys) {
   build.CpuState(0, 0, true);
   build.Send(Measure(0, 0, 130, 7));
   ss_measure unknown = Measure(0, 130, 170, 0);
-  unknown.flags = SS_MEASURE_UNKNOWN | SS_MEASURE_TICK;
+  unknown.flags |= SS_MEASURE_UNKNOWN | SS_MEASURE_TICK;
   unknown.switches = 5;
   build.Send(unknown);
   build.Send(Measure(0, 170, 300, 8));
@@ -600,7 +600,7 @@ TEST(SlotBuilder, KindOfARow) {
     build.Send(Measure(0, 900, 1000, 9));
     ss_measure measure = Measure(0, 1000, 1100, c.tgid);
     measure.rmid = c.rmid;
-    measure.flags = c.flags;
+    measure.flags |= c.flags;
     build.Send(measure);
     build.builder.Finish();
     const Row* row = build.Process(1000, c.tgid);
@@ -637,7 +637,7 @@ TEST(SlotBuilder, IdleOfAllCpusIsOneRowAndProcessesAreToldApartByTheirStart) {
     build.Send(Measure(cpu, 900, 1000, 9));
     ss_measure idle = Measure(cpu, 1000, 1060, 0);
     idle.start_time_ns = 0;
-    idle.flags = SS_MEASURE_IDLE;
+    idle.flags |= SS_MEASURE_IDLE;
     build.Send(idle);
     ss_measure measure = Measure(cpu, 1060, 1100, 7);
     measure.start_time_ns = 100 + cpu;
@@ -742,7 +742,7 @@ std::vector<Event> RandomRun(std::mt19937_64& random, const Plan& plan) {
       Event event;
       event.measure = Measure(cpu, at_ns, at_ns + length_ns, tgid);
       event.measure.start_time_ns = tgid ? 1 + random() % 2 : 0;
-      if (tgid == 0) event.measure.flags = SS_MEASURE_IDLE;
+      if (tgid == 0) event.measure.flags |= SS_MEASURE_IDLE;
       if (random() % 5 == 0) event.measure.rmid = 0;
       event.measure.seq = seq++;
       event.measure.switches = static_cast<uint32_t>(random() % 4);
