@@ -138,7 +138,7 @@ module_life() {
 	# A table that is too small: who found no room is counted, and said; and the largest there is.
 	load_module max_processes=64
 	./live_tests --workload crowd 300 >/dev/null || fail "crowd"
-	grep -q '^untracked: [1-9]' /proc/slotscope/info || fail "300 processes have room in a table of 64"
+	grep -q '^untracked: [1-9]' /proc/slotscope/info || fail "a crowd of 300 has room in a table of 64: $(cat /proc/slotscope/info)"
 	rmmod slotscope || fail "rmmod"
 	dmesg | grep -q 'slotscope: .*raise max_processes' || fail "the kernel log does not say that the table was too small"
 	# Those that found no room are looked for again once there is some, with all their threads.
@@ -148,7 +148,7 @@ module_life() {
 	./live_tests --workload busy 60000 >/tmp/busy-says &
 	busy=$!
 	until_true 100 test -s /tmp/busy-says || fail "the workload busy does not start"
-	grep -q '^untracked: [1-9]' /proc/slotscope/info || fail "300 processes have room in a table of 64"
+	grep -q '^untracked: [1-9]' /proc/slotscope/info || fail "300 sleepers have room in a table of 64: $(cat /proc/slotscope/info)"
 	end_workload
 	tgid=$(sed -n 's/^busy //p' /tmp/busy-says)
 	until_true 300 is_tracked "$tgid" || fail "a process that found no room is not adopted: $(cat /proc/slotscope/info)"
@@ -214,9 +214,10 @@ ticks() { awk '/^cpu:/ { cpu = $2 } /^ clock [0-9]+:/ { clock = $2 } / ss_tick/ 
 has_no_ticks() { [ -z "$(ticks)" ]; }
 are_hard_timers() { [ "$(ticks | tr -d '\n')" = "$(printf '%s/0:' "$@")" ]; }
 
-# snapshots FILE: reads the RMID table while /tmp/busy exists; each time it is whole and of one moment.
+# snapshots FILE: in the background, reads the RMID table while /tmp/busy exists; each time it is whole and of one
+# moment. Fails for what it sees itself.
 snapshots() {
-	reads=0
+	reads=0 failures=0
 	while [ -e /tmp/busy ]; do
 		cat /proc/slotscope/rmids >"$1" || fail "the RMID table cannot be read"
 		reads=$((reads + 1))
@@ -228,6 +229,7 @@ snapshots() {
 }
 
 dumps() {
+	failures=0
 	while [ -e /tmp/busy ]; do
 		echo dump >/proc/slotscope/rmids || fail "a dump was refused"
 		cat /proc/slotscope/info >/dev/null || fail "info cannot be read"
@@ -403,7 +405,7 @@ start_workload() {
 	rm -f /tmp/workload
 	./live_tests --workload "$@" >/tmp/workload &
 	workload=$!
-	until_true 600 test -s /tmp/workload || fail "the workload $1 does not start"
+	until_true 600 grep -q ready /tmp/workload || fail "the workload $1 does not start"
 }
 end_workload() {
 	kill -9 "$workload"
