@@ -307,7 +307,7 @@ check: deps-test ## formats, kernel style, sparse, cppcheck, and who may include
 	$(Q)scripts/check.sh
 
 fmt: ## formats the C++ sources
-	$(Q)clang-format -i $$(git ls-files --cached --others --exclude-standard '*.cc' 'collector/*.h' 'tests/*.h')
+	$(Q)clang-format -i $$(git ls-files --cached --others --exclude-standard '*.cc' 'collector/*.h' 'tests/*.h' 'bench/*.h')
 
 ## ---- install
 

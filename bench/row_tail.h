@@ -17,7 +17,8 @@ constexpr bool IsSumBehindMux() {
     if (kSlotColumns[i].part == RowPart::kSums) return true;
   return false;
 }
-static_assert(!IsSumBehindMux(), "a sum there is a number: write it in both references, and cut the tail");
+static_assert(!IsSumBehindMux(),
+              "a sum there is a number: write it in both references, and cut the tail");
 
 // From mux_pct to the end of the line.
 constexpr auto MakeRowTail() {
