@@ -1,26 +1,33 @@
 // SPDX-License-Identifier: MIT
-// Sentences for the user, from any thread. What is so is said once, and not without an end; what happens
-// is said each time.
+// Sentences for the user, from any thread. What is so is said once an hour, and so are not more of them
+// than anybody reads; what happens is said each time.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "base/clock.h"
 
 namespace slotscope {
 
 class News {
  public:
-  static constexpr size_t kMaxSentences = 100;
+  static constexpr size_t kMaxSentences = 100;  // in a period
   static constexpr size_t kMaxUntaken = 1000;
+  static constexpr uint64_t kPeriodNs = 3'600'000'000'000;
 
-  // False: it has been told, or there is no room for it.
-  bool Tell(std::string sentence) {
+  // False: it has been told in the period up to now_ns, or as many as may be.
+  bool Tell(std::string sentence, uint64_t now_ns = MonotonicNs()) {
     std::lock_guard lock(mutex_);
-    if (told_.size() >= kMaxSentences || !told_.insert(sentence).second) return false;
+    std::erase_if(told_, [&](const auto& one) { return now_ns - one.second >= kPeriodNs; });
+    if (told_.size() >= kMaxSentences || untaken_.size() >= kMaxUntaken ||
+        !told_.try_emplace(sentence, now_ns).second)
+      return false;
     untaken_.push_back(std::move(sentence));
     return true;
   }
@@ -37,7 +44,7 @@ class News {
 
  private:
   std::mutex mutex_;
-  std::set<std::string> told_;
+  std::map<std::string, uint64_t> told_;  // and when
   std::vector<std::string> untaken_;
 };
 

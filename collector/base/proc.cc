@@ -49,6 +49,8 @@ std::string ReadComm(int32_t tgid) {
 
 uint64_t ReadStartTicks(int32_t tgid) { return ReadStat(tgid, 20); }
 
+uint64_t ReadStackStart(int32_t tgid) { return ReadStat(tgid, 26); }
+
 int32_t ReadParent(int32_t tgid) { return static_cast<int32_t>(ReadStat(tgid, 2)); }
 
 }  // namespace slotscope

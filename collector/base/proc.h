@@ -17,6 +17,10 @@ std::string ReadComm(int32_t tgid);
 // When it began, in the kernel's ticks; 0 if it is gone. Another process of the same number has another.
 uint64_t ReadStartTicks(int32_t tgid);
 
+// Where its stack begins, which each exec places anew (but where addresses are not random); 0 if it is
+// gone, or we may not know.
+uint64_t ReadStackStart(int32_t tgid);
+
 // 0 if it is gone, or has none.
 int32_t ReadParent(int32_t tgid);
 

@@ -195,6 +195,11 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
   told = text;
   const std::string sentence =
       fmt::format("process {} ({}) is not wholly seen: {}", tgid, ReadComm(tgid), text);
+  if (const uint64_t now_ns = MonotonicNs(); now_ns - coverages_since_ns_ >= News::kPeriodNs) {
+    coverages_since_ns_ = now_ns;
+    told_coverages_.clear();
+    nr_coverage_notes_ = 0;
+  }
   const bool is_first =
       told_coverages_.size() < News::kMaxSentences && told_coverages_.insert(text).second;
   if (is_first && news_.Tell(sentence)) return;
@@ -204,13 +209,13 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
     news_.Tell("there are too many processes that are not wholly seen to name each");
 }
 
-// Once per process.
+// Once per process and program: an exec may change the environment, and with it which GPUs it sees.
 void CudaWatcher::TellView(int32_t tgid) {
   has_seen_any_.store(true, std::memory_order_relaxed);
-  const uint64_t began = ReadStartTicks(tgid);
+  const uint64_t began = ReadStartTicks(tgid), stack = ReadStackStart(tgid);
   auto [at, is_new] = seen_.try_emplace(tgid);
-  if (!is_new && at->second.began == began) return;
-  at->second = {began, ""};
+  if (!is_new && at->second.began == began && at->second.stack == stack) return;
+  at->second = {began, stack, ""};
   if (gpus_.empty()) return;
   const GpuView view = ReadGpuView(tgid);
   const auto visible = VisibleGpus(gpus_, view);

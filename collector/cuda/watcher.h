@@ -89,6 +89,7 @@ class CudaWatcher {
   std::map<FileKey, File> files_;
   struct Seen {
     uint64_t began;        // see ReadStartTicks()
+    uint64_t stack;        // see ReadStackStart()
     std::string coverage;  // what was said of it
   };
   std::map<int32_t, Seen> seen_;  // processes that use CUDA
@@ -96,6 +97,7 @@ class CudaWatcher {
   uint64_t looks_second_ = 0;
   std::map<int32_t, uint32_t> looks_;
   std::atomic<uint64_t> nr_late_looks_{0};
+  uint64_t coverages_since_ns_ = 0;  // of these two; see News::kPeriodNs
   std::set<std::string> told_coverages_;
   uint64_t nr_coverage_notes_ = 0;
   std::vector<GpuDevice> gpus_;

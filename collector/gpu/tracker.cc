@@ -2,7 +2,6 @@
 #include "gpu/tracker.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace slotscope {
@@ -13,6 +12,29 @@ constexpr size_t kMaxSpare = 256;
 // A launch is pending from its beginning; everything else has happened when it returned.
 uint64_t TimeOf(const ss_cuda_call& call) {
   return call.op == SS_CUDA_LAUNCH || call.op == SS_CUDA_GRAPH_LAUNCH ? call.start_ns : call.hdr.ts_ns;
+}
+
+// What a process did after an exec, to what it did before.
+void Join(GpuRow* row, const GpuRow& later) {
+  row->values[kGpuMemBytes] = later.values[kGpuMemBytes];
+  row->values[kGpuActiveNs] += later.values[kGpuActiveNs];
+  row->values[kGpuLaunches] += later.values[kGpuLaunches];
+  row->unmeasured |= later.unmeasured;
+  row->any |= later.any;
+}
+
+// In the order of `key`; those of one key, which are in the order of time, become one.
+template <typename T, typename Key>
+void SortAndJoin(std::vector<T>* all, Key key) {
+  std::stable_sort(all->begin(), all->end(), [&](const T& a, const T& b) { return key(a) < key(b); });
+  size_t nr = 0;
+  for (const T& one : *all) {
+    if (nr > 0 && key((*all)[nr - 1]) == key(one))
+      Join(&(*all)[nr - 1].row, one.row);
+    else
+      (*all)[nr++] = one;
+  }
+  all->resize(nr);
 }
 
 }  // namespace
@@ -34,7 +56,7 @@ void GpuTracker::OnMemory(const MemorySpan& span) {
 void GpuTracker::Queue(const Change& change) {
   Change queued = change;
   if (queued.at_ns < applied_ns_) {
-    stats_.nr_late += queued.kind == Change::Kind::kCall;
+    stats_.nr_late += queued.kind == kCall;
     queued.at_ns = applied_ns_;
   }
   auto [bucket, is_new] = queued_.try_emplace(queued.at_ns - queued.at_ns % slot_ns_);
@@ -47,39 +69,39 @@ void GpuTracker::Queue(const Change& change) {
 
 void GpuTracker::OnCall(const ss_cuda_call& call) {
   stats_.nr_calls++;
-  Queue({Change::Kind::kCall, TimeOf(call), {call.tgid, call.start_time_ns}, call});
+  Queue({kCall, TimeOf(call), {call.tgid, call.start_time_ns}, call});
 }
 
-void GpuTracker::OnExit(ProcessKey process, uint64_t ts_ns) {
-  exits_.push_back({ts_ns, process});
-  first_exit_ns_ = std::min(first_exit_ns_, ts_ns);
+void GpuTracker::OnEnd(Kind kind, ProcessKey process, uint64_t ts_ns) {
+  ends_.push_back({ts_ns, kind, process});
+  first_end_ns_ = std::min(first_end_ns_, ts_ns);
 }
 
 // Those before end_ns, unless nobody uses a GPU.
-void GpuTracker::QueueExits(uint64_t end_ns) {
+void GpuTracker::QueueEnds(uint64_t end_ns) {
   const bool any = !processes_.empty() || !queued_.empty() || machine_.has_views();
-  first_exit_ns_ = UINT64_MAX;
-  std::erase_if(exits_, [&](const Exit& exit) {
-    if (exit.ts_ns >= end_ns) {
-      first_exit_ns_ = std::min(first_exit_ns_, exit.ts_ns);
+  first_end_ns_ = UINT64_MAX;
+  std::erase_if(ends_, [&](const End& end) {
+    if (end.ts_ns >= end_ns) {
+      first_end_ns_ = std::min(first_end_ns_, end.ts_ns);
       return false;
     }
-    if (any) Queue({Change::Kind::kExit, exit.ts_ns, exit.process, {}});
+    if (any) Queue({end.kind, end.ts_ns, end.process, {}});
     return true;
   });
 }
 
 void GpuTracker::OnLostCalls(uint64_t from_ns, uint64_t to_ns) {
-  Queue({Change::Kind::kLossOfAll, from_ns, {}, {}, to_ns});
+  Queue({kLossOfAll, from_ns, {}, {}, to_ns});
 }
 
 void GpuTracker::OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) {
   const ProcessKey process = {lost.tgid, lost.start_time_ns};
-  Queue({Change::Kind::kLoss, from_ns, process, {}, to_ns});
+  Queue({kLoss, from_ns, process, {}, to_ns});
 }
 
 void GpuTracker::ApplyUntil(uint64_t end_ns) {
-  if (first_exit_ns_ < end_ns) QueueExits(end_ns);
+  if (first_end_ns_ < end_ns) QueueEnds(end_ns);
   while (!queued_.empty() && queued_.begin()->first < end_ns) {
     auto first = queued_.begin();
     std::vector<Change> changes = std::move(first->second);
@@ -105,35 +127,55 @@ GpuProcess& GpuTracker::ProcessOf(const Change& change) {
 
 void GpuTracker::Apply(const Change& change) {
   switch (change.kind) {
-    case Change::Kind::kCall: {
-      if (gone_.contains(change.process)) {
-        stats_.nr_late++;
-        break;
-      }
-      ProcessOf(change).Apply(change.call, change.at_ns);
+    case kCall:
+      ApplyCall(change);
       break;
-    }
-    case Change::Kind::kExit:
-      if (auto found = processes_.find(change.process); found != processes_.end()) {
-        found->second.End(change.at_ns);
-        ended_.push_back({change.process, found->second.TakeSlot(change.at_ns, &ended_parts_)});
-        processes_.erase(found);
-        gone_.insert(change.process);
-        gone_in_order_.push_back(change.process);
-        if (gone_in_order_.size() > kMaxGone) {
-          gone_.erase(gone_in_order_.front());
-          gone_in_order_.pop_front();
-        }
-      }
-      machine_.OnExit(change.process.tgid, change.at_ns);
+    case kExit:
+    case kExec:
+    case kMissing:
+      ApplyEnd(change);
       break;
-    case Change::Kind::kLoss:  // one of which nothing else is known yet has calls all the same
+    case kLoss:  // one of which nothing else is known yet has calls all the same
       if (!gone_.contains(change.process)) ProcessOf(change).OnLostCalls(change.until_ns);
       break;
-    case Change::Kind::kLossOfAll:
+    case kLossOfAll:
       for (auto& [key, process] : processes_) process.OnLostCalls(change.until_ns);
       lossy_until_ns_ = std::max(lossy_until_ns_, change.until_ns);
   }
+}
+
+void GpuTracker::ApplyCall(const Change& change) {
+  const auto gone = gone_.find(change.process);
+  if (gone == gone_.end()) {
+    ProcessOf(change).Apply(change.call, change.at_ns);
+  } else if (!gone->second) {
+    stats_.nr_late++;
+  } else {
+    gone_.erase(gone);
+    GpuProcess& process = ProcessOf(change);
+    process.OnLostCalls(change.at_ns);
+    process.Apply(change.call, change.at_ns);
+  }
+}
+
+void GpuTracker::ApplyEnd(const Change& change) {
+  if (auto found = processes_.find(change.process); found != processes_.end()) {
+    found->second.End(change.at_ns);
+    ended_.push_back({change.process, found->second.TakeSlot(change.at_ns, &ended_parts_)});
+    processes_.erase(found);
+    if (change.kind != kExec) AddGone(change.process, change.kind == kMissing);
+  } else if (auto gone = gone_.find(change.process); gone != gone_.end()) {
+    gone->second &= change.kind != kExit;
+  }
+  if (change.kind != kMissing) machine_.OnExit(change.process.tgid, change.at_ns);
+}
+
+void GpuTracker::AddGone(ProcessKey process, bool is_missing) {
+  gone_[process] = is_missing;
+  gone_in_order_.push_back(process);
+  if (gone_in_order_.size() <= kMaxGone) return;
+  gone_.erase(gone_in_order_.front());
+  gone_in_order_.pop_front();
 }
 
 void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetail* detail) {
@@ -160,14 +202,12 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetai
   for (const GpuPart& part : detail->parts) machine_.Add(part);
   for (const GpuUse& use : *uses) machine_.AddUnmeasured(use.process, use.row.unmeasured);
   std::erase_if(detail->parts, [](const GpuPart& part) { return !part.row.any; });
-  std::stable_sort(detail->parts.begin(), detail->parts.end(), [](const GpuPart& a, const GpuPart& b) {
-    return std::tie(a.process, a.device) < std::tie(b.process, b.device);
-  });
+  SortAndJoin(&detail->parts,
+              [](const GpuPart& part) { return std::make_pair(part.process, part.device); });
   machine_.TakeSlot(end_ns, &detail->totals);
   std::swap(detail->spans, spans_);
   detail->balances.swap(balances_);
-  std::stable_sort(uses->begin(), uses->end(),
-                   [](const GpuUse& a, const GpuUse& b) { return a.process < b.process; });
+  SortAndJoin(uses, [](const GpuUse& use) { return use.process; });
 }
 
 }  // namespace slotscope

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -37,7 +36,10 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
 
   // Queued, to take effect at their times.
   void OnCall(const ss_cuda_call& call) override;
-  void OnExit(ProcessKey process, uint64_t ts_ns) override;
+  void OnExit(ProcessKey process, uint64_t ts_ns) override { OnEnd(kExit, process, ts_ns); }
+  void OnExec(ProcessKey process, uint64_t ts_ns) override { OnEnd(kExec, process, ts_ns); }
+  // If it makes a call all the same, what it holds is not known from then on.
+  void OnMissing(ProcessKey process, uint64_t ts_ns) override { OnEnd(kMissing, process, ts_ns); }
   void OnLostCalls(uint64_t from_ns, uint64_t to_ns) override;
   void OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) override;
   void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
@@ -51,8 +53,8 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   const std::map<ProcessKey, GpuProcess>& processes() const { return processes_; }
 
  private:
+  enum Kind { kCall, kExit, kExec, kMissing, kLoss, kLossOfAll };
   struct Change {
-    enum class Kind { kCall, kExit, kLoss, kLossOfAll };
     Kind kind;
     uint64_t at_ns;
     ProcessKey process;
@@ -60,8 +62,9 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
     uint64_t until_ns = 0;  // of losses
   };
 
-  struct Exit {
+  struct End {
     uint64_t ts_ns;
+    Kind kind;
     ProcessKey process;
   };
 
@@ -69,9 +72,13 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   void OnMemory(const MemorySpan& span) override;
   bool HasRoomForSpan();
   void Queue(const Change& change);
-  void QueueExits(uint64_t end_ns);
+  void OnEnd(Kind kind, ProcessKey process, uint64_t ts_ns);
+  void QueueEnds(uint64_t end_ns);
   void ApplyUntil(uint64_t end_ns);
   void Apply(const Change& change);
+  void ApplyCall(const Change& change);
+  void ApplyEnd(const Change& change);
+  void AddGone(ProcessKey process, bool is_missing);
   GpuProcess& ProcessOf(const Change& change);
 
   uint64_t slot_ns_;
@@ -83,14 +90,15 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   GpuMachine machine_;
   std::map<uint64_t, std::vector<Change>> queued_;  // by the start of the slot that they are in
   std::vector<std::vector<Change>> spare_;          // empty ones
-  std::vector<Exit> exits_;                         // of all processes: most have no GPU
-  uint64_t first_exit_ns_ = UINT64_MAX;             // of these
+  std::vector<End> ends_;                           // of all processes: most have no GPU
+  uint64_t first_end_ns_ = UINT64_MAX;              // of these
   std::map<ProcessKey, GpuProcess> processes_;
   std::vector<GpuUse> ended_;  // in the slot that is being taken
   std::vector<GpuPart> ended_parts_;
-  // Processes that have ended lately: a call of one that is very late must not make it anew.
+  // Processes that have ended lately: a call of one that is very late must not make it anew. True: it is
+  // only missing.
   static constexpr size_t kMaxGone = 4096;
-  std::set<ProcessKey> gone_;
+  std::map<ProcessKey, bool> gone_;
   std::deque<ProcessKey> gone_in_order_;
   uint64_t applied_ns_ = 0;
   uint64_t lossy_until_ns_ = 0;  // launches up to there may have been lost

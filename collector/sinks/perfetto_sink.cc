@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include <protozero/pbf_writer.hpp>
 
@@ -141,13 +143,18 @@ void PerfettoSink::Show(Process* process, size_t counter, uint64_t ns, uint64_t 
   nr_values_++;
 }
 
+void PerfettoSink::ForgetTracks() {
+  running_.clear();
+  processes_.clear();
+  streams_.clear();
+  lanes_.clear();
+  nr_lanes_ = 0;
+}
+
 void PerfettoSink::Append(const Slot& slot) {
   AppendClock(slot);
-  if (processes_.size() > kMaxProcesses) {
-    processes_.clear();
-    streams_.clear();
-    lanes_.clear();
-  }
+  if (std::max({processes_.size(), streams_.size(), nr_lanes_}) > kMaxTracks) ForgetTracks();
+  std::vector<Process*> ran = std::exchange(running_, {});
   for (const Row& row : slot.rows) {
     if (!IsProcess(row.kind)) continue;
     Process& process = ProcessOf(row.key, row.named ? EscapeName(CommText(row.comm)) : "");
@@ -155,13 +162,12 @@ void PerfettoSink::Append(const Slot& slot) {
       if (ColumnAt(i).is_value())
         if (const auto value = ValueOf(slot, row, ColumnAt(i))) Show(&process, i, slot.start_ns, *value);
     process.slot_ns = slot.start_ns;
-    process.running = true;
+    running_.push_back(&process);
   }
-  for (auto& [key, process] : processes_) {
-    if (!process.running || process.slot_ns == slot.start_ns) continue;
-    for (size_t i = 0; i < process.tracks.size(); i++)
-      if (process.tracks[i] && ColumnAt(i).adds) Show(&process, i, slot.start_ns, 0);
-    process.running = false;
+  for (Process* process : ran) {
+    if (process->slot_ns == slot.start_ns) continue;
+    for (size_t i = 0; i < process->tracks.size(); i++)
+      if (process->tracks[i] && ColumnAt(i).adds) Show(process, i, slot.start_ns, 0);
   }
   for (const KernelSpan* span : InOrder(slot.gpu_detail.spans.kernels)) Append(*span);
   for (const MemorySpan* span : InOrder(slot.gpu_detail.spans.memory)) Append(*span);
@@ -203,17 +209,22 @@ void PerfettoSink::Append(const KernelSpan& span) {
               annotations);
 }
 
-// Spans come in the order of their ends: one fits behind all that ended before it began.
+// Spans come in the order of their ends: one fits behind all that ended before it began, and goes behind
+// the last of these.
 void PerfettoSink::Append(const MemorySpan& span) {
-  std::vector<Lane>& lanes = lanes_[{span.process, span.device}];
-  size_t i = 0;
-  while (i < lanes.size() && lanes[i].end_ns > span.start_ns) i++;
-  if (i == lanes.size())
-    lanes.push_back({DescribeTrack(ProcessOf(span.process, "").track,
-                                   fmt::format("{} memory", DeviceName(span.device))),
-                     0});
-  lanes[i].end_ns = span.end_ns;
-  AppendSlice(lanes[i].track, span.start_ns, span.end_ns,
+  std::set<Lane>& lanes = lanes_.try_emplace({span.process, span.device}).first->second;
+  const auto behind = lanes.upper_bound({span.start_ns, UINT64_MAX});
+  uint64_t track;
+  if (behind == lanes.begin()) {
+    track = DescribeTrack(ProcessOf(span.process, "").track,
+                          fmt::format("{} memory", DeviceName(span.device)));
+    nr_lanes_++;
+  } else {
+    track = std::prev(behind)->second;
+    lanes.erase(std::prev(behind));
+  }
+  lanes.insert({span.end_ns, track});
+  AppendSlice(track, span.start_ns, span.end_ns,
               fmt::format("{}{}", NameOf(span.kind), span.leaked ? " (leaked)" : ""),
               {{"bytes", span.bytes}, {"handle", span.handle}});
 }

@@ -6,8 +6,10 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/out_file.h"
@@ -34,16 +36,14 @@ class PerfettoSink final : public SideSink {
     Tracks tracks = {};    // 0: not described yet
     Tracks shown = {};     // values
     uint64_t slot_ns = 0;  // the last slot in which it had a row
-    bool running = false;  // what adds up is not shown as 0
   };
-  // Spans that overlap cannot share a track.
-  struct Lane {
-    uint64_t track;
-    uint64_t end_ns;
-  };
-  static constexpr size_t kMaxProcesses = 65536;  // then they are described anew
+  // Spans that overlap cannot share a track: when the last one on it ended, and the track.
+  using Lane = std::pair<uint64_t, uint64_t>;
+  static constexpr size_t kMaxTracks =
+      65536;  // of processes, streams and memory each; then all begin anew
 
   Process& ProcessOf(ProcessKey key, const std::string& name);
+  void ForgetTracks();
   void Describe(const Process& process, ProcessKey key);
   static constexpr uint32_t kNoUnit = 0;
   // With a unit it is a counter's.
@@ -58,7 +58,9 @@ class PerfettoSink final : public SideSink {
   uint64_t next_track_ = 1;
   std::map<ProcessKey, Process> processes_;
   std::map<std::tuple<ProcessKey, int32_t, uint64_t>, uint64_t> streams_;  // their tracks
-  std::map<std::pair<ProcessKey, int32_t>, std::vector<Lane>> lanes_;      // of memory, by device
+  std::map<std::pair<ProcessKey, int32_t>, std::set<Lane>> lanes_;         // of memory, by device
+  size_t nr_lanes_ = 0;
+  std::vector<Process*> running_;  // those with a row in the last slot: what adds up is not shown as 0
   int64_t unix_offset_ns_ = 0;
   bool has_clock_ = false;
   uint64_t nr_spans_ = 0;

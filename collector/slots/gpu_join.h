@@ -21,6 +21,10 @@ struct GpuJoin {
   virtual void OnCall(const ss_cuda_call& call) = 0;
   // The process has ended at ts_ns.
   virtual void OnExit(ProcessKey process, uint64_t ts_ns) = 0;
+  // It is another program from ts_ns on: all that it held is gone, and it may use GPUs anew.
+  virtual void OnExec(ProcessKey process, uint64_t ts_ns) = 0;
+  // It has ended some time before ts_ns, as it seems: its exit was lost, but nobody names it any more.
+  virtual void OnMissing(ProcessKey process, uint64_t ts_ns) = 0;
   // Calls were lost, somewhere from from_ns to to_ns, of whoever.
   virtual void OnLostCalls(uint64_t from_ns, uint64_t to_ns) = 0;
   // Fills *uses with every process that has used a GPU, in order, those that ended in the slot included,

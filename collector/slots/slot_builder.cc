@@ -61,8 +61,7 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
   switch (message.hdr.type) {
     case SS_TASK_META:
       tracker_.Meta(message.task_meta, ts_ns);
-      if (options_.gpu && (message.task_meta.flags & SS_TASK_EXIT))
-        options_.gpu->OnExit({message.task_meta.tgid, message.task_meta.start_time_ns}, ts_ns);
+      if (options_.gpu) TellGpu(message.task_meta, ts_ns);
       break;
     case SS_RMID_ALLOC:
       tracker_.Alloc(event.rmid, event.generation, owner, ts_ns);
@@ -84,6 +83,12 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
       return;
   }
   if (late) tracker_.CountLate();
+}
+
+void SlotBuilder::TellGpu(const ss_task_meta& meta, uint64_t ts_ns) {
+  const ProcessKey process = {meta.tgid, meta.start_time_ns};
+  if (meta.flags & SS_TASK_EXIT) options_.gpu->OnExit(process, ts_ns);
+  if (meta.flags & SS_TASK_EXEC) options_.gpu->OnExec(process, ts_ns);
 }
 
 // Who made it is not known.
@@ -377,6 +382,9 @@ void SlotBuilder::Retire() {
   OpenSlot* slot = !open_.empty() && open_.front().start_ns == next_start_ns_ ? &open_.front()
                                                                               : SlotAt(next_start_ns_);
   tracker_.Advance(end_ns);
+  if (tracker_.has_missing())
+    for (ProcessKey process : tracker_.TakeMissing())
+      if (options_.gpu) options_.gpu->OnMissing(process, next_start_ns_);
   if (rdt_.on()) rdt_.Attribute(slot);
 
   finished_.start_ns = next_start_ns_;

@@ -133,6 +133,7 @@ class SlotBuilder final : public MergeSink {
   void FindPreemption(const ss_measure& measure);
   void AddAcross(Cpu* cpu, OpenSlot* next, const ss_measure& measure);
   void AddOtherMeasure(Cpu* cpu, const ss_measure& measure);
+  void TellGpu(const ss_task_meta& meta, uint64_t ts_ns);
   void OnUnknown(Cpu* cpu, uint64_t until_ns);
   static void Begin(Cpu* cpu, uint64_t ts_ns, bool online);
   bool IsReadyForFirst(uint64_t watermark_ns) const;

@@ -239,6 +239,7 @@ void Tracker::ApplyDumpEnd(const Change& change) {
     Process& process = processes_[id];
     if (process.dead || !IsBefore(process.seen_ns, change.begin_ns)) continue;
     stats_.nr_forgotten++;
+    if (process.named) missing_.push_back(key);
     MarkDead(id, change.ts_ns, true);
   }
 }

@@ -24,6 +24,7 @@
 #include <memory_resource>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace slotscope {
@@ -101,6 +102,10 @@ class Tracker {
 
   // Applies what is queued up to and with ts_ns, in the order of time (of arrival where equal).
   void Advance(uint64_t ts_ns);
+  // Processes with a name that a state dump did not name any more, since the last call. The others may
+  // have found no room in the kernel's table, which is what a dump says.
+  std::vector<ProcessKey> TakeMissing() { return std::exchange(missing_, {}); }
+  bool has_missing() const { return !missing_.empty(); }
 
   // The process of a measure; made, without a name, if it is not known. The id is small. `rmid` is a
   // hint where to look; 0 if it has none.
@@ -232,6 +237,7 @@ class Tracker {
   std::deque<PastRmid> past_rmids_;                               // in the order in which they were lost
   std::deque<Death> deaths_;                                      // in order of dead_ns; may be outdated
   std::unordered_map<int32_t, uint32_t> followed_tgids_;          // -> process, kNoProcess: not seen yet
+  std::vector<ProcessKey> missing_;
   TrackerStats stats_;
 };
 

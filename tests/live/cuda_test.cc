@@ -155,6 +155,29 @@ TEST(Cuda, MemoryOfEveryKindInEverySlot) {
   EXPECT_EQ(SpansOf(recorded, "memory").size(), 12u);
 }
 
+// The program that comes after holds nothing, and nobody knows anything of its GPU until it uses one.
+TEST(Cuda, AnExecEndsWhatTheProgramHeld) {
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(RecordCuda("exec", Workload(6), &recorded));
+  const int32_t tgid = recorded.truth.TgidsOf("proc").at(0);
+  EXPECT_EQ(recorded.truth.TgidsOf("busy"), std::vector<int32_t>{tgid}) << "the same process";
+  uint64_t exec_ns = 0;
+  for (const auto& line : recorded.truth.lines)
+    if (line.key == "exec") exec_ns = line.values.at(0);
+  // The exec itself takes a while.
+  size_t nr_holding = 0, nr_after = 0, nr_ended = 0;
+  for (const CsvRow& row : RowsOf(recorded, tgid)) {
+    const std::string& bytes = row.at("gpu_mem_bytes");
+    nr_holding += bytes == "1000";
+    nr_after += Number(row.at("slot_start_ns")) > exec_ns && bytes.empty();
+    nr_ended += bytes == "0" && Number(row.at("slot_start_ns")) + 1'000'000 > exec_ns;
+  }
+  EXPECT_GT(nr_holding, 0u);
+  EXPECT_EQ(nr_ended, 1u) << LossesOf(recorded);
+  EXPECT_GT(nr_after, 50u) << LossesOf(recorded);
+  EXPECT_TRUE(RowsOf(recorded, tgid).back().at("gpu_mem_bytes").empty());
+}
+
 // That workload with the runtime that misbehaves, as a shell's command.
 std::string Hostile(const std::string& workload) {
   return "SLOTSCOPE_TEST_LIBRARIES=" + StandinFolder() + ":hostile/libcudart.so.13 $T --workload " +

@@ -566,6 +566,18 @@ int RunCudaOnManyStacks(int) {
   return 1;
 }
 
+// Holds memory, and becomes another program, which computes for so long and uses no GPU.
+void HoldAndExec(const char* milliseconds) {
+  void* memory;
+  MUST(cudaMalloc, &memory, 1000);
+  SayMemory(1000);
+  SayEnd();
+  std::printf("exec %d %lu\n", getpid(), MonotonicNs());
+  std::fflush(stdout);
+  execl("/proc/self/exe", "live_tests", "--workload", "busy", milliseconds, nullptr);
+  std::printf("failed: exec\n");
+}
+
 int RunCudaWorkload(int which) {
   OpenLibraries();
   if (const char* wait = std::getenv("SLOTSCOPE_TEST_WAIT_MS"))
@@ -591,6 +603,8 @@ int RunCudaWorkload(int which) {
     LaunchBesideRival(4300, 2200);
   else if (which == 5)
     LaunchWithAHeart();
+  else if (which == 6)
+    HoldAndExec("100");
   else
     UseThreads(8, which);
   SayEnd();

@@ -84,7 +84,7 @@ WorkloadResult RunWorkload(const std::vector<std::string>& args);
 WorkloadResult ParseWorkload(const std::string& path);
 
 // --workload cuda WHICH: 0 memory, 1 streams, 2 devices, 3 a little, 4 beside a
-// rival, 5 with a heart, -N streams after N ms, else 8
+// rival, 5 with a heart, 6 memory and an exec, -N streams after N ms, else 8
 // threads with so many rounds. In cuda_workload.cc.
 int RunCudaWorkload(int which);
 int RunUnreadableCuda(int ms);

@@ -71,6 +71,8 @@ class Gpu {
   }
   void Sample(uint64_t at_us, const GpuSample& sample) { tracker_.OnSample(sample, at_us * kUs); }
   void Exit(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExit(key, at_us * kUs); }
+  void Exec(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExec(key, at_us * kUs); }
+  void Missing(uint64_t at_us, ProcessKey key = kA) { tracker_.OnMissing(key, at_us * kUs); }
   void Loss(uint64_t at_us) { tracker_.OnLostCalls(at_us * kUs, at_us * kUs); }
   void LossOf(ProcessKey key, uint64_t at_us) {
     tracker_.OnLostCalls(LostCalls{key.tgid, 0, key.start_time_ns, 1}, at_us * kUs, at_us * kUs);
@@ -457,6 +459,84 @@ TEST(GpuTracker, AProcessThatEndsInTheMiddle) {
   gpu.Slot();
   EXPECT_FALSE(gpu.all.contains(kA.tgid));
   EXPECT_TRUE(gpu.all.contains(kB.tgid));
+}
+
+TEST(GpuTracker, AnExecEndsAllThatTheProgramHeld) {
+  Gpu gpu;
+  gpu.View(10, {1});
+  gpu.Alloc(50, 0x1000, 4096);
+  gpu.Launch(100, 7);
+  gpu.Exec(600);
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.values[kGpuActiveNs], 500 * kUs);
+  EXPECT_EQ(use.values[kGpuMemBytes], 0u);
+  EXPECT_EQ(gpu.spans.memory.size(), 1u);
+  EXPECT_EQ(gpu.detail.ended, std::vector<ProcessKey>{kA});
+  gpu.Slot();
+  EXPECT_FALSE(gpu.all.contains(kA.tgid)) << "the new program has not used CUDA";
+  // If it does, that is seen from its first call on, and on the devices that it sees.
+  gpu.View(2100, {0});
+  gpu.Call(SS_CUDA_INIT, 2200, 2200, {});
+  gpu.Alloc(2300, 0x1000, 100);
+  const GpuRow anew = gpu.Slot();
+  EXPECT_EQ(anew.values[kGpuMemBytes], 100u);
+  EXPECT_EQ(anew.unmeasured, 0u);
+  ASSERT_EQ(gpu.detail.parts.size(), 1u);
+  EXPECT_EQ(gpu.detail.parts[0].gpu, 0);
+}
+
+// One row, and one part of each device: what it did adds up, and it holds what it holds at the end.
+TEST(GpuTracker, AnExecWithinASlotLeavesOneRow) {
+  Gpu gpu;
+  gpu.View(10, {1});
+  gpu.Alloc(50, 0x1000, 4096);
+  gpu.Launch(100, 7);
+  gpu.Exec(300);
+  gpu.View(400, {1});
+  gpu.Call(SS_CUDA_INIT, 500, 500, {});
+  gpu.Alloc(600, 0x1000, 100);
+  gpu.Launch(700, 7);
+  gpu.Wait(710, 800, 7);
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.values, (std::array<uint64_t, kNrGpuValues>{100, 300 * kUs, 2}));
+  EXPECT_EQ(use.unmeasured, 0u);
+  ASSERT_EQ(gpu.detail.parts.size(), 1u);
+  EXPECT_EQ(gpu.detail.parts[0].row.values, use.values);
+  ASSERT_FALSE(gpu.detail.totals.empty());
+  for (const GpuTotal& total : gpu.detail.totals) {
+    EXPECT_EQ(total.gpu, 1);
+    EXPECT_EQ(total.row.values, use.values);
+  }
+}
+
+TEST(GpuTracker, WhoseExitWasLostHoldsNothing) {
+  Gpu gpu;
+  gpu.Alloc(50, 0x1000, 4096);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 4096u);
+  gpu.Missing(1000);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 0u);
+  EXPECT_EQ(gpu.detail.ended, std::vector<ProcessKey>{kA});
+  gpu.Slot();
+  EXPECT_FALSE(gpu.all.contains(kA.tgid));
+}
+
+TEST(GpuTracker, WhoWasMissedAndLivesOnHoldsNobodyKnowsWhat) {
+  Gpu gpu;
+  gpu.Alloc(50, 0x1000, 4096);
+  gpu.Slot();
+  gpu.Missing(1000);
+  gpu.Slot();
+  gpu.Alloc(2100, 0x2000, 100);
+  EXPECT_TRUE(gpu.Slot().unmeasured & kNoBytes);
+  EXPECT_EQ(gpu.tracker().stats().nr_late, 0u);
+  // Once it has ended for certain, its late calls make nothing.
+  gpu.Missing(3000);
+  gpu.Exit(3100);
+  gpu.Slot();
+  gpu.Alloc(4100, 0x3000, 100);
+  gpu.Slot();
+  EXPECT_FALSE(gpu.all.contains(kA.tgid));
+  EXPECT_EQ(gpu.tracker().stats().nr_late, 1u);
 }
 
 TEST(GpuTracker, WhatWasThereBeforeIsNotKnown) {

@@ -242,6 +242,33 @@ TEST(HostHistory, IsCoarserAndForgetsWhereItIsKeptForLong) {
   EXPECT_EQ(host.Evidence(HangAt(3000))[0]["state"], "unknown");
 }
 
+// Rank 0 runs, 1 has ended, 2 is asleep for good.
+TEST(HostHistory, RanksOfAnEndedJobExpire) {
+  const auto forget = [](Host* host, std::vector<int32_t>* asked) {
+    return host->recorder.Look([&](HostHistory& history) {
+      history.ForgetEnded([&](int32_t tgid, uint64_t) {
+        asked->push_back(tgid);
+        return tgid != 11;
+      });
+      return history.IsRank(11);
+    });
+  };
+  Host host(100 * kMs, 1000 * kMs);
+  std::vector<int32_t> asked;
+  for (int64_t ms = 0; ms < 1000; ms++)
+    host.AddSlot(ms, {{10, 1'000'000}, {11, 5}}, ms == 0 ? kRanks : std::vector<std::string>());
+  EXPECT_TRUE(forget(&host, &asked)) << "what it did may still be asked for";
+  EXPECT_THAT(asked, IsEmpty()) << "nothing is that old";
+  for (int64_t ms = 1000; ms < 2500; ms++) host.AddSlot(ms, {{10, 1'000'000}});
+  EXPECT_FALSE(forget(&host, &asked));
+  EXPECT_THAT(asked, ElementsAre(11, 12)) << "who runs need not be asked for";
+  EXPECT_EQ(host.Evidence(HangAt(2400))[0]["pid"], 12) << "who is asleep has not ended";
+  Host all(kMs, 0);
+  all.AddSlot(0, {{10, 1}}, kRanks);
+  all.AddSlot(5000, {{10, 1}});
+  EXPECT_TRUE(forget(&all, &asked)) << "of a recording nothing is forgotten";
+}
+
 // ---- a recording's file
 
 constexpr const char* kHeader =

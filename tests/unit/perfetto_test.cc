@@ -257,6 +257,32 @@ TEST_F(PerfettoTest, SpansThatOverlapDoNotShareATrack) {
   EXPECT_EQ(sink_.Contents(), "5 spans, 0 values");
 }
 
+// A span of memory begins on the track whose last one ended latest before it, so few tracks are enough.
+TEST_F(PerfettoTest, TracksOfMemoryAreUsedAgain) {
+  auto& memory = slot(1000).gpu_detail.spans.memory;
+  for (uint64_t i = 0; i < 100; i++)
+    for (uint64_t beside = 0; beside < 3; beside++)
+      memory.push_back({{7, 70}, 0, i, 10, SS_CUDA_LINEAR, i * 10 + beside, i * 10 + 5 + beside, false});
+  sink_.OnSlot(slot_);
+  EXPECT_EQ(Finish().tracks.size(), 1u + 3) << "the process, and three at a time";
+}
+
+// Processes come and go, and so do streams: what is known of them is bounded, and begins anew.
+TEST_F(PerfettoTest, WhatIsKnownOfTracksIsBounded) {
+  slot(100).rows = {RowOf(7, 50)};
+  sink_.OnSlot(slot_);
+  auto& kernels = slot(200).gpu_detail.spans.kernels;
+  for (uint64_t stream = 0; stream <= 65536; stream++)
+    kernels.push_back({{8, 80}, 0, stream, 100, 300, 1, 0, false});
+  slot_.rows = {RowOf(7, 60)};
+  sink_.OnSlot(slot_);
+  slot(300).rows = {RowOf(7, 60)};
+  sink_.OnSlot(slot_);
+  sink_.OnSlot(slot(400));
+  const Trace trace = Finish();
+  EXPECT_EQ(ValuesOf(trace, "cpu_ns"), "100=50 200=60 300=60 400=0 ") << "at 300 it was described anew";
+}
+
 TEST_F(PerfettoTest, ANameMayComeLater) {
   slot(100).rows = {RowOf(7, 50)};
   slot_.rows[0].named = false;

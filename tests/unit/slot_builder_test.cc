@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -912,6 +913,59 @@ TEST(SlotBuilder, TimesAreThoseOfASlowAndObviousReference) {
       ASSERT_EQ(build.Lost(slot.start_ns), kSlotNs * plan.nr_cpus - measured_ns);
     }
   }
+}
+
+// Who ends, how, and when, as the GPU's stage is told.
+class Ends final : public GpuJoin {
+ public:
+  void OnCall(const ss_cuda_call&) override {}
+  void OnExit(ProcessKey process, uint64_t ts_ns) override { Add("exit", process, ts_ns); }
+  void OnExec(ProcessKey process, uint64_t ts_ns) override { Add("exec", process, ts_ns); }
+  void OnMissing(ProcessKey process, uint64_t ts_ns) override { Add("missing", process, ts_ns); }
+  void OnLostCalls(uint64_t, uint64_t) override {}
+  void TakeSlot(uint64_t, std::vector<GpuUse>* uses, GpuDetail* detail) override {
+    uses->clear();
+    detail->Clear();
+  }
+  std::string text;
+
+ private:
+  void Add(const char* what, ProcessKey process, uint64_t ts_ns) {
+    text += what + (" " + std::to_string(process.tgid)) + "@" + std::to_string(ts_ns) + "; ";
+  }
+};
+
+TEST(SlotBuilder, TheGpusStageIsToldWhoHasEnded) {
+  Ends ends;
+  Recorder sink;
+  SlotBuilderOptions options;
+  options.slot_ns = kSlotNs;
+  options.window_ns = kWindowNs;
+  options.present_cpus = {0};
+  options.needs_dump = false;
+  options.gpu = &ends;
+  SlotBuilder builder(options, &sink);
+  builder.OnExpected(0);
+  const auto send = [&](int32_t tgid, uint32_t flags, uint64_t ts_ns) {
+    ss_any_message any = {};
+    any.task_meta.hdr = {ts_ns, SS_TASK_META, sizeof(ss_task_meta), 0};
+    any.task_meta.tgid = tgid;
+    any.task_meta.start_time_ns = 1;
+    any.task_meta.flags = flags;
+    builder.OnMessage(any, false);
+  };
+  send(7, SS_TASK_BIRTH, 110);
+  send(7, SS_TASK_EXEC, 120);
+  send(7, SS_TASK_RENAME, 130);
+  send(7, SS_TASK_EXIT, 140);
+  send(8, SS_TASK_BIRTH, 150);  // its end is lost
+  send(9, SS_TASK_BIRTH, 160);
+  send(9, SS_TASK_EXISTING, 420);
+  EXPECT_EQ(ends.text, "exec 7@120; exit 7@140; ");
+  for (uint64_t ns = 100; ns < 2000; ns += kSlotNs) builder.OnMeasure(Measure(0, ns, ns + kSlotNs, 5));
+  builder.OnDumpEnd(400, 450);
+  builder.OnWatermark(2000);
+  EXPECT_EQ(ends.text, "exec 7@120; exit 7@140; missing 8@400; ");
 }
 
 }  // namespace

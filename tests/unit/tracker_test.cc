@@ -353,9 +353,12 @@ TEST(Tracker, DumpEndForgetsWhomTheDumpDidNotName) {
   tracker.Meta(Meta({9, 1}, SS_TASK_EXISTING, "named"), 110);
   See(&tracker, {10, 1}, 120);
   tracker.Alloc(5, 1, {12, 105}, 105);  // born meanwhile
+  tracker.Meta(Meta({13, 1}, SS_TASK_BIRTH, "gone"), 10);
   tracker.DumpEnd(100, 130);
   tracker.Advance(130);
-  EXPECT_EQ(tracker.stats().nr_forgotten, 2u);
+  EXPECT_EQ(tracker.stats().nr_forgotten, 3u);
+  EXPECT_EQ(tracker.TakeMissing(), (std::vector<ProcessKey>{{13, 1}})) << "those with a name";
+  EXPECT_FALSE(tracker.has_missing());
   tracker.Advance(130 + kKeepNs);
   EXPECT_EQ(tracker.nr_processes(), 4u);
   EXPECT_EQ(OwnerOf(tracker, 3, 1), nullptr);

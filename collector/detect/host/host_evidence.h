@@ -40,7 +40,6 @@ struct RankEvidence {
 };
 
 // Whether a process is still there; its start is that of its rows, 0 if it has none. Null: nobody knows.
-using IsAliveFn = std::function<bool(int32_t tgid, uint64_t start_time_ns)>;
 // Null: there is no recording of this host.
 using EvidenceFn = std::function<std::vector<RankEvidence>(const NcclHang&)>;
 

@@ -20,6 +20,14 @@ void HostHistory::SetRank(const RankNote& note, int64_t since_ns) {
   process.since_ns = since_ns;
 }
 
+void HostHistory::ForgetEnded(const IsAliveFn& is_alive) {
+  if (!keep_ns_) return;
+  std::erase_if(processes_, [&](const RankProcess& process) {
+    return std::max(process.since_ns, process.last_ns) < end_ns_ - keep_ns_ &&
+           !is_alive(process.tgid, process.start_time_ns);
+  });
+}
+
 bool HostHistory::IsRank(int32_t tgid) const {
   return std::any_of(processes_.begin(), processes_.end(),
                      [&](const RankProcess& process) { return process.tgid == tgid; });

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -61,6 +62,8 @@ inline std::pair<int64_t, int64_t> EvidenceSpan(int64_t at_ns, int64_t bucket_ns
   return {at_ns - kBucketsBefore * bucket_ns, at_ns + kBucketsAfter * bucket_ns};
 }
 
+using IsAliveFn = std::function<bool(int32_t tgid, uint64_t start_time_ns)>;
+
 class HostHistory {
  public:
   // Samples of less than bucket_ns are added up. What is older than keep_ns is forgotten; 0: nothing is.
@@ -76,6 +79,9 @@ class HostHistory {
   }
 
   void SetRank(const RankNote& note, int64_t since_ns);
+  // Ranks of which nothing has been kept for so long, and whose process has ended: a later job may have
+  // the same ranks elsewhere. Of the others nobody is asked whether they are alive.
+  void ForgetEnded(const IsAliveFn& is_alive);
   bool IsRank(int32_t tgid) const;
   // Slots come in order. Of a process that is no rank nothing is kept.
   void OnSlot(int64_t start_ns, int64_t slot_ns);

@@ -85,6 +85,7 @@ std::vector<RankNote> RankFinder::Scan() {
     processes.emplace(tgid, process);
   }
   processes_ = std::move(processes);
+  std::erase_if(told_, [&](const auto& told) { return !processes_.contains(told.second); });
   std::vector<RankNote> news;
   for (const auto& [rank, tgid] : ChooseRanks(candidates)) {
     const auto [at, is_new] = told_.try_emplace(rank, tgid);

@@ -112,6 +112,7 @@ struct LiveDetectors::Impl {
     if (host && (!ranks_ns || MonotonicNs() - *ranks_ns >= kRankPeriodNs)) {
       ranks_ns = MonotonicNs();
       for (const RankNote& note : ranks.Scan()) news->TellEvent(RankNoteText(note));
+      host->Look([](HostHistory& history) { history.ForgetEnded(IsAlive); });
     }
     EvidenceFn evidence;
     if (host)
