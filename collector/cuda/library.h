@@ -2,6 +2,7 @@
 // What an ELF file has of CUDA. The file is any process's and not to be trusted.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,7 +30,8 @@ struct CudaLibrary {
   std::vector<std::string> gaps;  // functions that may launch or allocate, and are not probed (escaped)
 };
 
-// Fails if the file is not a well-formed ELF file for x86-64.
-Status ReadCudaLibrary(int fd, CudaLibrary* library);
+// Fails if the file is not a well-formed ELF file for x86-64, or takes more of us than ElfFile's limits.
+// `stop`: see there.
+Status ReadCudaLibrary(int fd, CudaLibrary* library, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace slotscope

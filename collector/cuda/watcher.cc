@@ -243,7 +243,7 @@ CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped) {
       files_.erase(at);
       return nullptr;
     }
-    if (Status status = ReadCudaLibrary(fd.get(), &file.library); !status.ok())
+    if (Status status = ReadCudaLibrary(fd.get(), &file.library, &stop_requested_); !status.ok())
       file.error = status.message();
   }
   if (!file.attached && !file.library.targets.empty() && MonotonicNs() >= file.retry_ns)

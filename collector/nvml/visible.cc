@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
+
+#include "base/bounded_file.h"
 
 namespace slotscope {
 namespace {
@@ -104,12 +104,7 @@ void ParseGpuEnvironment(std::string_view environment, GpuView* view) {
 
 GpuView ReadGpuView(int32_t tgid) {
   GpuView view;
-  std::ifstream file(fmt::format("/proc/{}/environ", tgid), std::ios::binary);
-  std::string environment;
-  char piece[4096];
-  while (environment.size() < kMaxEnvironment && (file.read(piece, sizeof(piece)) || file.gcount() > 0))
-    environment.append(piece, static_cast<size_t>(file.gcount()));
-  ParseGpuEnvironment(environment, &view);
+  ParseGpuEnvironment(ReadProcFile(fmt::format("/proc/{}/environ", tgid), kMaxEnvironment), &view);
   DIR* const dev = opendir(fmt::format("/proc/{}/root/dev", tgid).c_str());
   if (!dev) return view;
   while (const dirent* entry = readdir(dev)) {

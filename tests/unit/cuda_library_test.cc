@@ -3,15 +3,24 @@
 // is looked at where there is one (CUDA_HOME or /usr/local/cuda).
 #include "cuda/library.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "cuda/calls.h"
@@ -119,6 +128,157 @@ TEST(CudaLibrary, DamagedFilesAreRefusedOrRead) {
     read_with(bytes);
   }
   for (size_t size = 0; size < whole.size(); size += 997) read_with(whole.substr(0, size));
+}
+
+// A file in memory whose blocks are made only where something was written.
+class SparseElf {
+ public:
+  static constexpr uint64_t kSections = 4096;
+  SparseElf() : fd_(memfd_create("elf", MFD_CLOEXEC)) {
+    header_.e_shentsize = sizeof(Elf64_Shdr);
+    header_.e_shoff = kSections;
+    std::memcpy(header_.e_ident, ELFMAG, SELFMAG);
+    header_.e_ident[EI_CLASS] = ELFCLASS64;
+    header_.e_ident[EI_DATA] = ELFDATA2LSB;
+    header_.e_machine = EM_X86_64;
+    header_.e_phentsize = sizeof(Elf64_Phdr);
+    header_.e_phoff = sizeof(header_);
+    header_.e_phnum = 1;
+    Elf64_Phdr code = {};
+    code.p_type = PT_LOAD;
+    code.p_flags = PF_X;
+    code.p_filesz = UINT32_MAX;
+    WriteAt(sizeof(header_), &code, sizeof(code));
+    Add({});
+  }
+  void WriteAt(uint64_t offset, const void* bytes, size_t size) const {
+    EXPECT_EQ(pwrite(fd_.get(), bytes, size, static_cast<off_t>(offset)), static_cast<ssize_t>(size));
+  }
+  uint32_t Add(const Elf64_Shdr& section) {
+    WriteAt(kSections + header_.e_shnum * sizeof(section), &section, sizeof(section));
+    return header_.e_shnum++;
+  }
+  uint32_t AddStrings(uint64_t offset, uint64_t size) {
+    Elf64_Shdr section = {};
+    section.sh_type = SHT_STRTAB;
+    section.sh_offset = offset;
+    section.sh_size = size;
+    return Add(section);
+  }
+  void AddSymbols(uint64_t offset, uint64_t nr, uint32_t strings) {
+    Elf64_Shdr section = {};
+    section.sh_type = SHT_SYMTAB;
+    section.sh_offset = offset;
+    section.sh_size = nr * sizeof(Elf64_Sym);
+    section.sh_entsize = sizeof(Elf64_Sym);
+    section.sh_link = strings;
+    Add(section);
+  }
+  // What is said of it by a process that may use a few hundred MiB, and ends after 20 s whatever it
+  // does.
+  std::string Read(const std::atomic<bool>* stop = nullptr) {
+    EXPECT_EQ(ftruncate(fd_.get(), 1ll << 42), 0);
+    WriteAt(0, &header_, sizeof(header_));
+    int result[2];
+    EXPECT_EQ(pipe2(result, O_CLOEXEC), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+#ifndef __SANITIZE_ADDRESS__
+      const rlimit limit = {700u << 20, 700u << 20};
+      setrlimit(RLIMIT_AS, &limit);
+#endif
+      CudaLibrary library;
+      const Status status = ReadCudaLibrary(fd_.get(), &library, stop);
+      const std::string& text = status.ok() ? "read" : status.message();
+      const ssize_t size = write(result[1], text.data(), text.size());
+      _exit(size == static_cast<ssize_t>(text.size()) ? 0 : 1);
+    }
+    close(result[1]);
+    std::string text(1000, '\0');
+    const ssize_t size = read(result[0], text.data(), text.size());
+    text.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    close(result[0]);
+    int ended;
+    EXPECT_EQ(waitpid(child, &ended, 0), child);
+    EXPECT_EQ(ended, 0) << "it was killed, or ran out of memory";
+    return text;
+  }
+
+  Elf64_Ehdr header_ = {};
+
+ private:
+  UniqueFd fd_;
+};
+
+constexpr uint64_t kGiB = 1u << 30;
+
+// Files that cost whoever makes them nothing, and say that they are large.
+TEST(CudaLibrary, SparseFilesHaveABudget) {
+  {
+    SparseElf elf;
+    elf.AddSymbols(kGiB, 1ull << 36, elf.AddStrings(kGiB, 4096));
+    EXPECT_EQ(elf.Read(), "an ELF file that is too large: its symbols");
+  }
+  {
+    SparseElf elf;
+    for (int i = 0; i < 9; i++) elf.AddSymbols(kGiB, 1u << 19, elf.AddStrings(kGiB, 4096));
+    EXPECT_EQ(elf.Read(), "an ELF file that is too large: its symbols") << "of all tables";
+  }
+  {
+    SparseElf elf;
+    elf.AddSymbols(kGiB, 1, elf.AddStrings(kGiB, 1ull << 40));
+    EXPECT_EQ(elf.Read(), "an ELF file that is too large: its names");
+  }
+  {
+    SparseElf elf;
+    const uint32_t strings = elf.AddStrings(kGiB, 200u << 20);
+    for (int i = 0; i < 100; i++) elf.AddSymbols(kGiB, 1, strings);
+    EXPECT_EQ(elf.Read(), "an ELF file that is too large: it takes too long to read");
+  }
+  {
+    SparseElf elf;
+    Elf64_Shdr first = {};
+    first.sh_size = 1ull << 34;  // sections
+    elf.header_.e_shnum = 0;
+    elf.Add(first);
+    elf.header_.e_shnum = 0;
+    EXPECT_EQ(elf.Read(), "an ELF file that is too large: its headers");
+  }
+  {
+    SparseElf elf;
+    elf.AddSymbols(1ull << 42, 1, elf.AddStrings(kGiB, 4096));
+    EXPECT_EQ(elf.Read(), "not a well-formed ELF file: its symbols") << "behind the file's end";
+  }
+}
+
+// A name that nearly never ends, for each symbol; and one function at four thousand places.
+TEST(CudaLibrary, NamesAndFunctionsHaveABudget) {
+  constexpr uint64_t kNames = kGiB, kSymbols = 2 * kGiB;
+  const std::string letters(1u << 20, 'c');
+  const std::vector<Elf64_Sym> symbols(1u << 20, Elf64_Sym{1, 0, 0, 1, 0, 0});
+  {
+    SparseElf elf;
+    for (uint64_t i = 0; i < 100; i++) elf.WriteAt(kNames + (i << 20), letters.data(), letters.size());
+    elf.WriteAt(kSymbols, symbols.data(), symbols.size() * sizeof(symbols[0]));
+    elf.AddSymbols(kSymbols, symbols.size(), elf.AddStrings(kNames, 101u << 20));
+    EXPECT_EQ(elf.Read(), "read");
+  }
+  {
+    SparseElf elf;
+    elf.WriteAt(kNames + 1, "cuInit", 7);
+    std::vector<Elf64_Sym> many(5000, Elf64_Sym{1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 1, 0, 0});
+    for (size_t i = 0; i < many.size(); i++) many[i].st_value = 16 * i;
+    elf.WriteAt(kSymbols, many.data(), many.size() * sizeof(many[0]));
+    elf.AddSymbols(kSymbols, many.size(), elf.AddStrings(kNames, 4096));
+    EXPECT_EQ(elf.Read(), "an ELF file with more functions of CUDA than there are");
+  }
+}
+
+TEST(CudaLibrary, ReadingEndsWhenWeDo) {
+  SparseElf elf;
+  const std::atomic<bool> stop{true};
+  EXPECT_EQ(elf.Read(&stop), "we are ending");
 }
 
 TEST(ProcessMaps, ExecutableFilesOnceEach) {

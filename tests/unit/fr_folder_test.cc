@@ -36,6 +36,23 @@ TEST_F(FrFolderTest, HasAFilePerRank) {
   EXPECT_TRUE(folder.problems.empty());
 }
 
+// What is no plain file now, though it was one when its name was read.
+TEST_F(FrFolderTest, NothingIsFollowedAndNothingIsWaitedFor) {
+  Write("target", kDump);
+  std::filesystem::create_symlink("target", path_ + "/nccl_trace_rank_0");
+  ASSERT_EQ(mkfifo((path_ + "/nccl_trace_rank_1").c_str(), 0600), 0);
+  Write("nccl_trace_rank_2", "");
+  std::filesystem::resize_file(path_ + "/nccl_trace_rank_2", 65ull << 20);  // without a block
+  FrFileReader reader;
+  FrDump dump;
+  const auto why = [&](const char* name) { return reader.Read(path_ + name, &dump).message(); };
+  EXPECT_EQ(why("/nccl_trace_rank_0"), "it is a link");
+  EXPECT_EQ(why("/nccl_trace_rank_1"), "it is no regular file");
+  EXPECT_EQ(why("/nccl_trace_rank_2"), "it is larger than 64 MiB");
+  EXPECT_EQ(why(""), "it is no regular file");
+  EXPECT_EQ(why("/target"), "");
+}
+
 TEST_F(FrFolderTest, WhatCannotBeReadIsNamedAndTheRestIsRead) {
   Write("rank_0", kDump);
   Write("rank_1", std::string(kDump).substr(0, 50));

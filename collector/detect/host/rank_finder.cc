@@ -3,11 +3,10 @@
 
 #include <fmt/core.h>
 
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <utility>
 
+#include "base/bounded_file.h"
 #include "base/proc.h"
 #include "detect/inputs/scan.h"
 
@@ -19,8 +18,8 @@ constexpr int32_t kMaxRank = 10'000'000;
 constexpr uint32_t kYoungScans = 10;
 
 std::string ReadProc(int32_t tgid, const char* name) {
-  std::ifstream file(fmt::format("/proc/{}/{}", tgid, name), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  constexpr size_t kMaxBytes = 4u << 20;
+  return ReadProcFile(fmt::format("/proc/{}/{}", tgid, name), kMaxBytes);
 }
 
 bool UsesCuda(int32_t tgid) { return ReadProc(tgid, "maps").find("/libcuda") != std::string::npos; }

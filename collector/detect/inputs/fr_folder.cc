@@ -4,40 +4,24 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <system_error>
 #include <utility>
 
-#include "base/errno_text.h"
+#include "base/bounded_file.h"
 #include "base/escape.h"
 
 namespace slotscope {
 namespace {
 
-constexpr uintmax_t kMaxFile = 64u << 20;
-
-Status ReadFile(const std::filesystem::path& path, std::string* bytes) {
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return {Exit::kBadInput, error.message()};
-  if (size > kMaxFile) return {Exit::kBadInput, "it is larger than 64 MiB"};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {Exit::kBadInput, fmt::format("cannot open it: {}", ErrnoText(errno))};
-  bytes->resize(size);
-  if (!file.read(bytes->data(), static_cast<std::streamsize>(size)))
-    return {Exit::kBadInput, "it cannot be read"};
-  return {};
-}
+constexpr size_t kMaxFile = 64u << 20;
+constexpr uint64_t kMaxFolder = 16ull << 30;  // a job of ten thousand ranks has a tenth of it
 
 }  // namespace
 
 Status FrFileReader::Read(const std::string& path, FrDump* dump) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return {Exit::kBadInput, "it is no regular file"};
-  if (Status status = ReadFile(path, &bytes_); !status.ok()) return status;
+  if (Status status = ReadWholeFile(path, kMaxFile, &bytes_); !status.ok()) return status;
   Status status = ParseFrDump(bytes_, &tree_, dump);
   tree_.Clear();  // it refers to the bytes
   if (status.ok()) CondenseFrDump(dump);
@@ -75,9 +59,14 @@ Status ReadFrFolder(const std::string& path, FrFolder* folder) {
         fmt::format("--fr-dir {}: cannot read the folder: {}{}", EscapeControls(path), error.message(),
                     error == std::errc::not_a_directory ? "; give the folder that the dump is in" : "")};
   FrFileReader reader;
+  uint64_t nr_bytes = 0;
   for (const auto& [rank, file] : by_rank) {
     FrDump dump;
-    const Status status = reader.Read(file.string(), &dump);
+    const Status status =
+        nr_bytes < kMaxFolder
+            ? reader.Read(file.string(), &dump)
+            : Status{Exit::kBadInput, fmt::format("those before it have {} GiB", kMaxFolder >> 30)};
+    nr_bytes += reader.nr_bytes();
     if (!status.ok()) {
       folder->problems.push_back(fmt::format("{}: {}", EscapeControls(file.string()), status.message()));
       continue;

@@ -16,8 +16,10 @@ namespace slotscope {
 // Reads one file after the other into the same memory: there may be thousands.
 class FrFileReader {
  public:
-  // A regular file: to open a pipe would wait for who writes it. The dump is condensed. Exit::kBadInput.
+  // A regular file, and no link. The dump is condensed. Exit::kBadInput.
   Status Read(const std::string& path, FrDump* dump);
+  // Of the last one.
+  size_t nr_bytes() const { return bytes_.size(); }
 
  private:
   std::string bytes_;

@@ -17,6 +17,7 @@ namespace slotscope {
 namespace {
 
 constexpr size_t kMaxFiles = 65'536;
+constexpr uint64_t kMaxBytes = 1u << 30;  // at one look; the others wait for the next
 // A file that is still being written to is not broken.
 constexpr int64_t kSettledNs = 5'000'000'000;
 
@@ -27,6 +28,7 @@ bool FrWatch::Poll(int64_t now_ns) {
   if (!folder) return false;  // what is known stays known
   std::set<std::string> there;
   bool is_changed = false;
+  uint64_t nr_bytes = 0;
   while (const dirent* entry = readdir(folder.get())) {
     const std::string name = entry->d_name;
     const auto rank = FrRankOfName(name);
@@ -37,6 +39,7 @@ bool FrWatch::Poll(int64_t now_ns) {
     there.insert(name);
     File& file = files_[name];
     const int64_t changed_ns = NsOf(info.st_mtim);
+    if (nr_bytes >= kMaxBytes) continue;
     if (file.changed_ns != changed_ns || file.size != static_cast<uint64_t>(info.st_size) ||
         file.inode != info.st_ino) {
       file.changed_ns = changed_ns;
@@ -46,6 +49,7 @@ bool FrWatch::Poll(int64_t now_ns) {
       file.is_told = false;
       FrDump dump;
       const Status status = reader_.Read(path, &dump);
+      nr_bytes += reader_.nr_bytes();
       file.problem = status.message();
       if (status.ok()) {
         file.dump = std::move(dump);

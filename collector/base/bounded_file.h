@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Files of others: never more of one than was agreed, and no waiting for who does not write.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/status.h"
+
+namespace slotscope {
+
+// What /proc says, up to so many bytes of it: a hostile process's environment is as long as it likes.
+// Empty if it cannot be read.
+std::string ReadProcFile(const std::string& path, size_t max_bytes);
+
+// A whole file. Refused, with a reason, if it is larger, is a link or no regular file (a FIFO could keep
+// us for ever), or is cut while it is read.
+Status ReadWholeFile(const std::string& path, size_t max_bytes, std::string* bytes);
+
+}  // namespace slotscope
