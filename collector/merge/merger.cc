@@ -80,6 +80,11 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
     if (item.begin_ns > UINT64_MAX / 2) return false;  // sums of times must not wrap
     const auto jump_ns = static_cast<int64_t>(item.begin_ns - clock_ns_);
     if (clock_ns_ && std::abs(jump_ns) > static_cast<int64_t>(kMaxJumpNs)) return false;
+    if (clock_ns_ && jump_ns > 0) {
+      const auto step_ns = static_cast<uint64_t>(jump_ns);
+      (step_ns > kPauseNs ? paused_ns_ : run_ns_) += step_ns;
+      if (paused_ns_ > kMaxPausesNs + run_ns_) return false;
+    }
     clock_ns_ = std::max(clock_ns_, item.begin_ns);
   }
   switch (item.kind) {

@@ -91,7 +91,8 @@ class Merger {
 
   // Whole items, of which `bytes` begins 4 bytes off an 8-byte border (as a Block does). At each round's
   // end the watermark moves. False: an item cannot be (its size, its stream, a clock that is more than
-  // kMaxJumpNs away from the latest one); nothing from it on was used.
+  // kMaxJumpNs away from the latest one, or has paused for too long in sum); nothing from it on was
+  // used.
   bool OnItems(std::span<const std::byte> bytes);
   // The end: hands out everything that is left.
   void Flush();
@@ -160,7 +161,9 @@ class Merger {
   std::vector<Stream> streams_;
   std::vector<Dump> dumps_;  // ended, to be told
   uint64_t watermark_ns_ = 0;
-  uint64_t clock_ns_ = 0;  // the latest of all items
+  uint64_t clock_ns_ = 0;   // the latest of all items
+  uint64_t run_ns_ = 0;     // that it went in steps
+  uint64_t paused_ns_ = 0;  // and in pauses, see kPauseNs
   uint64_t dump_begin_ns_ = 0;
   MergeStats stats_;
 };

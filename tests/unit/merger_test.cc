@@ -956,6 +956,27 @@ TEST(Merger, SaysNoToAClockThatCannotBe) {
   }
 }
 
+// Each pause may be, but not all of them: 40 bytes would make 600,000 slots, again and again.
+TEST(Merger, SaysNoToAClockThatPausesMoreThanItRuns) {
+  const auto nr_pauses = [](uint64_t step_ns, uint64_t nr_steps_between) {
+    Merge merge(1);
+    uint64_t at_ns = kMs;
+    merge.Item(ItemKind::kOnline, 0, at_ns);
+    for (size_t nr = 0; nr < 1000; nr++) {
+      for (uint64_t i = 0; i < nr_steps_between; i++)
+        if (!merge.Try(Items().Add(ItemKind::kOnline, 0, at_ns += step_ns, 0))) return nr;
+      if (!merge.Try(Items().Add(ItemKind::kOnline, 0, at_ns += kMaxJumpNs, 0))) return nr;
+    }
+    return size_t{1000};
+  };
+  constexpr size_t kMost = kMaxPausesNs / kMaxJumpNs;
+  EXPECT_EQ(nr_pauses(0, 0), kMost);
+  EXPECT_EQ(nr_pauses(kPauseNs, 1), kMost) << "whoever is made to run for a moment in between";
+  EXPECT_EQ(nr_pauses(kPauseNs + 1, 1), kMost - 1) << "a short pause is one";
+  EXPECT_EQ(nr_pauses(kPauseNs, kMaxJumpNs / kPauseNs), 1000u)
+      << "a machine that stands still half of its time";
+}
+
 TEST(Merger, OneFromTheFutureHoldsNothingUp) {
   Merge merge(1);
   merge.Online(1);

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "base/bounded_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+#include "temp_folder.h"
+
+namespace slotscope {
+namespace {
+
+TEST(ReadProcFile, ReadsSoMuchAndNoMore) {
+  EXPECT_EQ(ReadProcFile("/dev/zero", 300'000).size(), 300'000u) << "as an environment without an end";
+  EXPECT_EQ(ReadProcFile("/proc/self/comm", 5), ReadProcFile("/proc/self/comm", 4096).substr(0, 5));
+  EXPECT_EQ(ReadProcFile("/proc/self/comm", 4096).back(), '\n');
+  EXPECT_EQ(ReadProcFile("/proc/self/nobody", 10), "");
+  EXPECT_EQ(ReadProcFile("/proc", 10), "") << "a folder";
+}
+
+TEST(ReadWholeFile, IsWholeOrRefused) {
+  const TempFolder folder;
+  const auto read = [&](const std::string& name, size_t max_bytes) {
+    std::string bytes = "of the last one";
+    const Status status = ReadWholeFile(folder.At(name), max_bytes, &bytes);
+    return status.ok() ? "'" + bytes + "'" : status.message();
+  };
+  const size_t kMiB = 1u << 20;
+  folder.Write("text", std::string(200'000, 'x'));
+  EXPECT_EQ(read("text", kMiB), "'" + std::string(200'000, 'x') + "'");
+  EXPECT_EQ(read("text", 200'000), "'" + std::string(200'000, 'x') + "'");
+  folder.Write("empty", "");
+  EXPECT_EQ(read("empty", kMiB), "''");
+  folder.Write("large", std::string(kMiB + 1, 'x'));
+  EXPECT_EQ(read("large", kMiB), "it is larger than 1 MiB");
+  std::filesystem::create_symlink("text", folder.At("link"));
+  EXPECT_EQ(read("link", kMiB), "it is a link");
+  ASSERT_EQ(mkfifo(folder.At("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(read("fifo", kMiB), "it is no regular file");
+  EXPECT_EQ(read("nothing", kMiB), "cannot open it: No such file or directory");
+}
+
+}  // namespace
+}  // namespace slotscope
