@@ -194,7 +194,8 @@ FUZZ_NOT := cli/% run/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo det
 	raw/raw_writer remediate/client remediate/server remediate/socket_file ring/%_source ring/bpf_object ring/perf_ring ring/reader \
 	sinks/top_table sinks/writer slots/fold
 FUZZ_SRC := $(filter-out $(FUZZ_NOT:%=collector/%.cc) tests/gen/%,$(COLLECTOR_SRC)) \
-	collector/run/engine.cc collector/cli/options.cc collector/cli/option_text.cc $(wildcard collector/cli/*_parser.cc)
+	collector/run/engine.cc collector/cli/options.cc collector/cli/option_text.cc $(wildcard collector/cli/*_parser.cc) \
+	$(addprefix collector/cuda/,calls.cc elf_file.cc library.cc)
 
 # clang has another name for a function of fmt than libfmt, which gcc compiled, so one object brings its own.
 $(B)/fuzz/obj/collector/sinks/side_sink.o: private FUZZ_CXXFLAGS += -include fmt/format.h
