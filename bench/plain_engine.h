@@ -75,7 +75,7 @@ class PlainEngine {
 
   uint64_t nr_messages() const { return nr_messages_; }
   uint64_t nr_rows() const { return nr_rows_; }
-  uint64_t nr_bytes() const { return nr_bytes_; }
+  uint64_t nr_bytes() const { return nr_bytes_ + size_; }
   // Received and not written.
   Sums missing() const { return Difference(received_, written_); }
 

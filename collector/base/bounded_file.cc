@@ -13,9 +13,7 @@
 #include "base/unique_fd.h"
 
 namespace slotscope {
-namespace {
 
-// Appends up to max_bytes. False, with errno: it cannot be read.
 bool ReadUpTo(int fd, size_t max_bytes, std::string* bytes) {
   char piece[64 << 10];
   while (bytes->size() < max_bytes) {
@@ -26,8 +24,6 @@ bool ReadUpTo(int fd, size_t max_bytes, std::string* bytes) {
   }
   return true;
 }
-
-}  // namespace
 
 std::string ReadProcFile(const std::string& path, size_t max_bytes) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));

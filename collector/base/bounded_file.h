@@ -9,6 +9,9 @@
 
 namespace slotscope {
 
+// Appends what comes until the end, or until there are max_bytes. False, with errno: it cannot be read.
+bool ReadUpTo(int fd, size_t max_bytes, std::string* bytes);
+
 // What /proc says, up to so many bytes of it: a hostile process's environment is as long as it likes.
 // Empty if it cannot be read.
 std::string ReadProcFile(const std::string& path, size_t max_bytes);

@@ -22,11 +22,15 @@ class News {
   static constexpr uint64_t kPeriodNs = 3'600'000'000'000;
 
   // False: it has been told in the period up to now_ns, or as many as may be.
-  bool Tell(std::string sentence, uint64_t now_ns = MonotonicNs()) {
+  bool Tell(const std::string& sentence, uint64_t now_ns = MonotonicNs()) {
+    return TellFirstOf(sentence, sentence, now_ns);
+  }
+  // The same of all sentences about `what`, which are worded differently each time.
+  bool TellFirstOf(const std::string& what, std::string sentence, uint64_t now_ns = MonotonicNs()) {
     std::lock_guard lock(mutex_);
     std::erase_if(told_, [&](const auto& one) { return now_ns - one.second >= kPeriodNs; });
     if (told_.size() >= kMaxSentences || untaken_.size() >= kMaxUntaken ||
-        !told_.try_emplace(sentence, now_ns).second)
+        !told_.try_emplace(what, now_ns).second)
       return false;
     untaken_.push_back(std::move(sentence));
     return true;

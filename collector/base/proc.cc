@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/bounded_file.h"
 #include "base/escape.h"
 
 namespace slotscope {
@@ -50,6 +51,10 @@ std::string ReadComm(int32_t tgid) {
 uint64_t ReadStartTicks(int32_t tgid) { return ReadStat(tgid, 20); }
 
 uint64_t ReadStackStart(int32_t tgid) { return ReadStat(tgid, 26); }
+
+std::string ReadEnvironment(int32_t tgid) {
+  return ReadProcFile(fmt::format("/proc/{}/environ", tgid), 4u << 20);
+}
 
 int32_t ReadParent(int32_t tgid) { return static_cast<int32_t>(ReadStat(tgid, 2)); }
 

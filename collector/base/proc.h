@@ -21,6 +21,10 @@ uint64_t ReadStartTicks(int32_t tgid);
 // gone, or we may not know.
 uint64_t ReadStackStart(int32_t tgid);
 
+// As it was when the program began, and up to 4 MiB of it: a hostile process's is as long as it likes.
+// Empty if it is gone, or has none.
+std::string ReadEnvironment(int32_t tgid);
+
 // 0 if it is gone, or has none.
 int32_t ReadParent(int32_t tgid);
 

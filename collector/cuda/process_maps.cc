@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 
+#include "base/bounded_file.h"
 #include "base/errno_text.h"
 #include "base/unique_fd.h"
 
@@ -67,14 +68,10 @@ Status ReadMaps(int32_t tgid, std::vector<MappedFile>* files) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return {Exit::kKernel, fmt::format("cannot open {}: {}", path, ErrnoText(errno))};
   std::string text;
-  char chunk[64 << 10];
-  for (ssize_t got; (got = read(fd.get(), chunk, sizeof(chunk))) != 0;) {
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return {Exit::kKernel, fmt::format("cannot read {}: {}", path, ErrnoText(errno))};
-    text.append(chunk, static_cast<size_t>(got));
-    if (text.size() > kMaxMapsBytes)
-      return {Exit::kBadInput, fmt::format("{} is longer than {} bytes", path, kMaxMapsBytes)};
-  }
+  if (!ReadUpTo(fd.get(), kMaxMapsBytes + 1, &text))
+    return {Exit::kKernel, fmt::format("cannot read {}: {}", path, ErrnoText(errno))};
+  if (text.size() > kMaxMapsBytes)
+    return {Exit::kBadInput, fmt::format("{} is longer than {} bytes", path, kMaxMapsBytes)};
   *files = ParseMaps(text);
   return {};
 }

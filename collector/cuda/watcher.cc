@@ -195,14 +195,11 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
   told = text;
   const std::string sentence =
       fmt::format("process {} ({}) is not wholly seen: {}", tgid, ReadComm(tgid), text);
-  if (const uint64_t now_ns = MonotonicNs(); now_ns - coverages_since_ns_ >= News::kPeriodNs) {
-    coverages_since_ns_ = now_ns;
-    told_coverages_.clear();
+  if (news_.TellFirstOf(text, sentence)) return;
+  if (const uint64_t now_ns = MonotonicNs(); now_ns - notes_since_ns_ >= News::kPeriodNs) {
+    notes_since_ns_ = now_ns;
     nr_coverage_notes_ = 0;
   }
-  const bool is_first =
-      told_coverages_.size() < News::kMaxSentences && told_coverages_.insert(text).second;
-  if (is_first && news_.Tell(sentence)) return;
   if (nr_coverage_notes_++ < kMaxCoverageNotes)
     items_->PutNote(sentence);
   else

@@ -97,9 +97,8 @@ class CudaWatcher {
   uint64_t looks_second_ = 0;
   std::map<int32_t, uint32_t> looks_;
   std::atomic<uint64_t> nr_late_looks_{0};
-  uint64_t coverages_since_ns_ = 0;  // of these two; see News::kPeriodNs
-  std::set<std::string> told_coverages_;
   uint64_t nr_coverage_notes_ = 0;
+  uint64_t notes_since_ns_ = 0;  // of these; see News::kPeriodNs
   std::vector<GpuDevice> gpus_;
   ItemQueue* items_ = nullptr;
   // The reader's thread: calls that were lost, of these those whose process is known, and not.

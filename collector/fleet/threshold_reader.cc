@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <string_view>
 #include <thread>
@@ -69,7 +68,6 @@ struct ThresholdReader::Impl {
   mutable std::mutex mutex;
   ThresholdView view;
   ThresholdStats stats;
-  std::map<const uint64_t*, uint64_t> told_ns;  // by the counter in stats
   std::thread thread;
 
   // When it has been answered, or cannot be, or nobody wants to know any more.
@@ -87,25 +85,21 @@ struct ThresholdReader::Impl {
     return code;
   }
 
-  // Counts it in *nr. One of each kind is told an hour: what is wrong may be worded differently each
-  // time.
-  void Tell(uint64_t* nr, const std::string& sentence) {
-    (*nr)++;
-    const uint64_t now_ns = MonotonicNs();
-    const auto [told, is_first] = told_ns.try_emplace(nr, now_ns);
-    if (!is_first && now_ns - told->second < News::kPeriodNs) return;
-    told->second = now_ns;
-    news->Tell(fmt::format("fleet: {} {}", host, sentence));
+  void Tell(const char* kind, const std::string& sentence) const {
+    news->TellFirstOf(fmt::format("fleet: {}", kind), fmt::format("fleet: {} {}", host, sentence));
   }
 
   void OnAnswer(CURLcode code, uint64_t asked_ns) {
     std::lock_guard lock(mutex);
     if (code == CURLE_OPERATION_TIMEDOUT) {
-      Tell(&stats.nr_timeouts, fmt::format("has not answered for {} s", kTimeoutMs / 1000));
+      stats.nr_timeouts++;
+      Tell("timeouts", fmt::format("has not answered for {} s", kTimeoutMs / 1000));
     } else if (code == CURLE_WRITE_ERROR) {
-      Tell(&stats.nr_malformed, fmt::format("answers with more than {} bytes", kMaxAnswer));
+      stats.nr_malformed++;
+      Tell("malformed", fmt::format("answers with more than {} bytes", kMaxAnswer));
     } else if (code != CURLE_OK) {
-      Tell(&stats.nr_unreachable, fmt::format("cannot be asked: {}", curl_easy_strerror(code)));
+      stats.nr_unreachable++;
+      Tell("unreachable", fmt::format("cannot be asked: {}", curl_easy_strerror(code)));
     } else {
       const ThresholdAnswer answer = ParseThreshold(body);
       switch (answer.kind) {
@@ -114,15 +108,16 @@ struct ThresholdReader::Impl {
           view = {true, true, answer.value, asked_ns - std::min(asked_ns, NsOf(answer.age_s))};
           return;
         case ThresholdAnswer::Kind::kNoQuorum:
-          Tell(&stats.nr_no_quorum,
-               "has no threshold for us: there are too few peers, or it lacks our rules");
+          stats.nr_no_quorum++;
+          Tell("no_quorum", "has no threshold for us: there are too few peers, or it lacks our rules");
           view.reachable = true;
           view.has_quorum = false;
           return;
         case ThresholdAnswer::Kind::kMalformed:
           long status = 0;
           curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
-          Tell(&stats.nr_malformed,
+          stats.nr_malformed++;
+          Tell("malformed",
                fmt::format("does not answer as Prometheus does: {} (HTTP {})", answer.text, status));
       }
     }

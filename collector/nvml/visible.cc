@@ -7,13 +7,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/bounded_file.h"
+#include "base/proc.h"
 
 namespace slotscope {
 namespace {
 
-// A hostile process's environment is as large as it likes; that of an honest one is not.
-constexpr size_t kMaxEnvironment = 4u << 20;
 constexpr size_t kMaxVisible = 1024;
 
 std::string_view Trim(std::string_view text) {
@@ -104,7 +102,7 @@ void ParseGpuEnvironment(std::string_view environment, GpuView* view) {
 
 GpuView ReadGpuView(int32_t tgid) {
   GpuView view;
-  ParseGpuEnvironment(ReadProcFile(fmt::format("/proc/{}/environ", tgid), kMaxEnvironment), &view);
+  ParseGpuEnvironment(ReadEnvironment(tgid), &view);
   DIR* const dev = opendir(fmt::format("/proc/{}/root/dev", tgid).c_str());
   if (!dev) return view;
   while (const dirent* entry = readdir(dev)) {

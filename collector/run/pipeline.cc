@@ -39,10 +39,9 @@ RunCounts Pipeline::counts() const {
 
 Status Pipeline::status() const {
   if (broken_.load(std::memory_order_relaxed))
-    return {
-        Exit::kKernel,
-        "CLOCK_MONOTONIC has jumped by more than ten minutes, or stands still more often than not (was "
-        "the machine, or this process, paused?); the recording ends there"};
+    return {Exit::kKernel,
+            "CLOCK_MONOTONIC has jumped by more than ten minutes, or by more in sum than it ran (was "
+            "the machine, or this process, paused?); the recording ends there"};
   return raw_status();
 }
 

@@ -39,8 +39,8 @@ class PerfettoSink final : public SideSink {
   };
   // Spans that overlap cannot share a track: when the last one on it ended, and the track.
   using Lane = std::pair<uint64_t, uint64_t>;
-  static constexpr size_t kMaxTracks =
-      65536;  // of processes, streams and memory each; then all begin anew
+  // Of processes, streams and memory each; beyond it all begin anew.
+  static constexpr size_t kMaxTracks = 65536;
 
   Process& ProcessOf(ProcessKey key, const std::string& name);
   void ForgetTracks();

@@ -382,9 +382,8 @@ void SlotBuilder::Retire() {
   OpenSlot* slot = !open_.empty() && open_.front().start_ns == next_start_ns_ ? &open_.front()
                                                                               : SlotAt(next_start_ns_);
   tracker_.Advance(end_ns);
-  if (tracker_.has_missing())
-    for (ProcessKey process : tracker_.TakeMissing())
-      if (options_.gpu) options_.gpu->OnMissing(process, next_start_ns_);
+  for (ProcessKey process : tracker_.TakeMissing())
+    if (options_.gpu) options_.gpu->OnMissing(process, next_start_ns_);
   if (rdt_.on()) rdt_.Attribute(slot);
 
   finished_.start_ns = next_start_ns_;

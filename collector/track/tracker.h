@@ -105,7 +105,6 @@ class Tracker {
   // Processes with a name that a state dump did not name any more, since the last call. The others may
   // have found no room in the kernel's table, which is what a dump says.
   std::vector<ProcessKey> TakeMissing() { return std::exchange(missing_, {}); }
-  bool has_missing() const { return !missing_.empty(); }
 
   // The process of a measure; made, without a name, if it is not known. The id is small. `rmid` is a
   // hint where to look; 0 if it has none.

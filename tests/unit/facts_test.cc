@@ -329,6 +329,8 @@ TEST(Facts, SayWhatNoRowCanHave) {
   EXPECT_EQ(UnmeasuredOf(facts, since), 1u << kInstructions);
   facts.abi = 1;
   EXPECT_EQ(UnmeasuredOf(facts, since), 1u << kInstructions | 1u << kWaitNs);
+  facts.abi = SS_ABI_VERSION;
+  EXPECT_EQ(UnmeasuredOf(facts), 1u << kInstructions) << "the newest version has all";
 }
 
 }  // namespace

@@ -461,12 +461,17 @@ TEST(GpuTracker, AProcessThatEndsInTheMiddle) {
   EXPECT_TRUE(gpu.all.contains(kB.tgid));
 }
 
+// It holds memory, and is active from 100 us on.
+void RunUntilExec(Gpu* gpu, uint64_t exec_us) {
+  gpu->View(10, {1});
+  gpu->Alloc(50, 0x1000, 4096);
+  gpu->Launch(100, 7);
+  gpu->Exec(exec_us);
+}
+
 TEST(GpuTracker, AnExecEndsAllThatTheProgramHeld) {
   Gpu gpu;
-  gpu.View(10, {1});
-  gpu.Alloc(50, 0x1000, 4096);
-  gpu.Launch(100, 7);
-  gpu.Exec(600);
+  RunUntilExec(&gpu, 600);
   const GpuRow use = gpu.Slot();
   EXPECT_EQ(use.values[kGpuActiveNs], 500 * kUs);
   EXPECT_EQ(use.values[kGpuMemBytes], 0u);
@@ -488,10 +493,7 @@ TEST(GpuTracker, AnExecEndsAllThatTheProgramHeld) {
 // One row, and one part of each device: what it did adds up, and it holds what it holds at the end.
 TEST(GpuTracker, AnExecWithinASlotLeavesOneRow) {
   Gpu gpu;
-  gpu.View(10, {1});
-  gpu.Alloc(50, 0x1000, 4096);
-  gpu.Launch(100, 7);
-  gpu.Exec(300);
+  RunUntilExec(&gpu, 300);
   gpu.View(400, {1});
   gpu.Call(SS_CUDA_INIT, 500, 500, {});
   gpu.Alloc(600, 0x1000, 100);

@@ -35,6 +35,15 @@ TEST(News, SoManyAnHourAndNotInAll) {
   EXPECT_FALSE(news.Tell("and another", kHourNs));
 }
 
+TEST(News, OfWhatIsWordedDifferentlyTheFirstIsSaid) {
+  News news;
+  EXPECT_TRUE(news.TellFirstOf("timeouts", "It took 5 s.", 1));
+  EXPECT_FALSE(news.TellFirstOf("timeouts", "It took 6 s.", 2));
+  EXPECT_TRUE(news.TellFirstOf("refusals", "It took 5 s.", 3));
+  EXPECT_TRUE(news.TellFirstOf("timeouts", "It took 7 s.", 1 + kHourNs));
+  EXPECT_THAT(news.Take(), ElementsAre("It took 5 s.", "It took 5 s.", "It took 7 s."));
+}
+
 TEST(News, WhatHappensIsSaidEachTime) {
   News news;
   news.TellEvent("It happened.");

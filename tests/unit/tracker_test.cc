@@ -358,7 +358,7 @@ TEST(Tracker, DumpEndForgetsWhomTheDumpDidNotName) {
   tracker.Advance(130);
   EXPECT_EQ(tracker.stats().nr_forgotten, 3u);
   EXPECT_EQ(tracker.TakeMissing(), (std::vector<ProcessKey>{{13, 1}})) << "those with a name";
-  EXPECT_FALSE(tracker.has_missing());
+  EXPECT_TRUE(tracker.TakeMissing().empty());
   tracker.Advance(130 + kKeepNs);
   EXPECT_EQ(tracker.nr_processes(), 4u);
   EXPECT_EQ(OwnerOf(tracker, 3, 1), nullptr);

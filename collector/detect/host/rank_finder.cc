@@ -17,12 +17,11 @@ constexpr int32_t kMaxRank = 10'000'000;
 // A process that is young may yet become another program, with another environment.
 constexpr uint32_t kYoungScans = 10;
 
-std::string ReadProc(int32_t tgid, const char* name) {
-  constexpr size_t kMaxBytes = 4u << 20;
-  return ReadProcFile(fmt::format("/proc/{}/{}", tgid, name), kMaxBytes);
+bool UsesCuda(int32_t tgid) {
+  constexpr size_t kMaxBytes = 64u << 20;  // libraries stand at the end
+  return ReadProcFile(fmt::format("/proc/{}/maps", tgid), kMaxBytes).find("/libcuda") !=
+         std::string::npos;
 }
-
-bool UsesCuda(int32_t tgid) { return ReadProc(tgid, "maps").find("/libcuda") != std::string::npos; }
 
 }  // namespace
 
@@ -75,7 +74,7 @@ std::vector<RankNote> RankFinder::Scan() {
       process = known->second;
     if (process.nr_scans < kYoungScans) {
       process.nr_scans++;
-      process.rank = RankOfEnvironment(ReadProc(tgid, "environ"));
+      process.rank = RankOfEnvironment(ReadEnvironment(tgid));
     }
     if (process.rank) {
       process.uses_cuda = process.uses_cuda || UsesCuda(tgid);
