@@ -518,7 +518,7 @@ void Generator::Spoil(Record* record) {
   ss_any_message& message = record->message;
   switch (Random(6)) {
     case 0:
-      message.hdr.type = static_cast<uint16_t>(10 + Random(1000));  // unknown
+      message.hdr.type = static_cast<uint16_t>(10 + Random(1000));  // unknown, nearly always
       break;
     case 1:
       message.hdr.size = static_cast<uint16_t>(Random(UINT16_MAX));

@@ -6,4 +6,6 @@ cd "$(dirname "$0")/../.."
 demo=$(mktemp)
 trap 'rm -f "$demo"' EXIT
 "${SLOTSCOPE_BINARY:-build/slotscope}" detect --demo --json >"$demo" 2>/dev/null
-tests/schemas/drift.py deploy/schemas "$demo" tests/golden/detect/*/verdicts.ndjson
+# The demo shows one of each pattern, and so do the scenarios.
+tests/schemas/drift.py deploy/schemas "$demo"
+tests/schemas/drift.py deploy/schemas tests/golden/detect/*/verdicts.ndjson
