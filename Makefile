@@ -25,7 +25,7 @@ LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell comman
 # Functions and lines, for a backtrace; variables too would be a quarter of the time that it takes to build.
 CXXFLAGS ?= -O3 -g1
 CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I. -I$(B)/bpf $(CXXFLAGS)
-LIBS := -lbpf -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -pthread
+LIBS := -lbpf -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -lzstd -pthread
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -I$(B)/bpf
 PREFIX ?= /usr/local
 
@@ -91,7 +91,7 @@ $(B)/bpf/%.skel.h: $(B)/bpf/%.bpf.o
 $(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h $(B)/bpf/wide.skel.h
 
 # What is not done for each message, row or record compiles in two thirds of the time.
-COLD := cli/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% remediate/% run/% base/json_line base/rfc3339 raw/facts \
+COLD := cli/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% recording/folder recording/manifest remediate/% run/% base/json_line base/rfc3339 raw/facts \
 	ring/kmod_source ring/module_info ring/native_source sinks/straggle_sink
 $(filter $(COLD:%=$(B)/obj/collector/%.o) $(COLD:%/%=$(B)/obj/unity/%.o),$(COLLECTOR_OBJ)): private CXXFLAGS_ALL += -O1
 

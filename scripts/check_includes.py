@@ -28,15 +28,16 @@ EDGES = {
     "gpu": "base ring slots",
     "straggle": "slots",
     "join": "ring slots",
+    "recording": "base",
     "sinks": "base slots",
     "detect/inputs": "base",
     "detect/patterns": "base detect/inputs",
-    "detect/host": "base slots detect/inputs detect/patterns",
+    "detect/host": "base slots recording detect/inputs detect/patterns",
     "detect/live": "base detect/inputs detect/patterns detect/host",
     "remediate": "base ring slots",
     "fleet": "base slots remediate",
     "metrics": "base slots remediate fleet",
-    "run": "base ring raw merge track slots gpu straggle join sinks detect/patterns detect/host detect/live remediate fleet metrics",
+    "run": "base ring raw merge track slots gpu straggle join recording sinks detect/patterns detect/host detect/live remediate fleet metrics",
     "cli": "base ring nvml cuda raw gpu sinks detect/inputs detect/patterns detect/host fleet run",
 }
 EDGES = {stage: its.split() for stage, its in EDGES.items()}

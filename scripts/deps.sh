@@ -17,6 +17,7 @@ declare -A why=(
 	[libboost-program-options-dev]="command line"
 	[libfmt-dev]="formats text and CSV"
 	[libxxhash-dev]="checksums of raw files"
+	[libzstd-dev]="recordings"
 	[libprotozero-dev]="traces for Perfetto"
 	[prometheus-cpp-dev]="metrics"
 	[libcurl4-openssl-dev]="asks Prometheus for the fleet's threshold"
@@ -64,7 +65,7 @@ declare -A why=(
 	[seabios]="the test QEMU's firmware"
 )
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
-	libxxhash-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
+	libxxhash-dev libzstd-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
 testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 python3-jsonschema qemu-system-x86
 	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils zstd mmdebstrap)
 peers=(linux-perf bpftrace)

@@ -55,6 +55,7 @@ pass_over() { # pass_over RELEASE, whose headers are taken for theirs
 
 # The command of the unit, as systemd runs it.
 unit=/lib/systemd/system/slotscope.service
+unit_keep() { sed -n 's/^Environment="SLOTSCOPE_KEEP=\(.*\)"$/\1/p' $unit | sed 's/%%/%/g'; }
 unit_command() { sed -n "s/^ExecStart=\/bin\/sh -c '\(.*\)'$/\1/p" $unit | sed 's/%%/%/g'; }
 
 # Well-formed, not enabled, and its command records.
@@ -64,8 +65,10 @@ use_unit() {
 	mkdir /var/lib/slotscope
 	# shellcheck source=debian/slotscope.default
 	. /etc/default/slotscope
-	SLOTSCOPE_OPTIONS="$SLOTSCOPE_OPTIONS --duration 1" STATE_DIRECTORY=/var/lib/slotscope quietly sh -c "$(unit_command)"
-	grep -q '^# identity: holds' /var/lib/slotscope/slots-20*Z.csv || fail "the unit's command recorded nothing that holds"
+	SLOTSCOPE_OPTIONS="$SLOTSCOPE_OPTIONS --duration 1" SLOTSCOPE_KEEP=$(unit_keep) STATE_DIRECTORY=/var/lib/slotscope \
+		quietly sh -c "$(unit_command)"
+	zstd -dcq /var/lib/slotscope/slotscope.rec/slots-*.csv.zst | grep -q '^# identity: holds' ||
+		fail "the unit's command recorded nothing that holds"
 	rm -r /var/lib/slotscope
 }
 
@@ -99,7 +102,7 @@ upgrade() { # upgrade OUT RELEASE
 	cp "$(module "$2")" "$1/old/"
 	echo "SLOTSCOPE_OPTIONS=\"$options\"" >/etc/default/slotscope
 	mkdir /var/lib/slotscope
-	SLOTSCOPE_OPTIONS=$options STATE_DIRECTORY=/var/lib/slotscope sh -c "$(unit_command)" >/tmp/log 2>&1 &
+	SLOTSCOPE_OPTIONS=$options SLOTSCOPE_KEEP=$(unit_keep) STATE_DIRECTORY=/var/lib/slotscope sh -c "$(unit_command)" >/tmp/log 2>&1 &
 	recorder=$!
 	until grep -q recording /tmp/log; do
 		kill -0 $recorder 2>/dev/null || fail "the recorder ended: $(cat /tmp/log)"
@@ -232,10 +235,11 @@ esac
 options="$(<"$out/old/options") --duration 1"
 {
 	echo "insmod slotscope.ko || exit 1"
-	echo "export SLOTSCOPE_OPTIONS='$options' STATE_DIRECTORY=/tmp"
+	echo "export SLOTSCOPE_OPTIONS='$options' SLOTSCOPE_KEEP=1G STATE_DIRECTORY=/tmp"
 	echo "($(<"$out/old/command")) >log 2>&1 || { cat log; exit 1; }"
-	echo "grep 'ABI 1' log && grep '^# source: bpf (.*ABI 1' /tmp/slots-*.csv && grep '^# identity: holds' /tmp/slots-*.csv && rmmod slotscope"
+	echo "zstd -dcq /tmp/slotscope.rec/slots-*.zst >slots.csv"
+	echo "grep 'ABI 1' log && grep '^# source: bpf (.*ABI 1' slots.csv && grep '^# identity: holds' slots.csv && rmmod slotscope"
 } >"$out/old/in-guest.sh"
-"$top/tests/vm/guest.sh" --quiet --in "$out/old/slotscope.ko" --in "$out/old/in-guest.sh" --in "$top/build/slotscope:/usr/bin/slotscope" \
+"$top/tests/vm/guest.sh" --quiet --in "$out/old/slotscope.ko" --in "$out/old/in-guest.sh" --in "$top/build/slotscope:/usr/bin/slotscope" --in "$(command -v zstd):/usr/bin/zstd" \
 	"${releases[0]}" -- sh in-guest.sh
 echo "ok    with the module of 0.1.0 loaded the new recorder takes eBPF alone, and says so"

@@ -80,7 +80,9 @@ Status PartFile::Write(std::initializer_list<std::span<const std::byte>> pieces)
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) {
         int err = errno;
-        if (ftruncate(fd_.get(), static_cast<off_t>(begin)) == 0) size_ = begin;  // no half row
+        torn_ = ftruncate(fd_.get(), static_cast<off_t>(begin)) != 0 ||
+                lseek(fd_.get(), static_cast<off_t>(begin), SEEK_SET) < 0;
+        if (!torn_) size_ = begin;  // no half row
         error_ = {Exit::kOutput,
                   fmt::format("cannot write {}: {}; what was written before is kept there", part_path_,
                               ErrnoText(err))};
@@ -93,8 +95,16 @@ Status PartFile::Write(std::initializer_list<std::span<const std::byte>> pieces)
   return {};
 }
 
-Status PartFile::Commit() {
+bool PartFile::ForgetError() {
+  if (torn_) return false;
+  error_ = {};
+  return true;
+}
+
+Status PartFile::Commit(Sync sync) {
   if (!error_.ok()) return error_;
+  if (sync == Sync::kSafe && fsync(fd_.get()))
+    return {Exit::kOutput, fmt::format("cannot write {} to the disk: {}", part_path_, ErrnoText(errno))};
   if (rename(part_path_.c_str(), path_.c_str()))
     return {Exit::kOutput,
             fmt::format("cannot rename {} to {}: {}", part_path_, path_, ErrnoText(errno))};

@@ -30,13 +30,18 @@ class PartFile final : public OutFile {
   // All of the pieces, one behind the other, or nothing and an error; after an error nothing more is
   // written.
   Status Write(std::initializer_list<std::span<const std::byte>> pieces) override;
-  // Gives it its name. Needs no earlier error.
-  Status Commit();
+  // After an error: what was written before it is to be kept, and more may be tried. False: the file may
+  // end in the middle of a piece.
+  bool ForgetError();
+  // Gives it its name. Needs no earlier error. With kSafe it is on the disk before that.
+  enum class Sync { kLater, kSafe };
+  Status Commit(Sync sync = Sync::kLater);
 
   // Removes it: there is nothing worth keeping.
   void Discard();
 
   uint64_t size() const override { return size_; }
+  const std::string& path() const { return path_; }
   const std::string& part_path() const { return part_path_; }
   // Where a leftover of a killed run was moved to; empty if there was none.
   const std::string& leftover_path() const { return leftover_path_; }
@@ -49,7 +54,8 @@ class PartFile final : public OutFile {
   std::string leftover_path_;
   UniqueFd fd_;
   uint64_t size_ = 0;
-  Status error_;  // of the first write that failed
+  Status error_;       // of the first write that failed
+  bool torn_ = false;  // it may end in the middle of a piece
   bool committed_ = false;
 };
 

@@ -28,10 +28,10 @@ struct VerbText {
 
 constexpr VerbText kVerbs[] = {
     {"record", "[options] [-- COMMAND [ARG...]]",
-     "writes a row per process and millisecond to slots.csv, until Ctrl-C,\n"
+     "writes a row per process and millisecond to slotscope.rec, until Ctrl-C,\n"
      "for --duration, or until COMMAND exits (its rows, the rest folded into one)\n"},
     {"replay", "[options] FILE",
-     "makes slots.csv again, from what record --raw FILE has kept; no root\n"},
+     "makes a recording again, from what record --raw FILE has kept; no root\n"},
     {"gen", "[options] FILE", "makes a raw FILE of a machine that does not exist, for tests\n", true},
     {"rmids", "", "prints the RMID table of the kernel module\n"},
     {"gpu", "[FILE]",
@@ -188,6 +188,9 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     if (!rest.empty())
       return Usage(fmt::format("'{}' is no option; to record a command write: slotscope record -- {}",
                                rest[0], rest[0]));
+    if (!options->record.command.empty() && KindOf(options->record.output.path) == OutputKind::kStream)
+      return Usage(
+          "--output - and a COMMAND would both write to standard output: give another --output");
     options->verb = Options::Verb::kRecord;
     return ParseRecord(record, &options->record);
   }

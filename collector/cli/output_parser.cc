@@ -4,7 +4,10 @@
 #include <fmt/core.h>
 #include <slotscope/events.h>
 
+#include <initializer_list>
 #include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "base/escape.h"
 #include "base/same_file.h"
@@ -15,30 +18,49 @@ namespace {
 
 namespace po = boost::program_options;
 
-// 100, 64K, 10M, 2G.
-Status ParseSize(const std::string& text, uint64_t* bytes) {
-  std::string_view digits = text;
-  int shift = 0;
-  if (!digits.empty()) {
-    switch (digits.back()) {
-      case 'K':
-        shift = 10;
-        break;
-      case 'M':
-        shift = 20;
-        break;
-      case 'G':
-        shift = 30;
-        break;
-      default:
-        break;
+// The factor of a unit at the end of *text, which is taken off; 0: it has none of them.
+uint64_t TakeUnit(std::initializer_list<std::pair<char, uint64_t>> units, std::string_view* text) {
+  for (const auto& [unit, factor] : units)
+    if (text->ends_with(unit)) {
+      text->remove_suffix(1);
+      return factor;
     }
-    if (shift) digits.remove_suffix(1);
+  return 0;
+}
+
+// 100000, 64K, 10M, 2G, 1T.
+bool ParseSize(std::string_view text, uint64_t min, uint64_t* bytes) {
+  const uint64_t factor =
+      TakeUnit({{'K', 1u << 10}, {'M', 1u << 20}, {'G', 1u << 30}, {'T', uint64_t{1} << 40}}, &text);
+  if (!ParseNumber(text, 1, UINT64_MAX >> 41, bytes)) return false;
+  *bytes *= factor ? factor : 1;
+  return *bytes >= min;
+}
+
+// A duration has a unit, a size one of another kind, a share of the disk a third: 24h, 10G, 10%.
+Status ParseKeep(const std::string& text, KeepLimits* keep) {
+  constexpr uint64_t kNsPerS = 1'000'000'000;
+  constexpr uint64_t kMinBytes = 1u << 20;
+  for (const std::string& item : Split(text)) {
+    std::string_view rest = item;
+    const uint64_t factor = TakeUnit(
+        {{'s', kNsPerS}, {'m', 60 * kNsPerS}, {'h', 3600 * kNsPerS}, {'d', 86400 * kNsPerS}}, &rest);
+    uint64_t number;
+    const bool is_time = factor && ParseNumber(rest, 1, INT64_MAX / (86400 * kNsPerS), &number);
+    const bool is_share = item.ends_with('%');
+    if (is_time && !keep->ns)
+      keep->ns = number * factor;
+    else if (is_share && !keep->percent && ParseNumber(rest.substr(0, rest.size() - 1), 1, 90, &number))
+      keep->percent = number;
+    else if (is_time || is_share || keep->bytes || !ParseSize(item, kMinBytes, &keep->bytes))
+      return Usage(
+          fmt::format("--keep {}: give a time, a size of at least 1M, or both, such as 24h, 10G "
+                      "or 24h,10G",
+                      text));
   }
-  constexpr uint64_t kMin = 64u << 10;
-  if (!ParseNumber(digits, 1, UINT64_MAX >> 31, bytes) || (*bytes << shift) < kMin)
-    return Usage(fmt::format("--max-size {}: give a size of at least 64K, such as 500M or 2G", text));
-  *bytes <<= shift;
+  if (!keep->any())
+    return Usage(
+        "--keep: give a time, a size, a share of the disk, or some of them, such as 24h,10G,10%");
   return {};
 }
 
@@ -69,8 +91,11 @@ Status ParseFilters(const OutputTexts& raw, FoldOptions* fold) {
 
 boost::program_options::options_description DescribeOutput(OutputTexts* texts, OutputOptions* output) {
   po::options_description options("Options of record and replay");
-  options.add_options()("output,o", Text(&output->path, "FILE"),
-                        "default slots.csv; FILE.part until it is complete")(
+  options.add_options()(
+      "output,o", Text(&output->path, "PATH"),
+      "a recording, which is a folder (default slotscope.rec; one that is there becomes "
+      "PATH.old); FILE.csv: one plain file; -: a stream to standard output")(
+      "segment", Text(&texts->segment, "S"), "length of a recording's files in seconds (default 60)")(
       "slot", Text(&texts->slot, "MS"), "length of a slot in milliseconds (default 1)")(
       "window", Text(&texts->window, "MS"), "how long a slot waits for late data (default 64)")(
       "pid", Text(&texts->pid, "LIST"), "keep these processes, fold the others into one row 'other'")(
@@ -82,7 +107,7 @@ boost::program_options::options_description DescribeOutput(OutputTexts* texts, O
       "gpu-csv", Text(&output->gpu_csv, "FILE"), "also what was done on each GPU, slot by slot")(
       "straggle", Text(&output->straggle, "FILE"),
       "also who straggles, and who took the CPU from it, a JSON object per second and line")(
-      "max-size", Text(&texts->max_size, "BYTES"), "stop before the file is larger (K, M, G)")(
+      "max-size", Text(&texts->max_size, "BYTES"), "stop before the rows take more (K, M, G, T)")(
       "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")("help,h",
                                                                                        "this text");
   return options;
@@ -97,9 +122,19 @@ Status ParseOutput(const OutputTexts& texts, OutputOptions* output) {
   if (!ParseNumber(texts.window, 2, 10'000, &number))
     return Usage(fmt::format("--window {}: give a number of milliseconds, 2 to 10000", texts.window));
   output->window_ns = number * 1'000'000;
-  if (!texts.max_size.empty())
-    if (Status status = ParseSize(texts.max_size, &output->max_size); !status.ok()) return status;
-  if (output->path.empty()) return Usage("--output: give a file name");
+  if (!texts.max_size.empty() && !ParseSize(texts.max_size, 64u << 10, &output->max_size))
+    return Usage(
+        fmt::format("--max-size {}: give a size of at least 64K, such as 500M or 2G", texts.max_size));
+  if (!ParseNumber(texts.segment, 1, 86'400, &number))
+    return Usage(fmt::format("--segment {}: give a number of seconds, 1 to 86400", texts.segment));
+  output->segment_ns = number * 1'000'000'000;
+  if (output->path.empty()) return Usage("--output: give a name");
+  while (output->path.size() > 1 && output->path.ends_with('/')) output->path.pop_back();
+  if (!texts.keep.empty()) {
+    if (KindOf(output->path) != OutputKind::kFolder)
+      return Usage("--keep is for a recording, which is a folder: give another --output");
+    if (Status status = ParseKeep(texts.keep, &output->keep); !status.ok()) return status;
+  }
   return ParseFilters(texts, &output->fold);
 }
 
@@ -110,7 +145,7 @@ Status CheckNames(const OutputOptions& output, const std::string& raw, const std
                                {"--spans", output.spans},
                                {"--gpu-csv", output.gpu_csv},
                                {"--straggle", output.straggle},
-                               {"--output", output.path}};
+                               {"--output", output.path == "-" ? "" : output.path}};
   const auto is_same = [](const NamedFile& a, const NamedFile& b) {
     return !a.path.empty() && !b.path.empty() && IsSameFile(a.path, b.path);
   };

@@ -15,7 +15,9 @@ namespace slotscope {
 struct OutputTexts {
   std::string slot = "1";
   std::string window = "64";
+  std::string segment = "60";
   std::string pid, comm, top, max_size;
+  std::string keep;  // of record alone
 };
 
 boost::program_options::options_description DescribeOutput(OutputTexts* texts, OutputOptions* output);

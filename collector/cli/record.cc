@@ -261,23 +261,28 @@ class Recording {
         raw_.Discard();
         return status;
       }
+    if (Status status = output_.MakeFolder(); !status.ok()) {
+      raw_.Discard();
+      return status;
+    }
     Writer* writer = output_.MakeWriter(facts, Writer::Queue::kLive);
     SlotSink* first = services_.Chain(facts, writer);
     Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, first, services_.keeps(),
                       writer, options_.raw.empty() ? nullptr : &raw_);
     if (Status status = pipeline.Start(); !status.ok()) {
       pipeline.Stop();
+      output_.Discard();
       raw_.Discard();  // it has facts, and nothing that they are about
       return status;
     }
-    output_.Begin(facts);
-    Announce();
     const auto abandon = [&] {
       pipeline.Stop();
       services_.StopServing();
       output_.Discard();
       raw_.Discard();
     };
+    output_.Begin(facts, [&pipeline] { return pipeline.counts(); });
+    Announce();
     if (Status status = services_.Start(pipeline, *writer, source_->info().name); !status.ok()) {
       abandon();
       return status;
@@ -378,8 +383,10 @@ class Recording {
   }
 
   void Announce() {
-    Say(stderr, "slotscope: recording to {}, source {} ({}){}\n", EscapeName(options_.output.path),
-        source_->info().name, why_,
+    const std::string to = KindOf(options_.output.path) == OutputKind::kStream
+                               ? "standard output"
+                               : EscapeName(options_.output.path);
+    Say(stderr, "slotscope: recording to {}, source {} ({}){}\n", to, source_->info().name, why_,
         options_.duration_ns || !options_.command.empty() ? "" : ", Ctrl-C ends it");
   }
 

@@ -111,6 +111,10 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       "gpu", Text(&texts->gpu, "WHEN"),
       "observe CUDA: auto (default: once a process uses it), on (or fail) or off")(
       "duration", Text(&texts->duration, "S"), "record S seconds")(
+      "keep", Text(&texts->output.keep, "LIMITS"),
+      "go on with the recording that is there, and keep its newest part, within a time, a size and a "
+      "share "
+      "of the disk: 24h, 10G, 10%, or some of them, as 24h,10G,10%")(
       "raw", Text(&record->raw, "FILE"), "also keep what the kernel sent, for replay")(
       "events", Text(&texts->events, "LIST"),
       fmt::format("perf counters, commas between them, each optionally =EVENT: {} (default: the first "

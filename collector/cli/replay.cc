@@ -27,6 +27,7 @@ Status RunReplay(const ReplayOptions& options) {
   const Facts& facts = reader.facts();
   Output output(options.output);
   if (Status status = output.Open(); !status.ok()) return status;
+  if (Status status = output.MakeFolder(); !status.ok()) return status;
   Writer* writer = output.MakeWriter(facts, Writer::Queue::kFile);
   output.Begin(facts);
 

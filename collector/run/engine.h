@@ -19,7 +19,8 @@ namespace slotscope {
 
 // Of GpuTracker::Keeps.
 inline uint32_t KeepsOf(const OutputOptions& output) {
-  return output.spans.empty() ? GpuTracker::kNothing : GpuTracker::kSpans;
+  const bool wanted = !output.spans.empty() || KindOf(output.path) == OutputKind::kFolder;
+  return wanted ? GpuTracker::kSpans : GpuTracker::kNothing;
 }
 
 // Bits (Additive) of what no row of that recording has: perf counters that were not counted, and what

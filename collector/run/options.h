@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "detect/patterns/detectors.h"
+#include "recording/folder.h"
 #include "ring/counters.h"
 #include "slots/fold.h"
 
@@ -14,9 +15,16 @@ namespace slotscope {
 
 enum class SourceChoice { kAuto, kKmod, kBpf };
 
+// What an --output is: "-" is a stream, a name that ends in .csv one plain file, any other a folder.
+enum class OutputKind { kFolder, kFile, kStream };
+inline OutputKind KindOf(const std::string& path) {
+  if (path == "-") return OutputKind::kStream;
+  return path.ends_with(".csv") ? OutputKind::kFile : OutputKind::kFolder;
+}
+
 // Of everything that makes rows.
 struct OutputOptions {
-  std::string path = "slots.csv";
+  std::string path = "slotscope.rec";  // see KindOf()
   uint64_t slot_ns = 1'000'000;
   uint64_t window_ns = 64'000'000;
   FoldOptions fold;
@@ -25,6 +33,9 @@ struct OutputOptions {
   std::string gpu_csv;    // file of what was done on each GPU; empty: none
   std::string straggle;   // file of straggling and its evidence; empty: none
   uint64_t max_size = 0;  // bytes; 0: no limit
+  // Of a folder.
+  uint64_t segment_ns = 60'000'000'000;
+  KeepLimits keep;
   bool strict = false;
 };
 

@@ -18,28 +18,31 @@
 
 namespace slotscope {
 
+// What can be written beside the rows: to a file, if one is wanted, and as a table of a folder.
 struct SideKind {
-  std::string OutputOptions::*path;  // empty: it is not wanted
-  std::unique_ptr<SideSink> (*make)(const std::string& path, PartFile* file,
-                                    const OutputOptions& options, const Facts& facts);
+  std::string OutputOptions::*path;  // empty: no file is wanted
+  const char* table;
+  const char* extension;
+  std::unique_ptr<SideSink> (*make)(const std::string& path, OutFile* file, const OutputOptions& options,
+                                    const Facts& facts);
 };
 
 namespace {
 
 constexpr SideKind kSideKinds[] = {
-    {&OutputOptions::spans,
-     [](const std::string& path, PartFile* file, const OutputOptions&,
+    {&OutputOptions::spans, "spans", "csv",
+     [](const std::string& path, OutFile* file, const OutputOptions&,
         const Facts&) -> std::unique_ptr<SideSink> {
        if (path.ends_with(".pftrace")) return std::make_unique<PerfettoSink>(file);
        return std::make_unique<SpanCsvSink>(file);
      }},
-    {&OutputOptions::gpu_csv,
-     [](const std::string&, PartFile* file, const OutputOptions& options,
+    {&OutputOptions::gpu_csv, "gpu", "csv",
+     [](const std::string&, OutFile* file, const OutputOptions& options,
         const Facts& facts) -> std::unique_ptr<SideSink> {
        return std::make_unique<GpuCsvSink>(file, options.slot_ns, facts.gpus);
      }},
-    {&OutputOptions::straggle,
-     [](const std::string&, PartFile* file, const OutputOptions&,
+    {&OutputOptions::straggle, "straggle", "ndjson",
+     [](const std::string&, OutFile* file, const OutputOptions&,
         const Facts&) -> std::unique_ptr<SideSink> { return std::make_unique<StraggleSink>(file); }},
 };
 
@@ -76,6 +79,9 @@ std::string NotMeasured(const Facts& facts) {
   names.pop_back();
   return names;
 }
+
+// So that a limit is kept by removing a small part of what is there.
+constexpr uint64_t kSegmentsOfLimit = 16;
 
 // Rises when a column changes its meaning, not with a new one.
 constexpr const char* kFormat = "1";
@@ -130,8 +136,20 @@ Status OpenRaw(RawFileWriter* file, const std::string& path) {
 }
 
 Status Output::Open() {
-  if (Status status = file_.Open(options_.path); !status.ok()) return status;
-  SayLeftover(file_.leftover_path());
+  switch (kind_) {
+    case OutputKind::kFolder:
+      if (Status status = RecordingFolder::Check(options_.path, options_.keep); !status.ok())
+        return status;
+      break;
+    case OutputKind::kFile:
+      if (Status status = file_.Open(options_.path); !status.ok()) return status;
+      SayLeftover(file_.leftover_path());
+      break;
+    case OutputKind::kStream:
+      // Whatever is said there goes to the screen instead.
+      if (Status status = stream_.TakeStdout(); !status.ok()) return status;
+      break;
+  }
   for (const SideKind& kind : kSideKinds) {
     const std::string& path = options_.*kind.path;
     if (path.empty()) continue;
@@ -144,24 +162,114 @@ Status Output::Open() {
   return {};
 }
 
+OutFile* Output::file() {
+  switch (kind_) {
+    case OutputKind::kFolder:
+      return rotation_->slots_file();
+    case OutputKind::kStream:
+      return &stream_;
+    default:
+      return &file_;
+  }
+}
+
 Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
-  csv_ = std::make_unique<CsvSink>(&file_, facts.unix_offset_ns, options_.max_size, facts.nr_more());
+  std::vector<SideSink*> sinks, of_tables;
+  const auto make = [&](Side* side, OutFile* file) {
+    side->sink = side->kind->make(side->path, file, options_, facts);
+    sinks.push_back(side->sink.get());
+  };
+  for (Side& side : sides_) make(&side, &side.file);
+  if (kind_ == OutputKind::kFolder) {
+    RotationOptions rotation = {options_.segment_ns,
+                                BytesToKeep(options_.keep, options_.path) / kSegmentsOfLimit,
+                                options_.keep.any()};
+    rotation_ = std::make_unique<Rotation>(&folder_, options_.path, rotation);
+    for (const SideKind& kind : kSideKinds) {
+      Side& table = tables_.emplace_back();
+      table.kind = &kind;
+      make(&table, rotation_->AddSide(kind.table, kind.extension));
+      of_tables.push_back(table.sink.get());
+    }
+  }
+  csv_ = std::make_unique<CsvSink>(file(), facts.unix_offset_ns, options_.max_size, facts.nr_more());
+  if (rotation_) rotation_->SetSinks(csv_.get(), std::move(of_tables));
   FoldOptions fold = options_.fold;
   fold.followed_only = facts.command_tgid != 0 && !options_.all;
-  std::vector<SideSink*> sinks;
-  for (Side& side : sides_) {
-    side.sink = side.kind->make(side.path, &side.file, options_, facts);
-    sinks.push_back(side.sink.get());
-  }
-  writer_ = std::make_unique<Writer>(queue, fold, csv_.get(), &table_, std::move(sinks));
+  writer_ =
+      std::make_unique<Writer>(queue, fold, csv_.get(), &table_, std::move(sinks), rotation_.get());
   return writer_.get();
 }
 
-void Output::Begin(const Facts& facts) {
+Status Output::MakeFolder() {
+  if (kind_ != OutputKind::kFolder) return {};
+  if (Status status = folder_.Open(options_.path, options_.keep); !status.ok()) return status;
+  if (const size_t nr = folder_.nr_recovered())
+    Say(stderr, "slotscope: {} segments of a recorder that was killed are kept in {}\n", nr,
+        EscapeName(options_.path));
+  return {};
+}
+
+void Output::Begin(const Facts& facts, std::function<RunCounts()> counts) {
   const HeaderLines header = MakeHeader(options_, facts);
-  csv_->WriteHeader(header);
   for (Side& side : sides_) side.sink->WriteHeader(header);
+  if (rotation_)
+    rotation_->Begin(facts, header, options_.slot_ns, std::move(counts));
+  else
+    csv_->WriteHeader(header);
   writer_->Start();
+}
+
+void Output::Discard() {
+  file_.Discard();
+  for (Side& side : sides_) side.file.Discard();
+  folder_.Discard();
+}
+
+std::vector<std::string> Output::TakeNews() {
+  std::vector<std::string> news = writer_->TakeNews();
+  if (!rotation_) return news;
+  for (std::string& text : rotation_->TakeNews()) news.push_back(std::move(text));
+  for (std::string& text : folder_.TakeNews()) news.push_back(std::move(text));
+  return news;
+}
+
+// The rows, with the last lines.
+Status Output::CommitFile(const HeaderLines& last_lines) {
+  if (kind_ != OutputKind::kFolder) {
+    Status status = csv_->Finish(last_lines);
+    return status.ok() && kind_ == OutputKind::kFile ? file_.Commit() : status;
+  }
+  Status status = writer_->border_status();
+  if (status.ok()) {
+    rotation_->BeforeLastLines();
+    status = csv_->Finish(last_lines);
+  }
+  const Status finished = rotation_->Finish();
+  const Status closed = folder_.Close();
+  if (!status.ok()) return status;
+  return finished.ok() ? closed : finished;
+}
+
+std::string Output::WhatWasWritten() const {
+  const auto size_of = [](uint64_t bytes) {
+    const auto size = static_cast<double>(bytes);
+    return bytes < 1'000'000 ? fmt::format("{:.1f} kB", size / 1e3)
+                             : fmt::format("{:.1f} MB", size / 1e6);
+  };
+  switch (kind_) {
+    case OutputKind::kStream:
+      return fmt::format("a stream of {}", size_of(stream_.size()));
+    case OutputKind::kFile:
+      return fmt::format("{} ({})", EscapeName(options_.path), size_of(file_.size()));
+    default:
+      break;
+  }
+  std::string text =
+      fmt::format("{} ({} in {} segment{})", EscapeName(options_.path), size_of(folder_.bytes()),
+                  folder_.nr_segments(), folder_.nr_segments() == 1 ? "" : "s");
+  if (folder_.nr_removed()) text += fmt::format("; older ones removed: {}", folder_.nr_removed());
+  return text;
 }
 
 // One that fails holds no other back. The first error; the others are said.
@@ -182,8 +290,7 @@ Status Output::Finish(RunSummary* run) {
   run->counts.nr_rows = csv_->nr_rows();
   run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
   run->totals = table_.Sorted();
-  Status status = csv_->Finish(SummaryLines(*run));
-  if (status.ok()) status = file_.Commit();
+  Status status = CommitFile(SummaryLines(*run));
   const Status sides = CommitSides();
   if (!status.ok()) {
     if (!sides.ok()) Say(stderr, "slotscope: {}\n", sides.message());
@@ -193,8 +300,7 @@ Status Output::Finish(RunSummary* run) {
   if (csv_->is_full())
     Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
         run->counts.nr_unwritten_slots);
-  Say(stdout, "wrote {} ({:.1f} MB)\n", EscapeName(options_.path),
-      static_cast<double>(file_.size()) / 1e6);
+  Say(stdout, "wrote {}\n", WhatWasWritten());
   for (const Side& side : sides_)
     if (side.status.ok()) Say(stdout, "wrote {} ({})\n", EscapeName(side.path), side.sink->Contents());
   if (!run->counts.accounting.Holds())

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
-// What a run leaves behind, live or replayed: slots.csv and the summary.
+// What a run leaves behind, live or replayed: a recording, or slots.csv, and the summary.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/part_file.h"
 #include "base/status.h"
+#include "base/stream_file.h"
 #include "raw/facts.h"
 #include "raw/raw_file.h"
+#include "recording/folder.h"
 #include "run/options.h"
+#include "run/rotation.h"
 #include "run/summary.h"
 #include "sinks/csv_sink.h"
 #include "sinks/side_sink.h"
@@ -30,19 +34,19 @@ class Output {
  public:
   explicit Output(const OutputOptions& options) : options_(options) {}
 
-  // Takes the file name; says so if an unfinished file had to be moved away.
+  // Takes the file name; says so if an unfinished file had to be moved away. Of a folder: looks whether
+  // it can be made.
   Status Open();
   // The writer for the pipeline, not started.
   Writer* MakeWriter(const Facts& facts, Writer::Queue queue);
-  // The file's header; the writer starts.
-  void Begin(const Facts& facts);
-  // There is nothing worth keeping.
-  void Discard() {
-    file_.Discard();
-    for (Side& side : sides_) side.file.Discard();
-  }
+  // Makes the folder, if it is one.
+  Status MakeFolder();
+  // The header; the writer starts. `counts`: what is counted so far, from any thread; null: not known.
+  void Begin(const Facts& facts, std::function<RunCounts()> counts = nullptr);
+  // There is nothing worth keeping. Nothing is written any more.
+  void Discard();
   // What the writer has to say. After MakeWriter().
-  std::vector<std::string> TakeNews() { return writer_->TakeNews(); }
+  std::vector<std::string> TakeNews();
   // After the writer's Stop(): the last lines, the summary on stdout. Each file is tried; all but the
   // first error are said here. Exit::kIdentity if the accounting is broken, Exit::kDataLost if --strict
   // says so.
@@ -53,16 +57,24 @@ class Output {
   struct Side {
     std::string path;
     const SideKind* kind;
-    PartFile file;
+    PartFile file;  // not of a table
     std::unique_ptr<SideSink> sink;
     Status status;  // after Finish()
   };
 
+  OutFile* file();
+  Status CommitFile(const HeaderLines& last_lines);
   Status CommitSides();
+  std::string WhatWasWritten() const;
 
   const OutputOptions& options_;
+  const OutputKind kind_ = KindOf(options_.path);
   PartFile file_;
-  std::deque<Side> sides_;  // those that are wanted
+  StreamFile stream_;
+  RecordingFolder folder_;
+  std::unique_ptr<Rotation> rotation_;
+  std::deque<Side> sides_;   // files that are wanted
+  std::deque<Side> tables_;  // of the folder, beside the rows
   TopTable table_;
   std::unique_ptr<CsvSink> csv_;
   std::unique_ptr<Writer> writer_;

@@ -132,6 +132,14 @@ HeaderLines SummaryLines(const RunSummary& run) {
   return lines;
 }
 
+HeaderLines CountsSoFar(const RunCounts& counts) {
+  HeaderLines lines = {{"counted", "since the recording began; it goes on in the next segment"}};
+  for (const Counter& counter : Counters())
+    if (IsInScope(counter.scope, counts))
+      lines.emplace_back(counter.name, std::to_string(counter.of(counts)));
+  return lines;
+}
+
 std::string SummaryTable(const RunSummary& run) {
   std::string text;
   auto out = std::back_inserter(text);
@@ -176,8 +184,9 @@ std::string SummaryTable(const RunSummary& run) {
   if (IsInScope(CountScope::kCuda, counts))
     fmt::format_to(out, "GPU: CUDA calls {}\n", counts.gpu.nr_calls);
   if (counts.nr_episodes)
-    fmt::format_to(out, "straggling: episodes {} (--straggle FILE says who took the CPU)\n",
-                   counts.nr_episodes);
+    fmt::format_to(
+        out, "straggling: episodes {} (the table straggle, or --straggle FILE, says who took the CPU)\n",
+        counts.nr_episodes);
   if (IsInScope(CountScope::kJoined, counts))
     fmt::format_to(out, "joined: lines {}, messages {}, connections {}\n", counts.remote.nr_lines,
                    counts.joined.nr_joined, counts.remote.nr_connections);

@@ -35,6 +35,9 @@ std::string IdentityText(const RunSummary& run);
 // The counters for the file's last lines.
 HeaderLines SummaryLines(const RunSummary& run);
 
+// What was counted, in a file of a recording that goes on.
+HeaderLines CountsSoFar(const RunCounts& counts);
+
 // The table for the screen.
 std::string SummaryTable(const RunSummary& run);
 

@@ -27,8 +27,15 @@ class CsvSink final : public SlotSink {
   void WriteHeader(const HeaderLines& lines);
   void OnSlot(Slot* slot) override { OnSlot(*slot); }
   void OnSlot(const Slot& slot);
+  // "# key: value" lines between the rows.
+  void WriteComments(const HeaderLines& lines) { AppendComments(lines); }
   // Everything so far goes to the file. Ends at a row end.
   void Flush();
+  // The last slots, with so many rows, did not get onto the disk: they count as unwritten.
+  void TakeBack(uint64_t nr_slots, uint64_t nr_rows) {
+    nr_unwritten_slots_ += nr_slots;
+    nr_rows_ -= nr_rows;
+  }
   // The counters beside the data. Returns the first error of all writes.
   Status Finish(const HeaderLines& lines);
 

@@ -17,11 +17,12 @@ constexpr uint64_t kFlushPeriodNs = 500'000'000;  // a killed run loses at most 
 }  // namespace
 
 Writer::Writer(Queue queue, FoldOptions fold, CsvSink* csv, TopTable* table,
-               std::vector<SideSink*> sides)
+               std::vector<SideSink*> sides, SlotBorder* border)
     : fold_(std::move(fold)),
       csv_(csv),
       table_(table),
       sides_(std::move(sides)),
+      border_(border),
       batches_(static_cast<size_t>(queue)),
       empty_(batches_.size()),
       finished_(batches_.size()) {
@@ -75,6 +76,7 @@ void Writer::Take(Batch* batch) {
 
 void Writer::Take(Slot* slot) {
   table_->OnSlot(*slot);
+  if (border_ && border_status_.ok()) border_status_ = border_->Before(*slot);
   FoldSlot(fold_, slot);
   for (SideSink* side : sides_) side->OnSlot(*slot);
   csv_->OnSlot(*slot);
@@ -100,7 +102,7 @@ void Writer::Run() {
     }
     for (const SideSink* side : sides_)
       if (!side->status().ok()) news_.Tell(side->status().message());
-    if (!csv_->status().ok()) failed_.store(true, std::memory_order_release);
+    if (!csv_->status().ok() || !border_status_.ok()) failed_.store(true, std::memory_order_release);
     if (!any && stopping) return;
     if (!any) finished_wakeup_.Wait(seen);
   }

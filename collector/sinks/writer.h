@@ -26,15 +26,24 @@
 
 namespace slotscope {
 
+// Told of each slot before the sinks get it, by the writer thread: where files end and begin.
+class SlotBorder {
+ public:
+  virtual ~SlotBorder() = default;
+  // After an error nothing more is written.
+  virtual Status Before(const Slot& slot) = 0;
+};
+
 class Writer final : public SlotSink {
  public:
   // How many batches may wait. Live, for half a second and more, as a disk may take that long to write;
   // a file that is read can wait.
   enum class Queue : size_t { kLive = 256, kFile = 4 };
 
-  // The sinks are the writer thread's from Start() to Stop().
-  Writer(Queue queue, FoldOptions fold, CsvSink* csv, TopTable* table,
-         std::vector<SideSink*> sides = {});
+  // The sinks, and what is told of borders (may be null), are the writer thread's from Start() to
+  // Stop().
+  Writer(Queue queue, FoldOptions fold, CsvSink* csv, TopTable* table, std::vector<SideSink*> sides = {},
+         SlotBorder* border = nullptr);
   ~Writer() override;
 
   void Start();
@@ -50,6 +59,8 @@ class Writer final : public SlotSink {
   // Any thread. A file beside slots.csv that cannot be written any more; the others go on.
   std::vector<std::string> TakeNews() { return news_.Take(); }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // After Stop(). The first error of the borders.
+  const Status& border_status() const { return border_status_; }
   bool full() const { return full_.load(std::memory_order_acquire); }
   uint64_t nr_rows() const { return nr_rows_.load(std::memory_order_relaxed); }
   uint64_t nr_slots() const { return nr_slots_.load(std::memory_order_relaxed); }
@@ -71,6 +82,8 @@ class Writer final : public SlotSink {
   CsvSink* csv_;
   TopTable* table_;
   std::vector<SideSink*> sides_;
+  SlotBorder* border_;
+  Status border_status_;
   std::vector<Batch> batches_;  // all there are; each is in one of these or in use
   boost::lockfree::stack<Batch*> empty_;
   boost::lockfree::spsc_queue<Batch*> finished_;

@@ -44,6 +44,10 @@ for args in *.args; do
 	[ "${1:-}" = --update ] && cp "$temp/rows" "$name.csv"
 	diff "$name.csv" "$temp/rows" | head -n 10 || true
 	cmp -s "$name.csv" "$temp/rows" || fail "$name" "replay ${replay[*]} gives another CSV"
+	# As a recording: the same rows, whatever the segments.
+	"$slotscope" replay "${replay[@]}" --segment 1 -o "$temp/$name.rec" "$name.raw" >"$temp/log"
+	zstd -dcq "$temp/$name.rec"/slots-*.zst | grep '^[0-9]' | cmp -s - <(grep '^[0-9]' "$name.csv") ||
+		fail "$name" "a recording has other rows than the CSV"
 done
 for raw in abi*/*.raw; do
 	name=$(basename "$raw" .raw)

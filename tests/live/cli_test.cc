@@ -41,6 +41,7 @@ TEST_P(BadInputTest, SaysWhatToDoAndLeavesNothing) {
   int code = Shell("cd " + dir + " && rm -rf * && " + GetParam().script, &output);
   EXPECT_EQ(code, GetParam().code) << output;
   EXPECT_NE(output.find(GetParam().says), std::string::npos) << output;
+  EXPECT_FALSE(Exists(dir + "/slotscope.rec"));
   EXPECT_FALSE(Exists(dir + "/slots.csv"));
   EXPECT_FALSE(Exists(dir + "/slots.csv.part"));
 }
@@ -60,8 +61,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"NoCommand", "$S record --", 2, "command"},
         BadCase{"OutputInMissingFolder", "$S record --source $SRC --duration 1 -o missing/x.csv", 6,
                 "missing/x.csv.part"},
-        BadCase{"OutputIsAFolder", "mkdir d && $S record --source $SRC --duration 1 -o d", 6,
-                "no plain file"},
+        BadCase{"OutputIsAFolder", "mkdir d && touch d/x && $S record --source $SRC --duration 1 -o d",
+                6, "no plain file"},
         BadCase{"OutputIsALink", "ln -s t l && $S record --source $SRC --duration 1 -o l", 6,
                 "no plain file"},
         BadCase{"RawInMissingFolder", "$S record --source $SRC --duration 1 --raw missing/x.raw", 6,
@@ -97,7 +98,7 @@ TEST(Cli, WithoutRootSaysSo) {
   RunProgram({"/bin/cat", dir + "/out"}, &output);
   EXPECT_EQ(WEXITSTATUS(status), 3) << output;
   EXPECT_NE(output.find("root"), std::string::npos) << output;
-  EXPECT_FALSE(Exists(dir + "/slots.csv.part"));
+  EXPECT_FALSE(Exists(dir + "/slotscope.rec"));
 }
 
 TEST(Cli, ModuleAbsentSaysHowToLoadIt) {

@@ -48,9 +48,11 @@ wait_for v.ndjson resolved_at
 kill -INT $record
 wait $record || { echo "record exits with $?"; cat err; exit 1; }
 cat out
-$S detect --fr-dir then --as-of $((called + 400)) --slots slots.csv >by_slots || exit 1
+$S replay r.raw -o slots.csv >/dev/null || exit 1
+$S detect --fr-dir then --as-of $((called + 400)) --slots slotscope.rec >by_slots || exit 1
+$S detect --fr-dir then --as-of $((called + 400)) --slots slots.csv >by_csv || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --raw r.raw >by_raw || exit 1
-cmp by_slots by_raw
+cmp by_slots by_raw && cmp by_csv by_raw
 )sh";
 
 std::vector<nlohmann::json> ReadLines(const std::string& path) {

@@ -15,6 +15,8 @@
 
 #include "base/clock.h"
 #include "cuda/probes.h"
+#include "recording/reader.h"
+#include "recording/segment_name.h"
 #include "ring/bpf_object.h"
 
 namespace slotscope {
@@ -204,15 +206,28 @@ int Shell(const std::string& script, std::string* output) {
 
 CsvFile ReadCsv(const std::string& path) {
   CsvFile csv;
-  std::ifstream file(path);
-  std::string line;
-  while (std::getline(file, line)) {
+  std::ifstream file;
+  std::istringstream of_recording;
+  if (RecordingReader::Reads(path)) {
+    RecordingReader reader;
+    std::string text;
+    Status status = reader.Open(path);
+    if (status.ok())
+      status = reader.Read(kSlotsTable, {}, [&](std::string_view piece) { text += piece; });
+    EXPECT_TRUE(status.ok()) << status.message();
+    of_recording.str(std::move(text));
+  } else {
+    file.open(path);
+  }
+  std::istream& in = file.is_open() ? static_cast<std::istream&>(file) : of_recording;
+  std::string header, line;
+  while (std::getline(in, line)) {
     if (line.starts_with("# ")) {
       size_t colon = line.find(": ");
       csv.comments[line.substr(2, colon - 2)] = colon == std::string::npos ? "" : line.substr(colon + 2);
     } else if (csv.columns.empty()) {
-      csv.columns = SplitComma(line);
-    } else {
+      csv.columns = SplitComma(header = line);
+    } else if (line != header) {  // each segment has it
       auto fields = SplitComma(line);
       EXPECT_EQ(fields.size(), csv.columns.size()) << line;
       auto& row = csv.rows.emplace_back();

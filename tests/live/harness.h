@@ -104,7 +104,8 @@ int Shell(const std::string& script, std::string* output);
 // that it records, or has ended.
 std::string UntilRecording(const std::string& err);
 
-// slots.csv: rows as column name -> text.
+// The slots of a recording, or slots.csv: rows as column name -> text. Of comments that are there
+// several times the last one.
 struct CsvFile {
   std::map<std::string, std::string> comments;
   std::vector<std::string> columns;

@@ -40,7 +40,7 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"--slot", "1"}, {"--slot"}},
       {{"rmids", "extra"}, {"extra"}},
       {{"record", "--%original_token%"}, {"does not exist", "--help"}},
-      {{"record", "--raw", "slots.csv"}, {"--raw", "--output", "slots.csv"}},
+      {{"record", "--raw", "slotscope.rec"}, {"--raw", "--output", "slotscope.rec"}},
       {{"record", "--raw", ""}, {"--raw"}},
       {{"record", "--max-overhead", "0"}, {"--max-overhead", "0.1"}},
       {{"record", "--max-overhead", "101"}, {"--max-overhead", "100"}},
@@ -95,7 +95,7 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--remediate", "--gpu", "off"}, {"--remediate", "--gpu off"}},
       {{"record", "--remediate-group", "x"}, {"--remediate-group"}},
       {{"record", "--remediate=/a", "--join-remediate", "/a"}, {"--join-remediate", "itself"}},
-      {{"record", "--straggle", "slots.csv"}, {"--straggle", "--output"}},
+      {{"record", "--straggle", "slotscope.rec"}, {"--straggle", "--output"}},
       {{"record", "--metrics=x"}, {"--metrics x"}},
       {{"record", "--metrics=:9464"}, {"--metrics"}},
       {{"record", "--metrics=127.0.0.1:0"}, {"--metrics"}},
@@ -106,11 +106,11 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--metrics=*:9464"}, {"--metrics", "0.0.0.0"}},
       {{"record", "--detect", "all", "--kmsg", "k", "--k8s-events", "e", "--verdicts", "./k"},
        {"--verdicts", "--kmsg"}},
-      {{"record", "--raw", "./slots.csv"}, {"--raw", "--output", "slots.csv"}},
+      {{"record", "--raw", "./slotscope.rec"}, {"--raw", "--output", "slotscope.rec"}},
       {{"replay", "a/../x.raw", "-o", "x.raw"}, {"--output x.raw", "overwrite"}},
       {{"replay", "x.raw", "--spans", ".//x.raw"}, {"--spans", "overwrite"}},
       {{"replay", "x.raw", "--remediate"}, {"--remediate"}},
-      {{"record", "--spans", "slots.csv"}, {"--spans", "--output", "slots.csv"}},
+      {{"record", "--spans", "slotscope.rec"}, {"--spans", "--output", "slotscope.rec"}},
       {{"record", "--spans", "a", "--raw", "a"}, {"--spans", "--raw", "a"}},
       {{"gpu", "--duration", "1"}, {"gpu", "--duration"}},
       {{"gpu", "a", "b"}, {"gpu", "2"}},
@@ -131,7 +131,7 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--health-interval", "301"}, {"--health-interval", "300"}},
       {{"record", "--gpu-csv", "a", "--raw", "a"}, {"--gpu-csv", "--raw", "a"}},
       {{"record", "--gpu-csv", "a", "--spans", "a"}, {"--gpu-csv", "--spans", "a"}},
-      {{"replay", "x.raw", "--gpu-csv", "slots.csv"}, {"--gpu-csv", "--output", "slots.csv"}},
+      {{"replay", "x.raw", "--gpu-csv", "slotscope.rec"}, {"--gpu-csv", "--output", "slotscope.rec"}},
       {{"replay", "x.raw", "--gpu", "off"}, {"--gpu"}},
       {{"record", "--events", "cycels"}, {"--events", "cycels"}},
       {{"record", "--events", "cycles=no-such-event"}, {"--events", "no-such-event"}},
@@ -145,7 +145,7 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--max-size", "0"}, {"--max-size", "0"}},
       {{"record", "--max-size", "65535"}, {"--max-size", "65535"}},
       {{"record", "--max-size", "63K"}, {"--max-size", "63K"}},
-      {{"record", "--max-size", "10T"}, {"--max-size", "10T"}},
+      {{"record", "--max-size", "10P"}, {"--max-size", "10P"}},
       {{"record", "--max-size", "M"}, {"--max-size", "M"}},
       {{"record", "--max-size", "1.5G"}, {"--max-size", "1.5G"}},
       {{"record", "--max-size", "99999999999999999999G"}, {"--max-size", "99999999999999999999G"}},
@@ -159,6 +159,20 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--comm", "sixteen-bytes-xx"}, {"--comm", "sixteen-bytes-xx", "sixteen-bytes-x'"}},
       {{"record", "--comm", "ok,this-is-much-too-long"}, {"--comm", "this-is-much-too-long"}},
       {{"record", "--output", ""}, {"--output"}},
+      {{"record", "-o", "-", "--", "true"}, {"--output", "COMMAND"}},
+      {{"record", "--segment", "0"}, {"--segment 0"}},
+      {{"record", "--segment", "86401"}, {"--segment 86401"}},
+      {{"record", "--keep", "soon"}, {"--keep soon"}},
+      {{"record", "--keep", "24"}, {"--keep 24"}},
+      {{"record", "--keep", "1K"}, {"--keep 1K"}},
+      {{"record", "--keep", "1h,2h"}, {"--keep 1h,2h"}},
+      {{"record", "--keep", "1G,2G"}, {"--keep 1G,2G"}},
+      {{"record", "--keep", ","}, {"--keep"}},
+      {{"record", "--keep", "0%"}, {"--keep 0%"}},
+      {{"record", "--keep", "91%"}, {"--keep 91%"}},
+      {{"record", "--keep", "1%,2%"}, {"--keep 1%,2%"}},
+      {{"record", "--keep", "1h", "-o", "x.csv"}, {"--keep", "--output"}},
+      {{"record", "--keep", "1h", "-o", "-"}, {"--keep", "--output"}},
       {{"record", "--strict=yes"}, {"--strict"}},
       {{"record", "stray"}, {"'stray'", "-- stray"}},
       {{"record", "--"}, {"no command", "--"}},
@@ -197,7 +211,7 @@ TEST(Options, NoOutputIsTheFileThatIsReplayedHoweverItIsSpelled) {
 // An empty variable in a script must not silently mean "no limit".
 TEST(Options, AnEmptyValueIsAUsageErrorThatNamesTheOption) {
   for (const char* name : {"--duration", "--slot", "--window", "--rmids", "--top", "--max-size",
-                           "--source", "--pid", "--comm", "--output"}) {
+                           "--source", "--pid", "--comm", "--output", "--segment", "--keep"}) {
     Options options;
     Status status = Parse({"record", name, ""}, &options);
     EXPECT_EQ(status.code(), Exit::kUsage) << name;
@@ -212,7 +226,9 @@ TEST(Options, DefaultsOfRecord) {
   const RecordOptions& record = options.record;
   EXPECT_EQ(record.source, SourceChoice::kAuto);
   EXPECT_EQ(record.duration_ns, 0u);
-  EXPECT_EQ(record.output.path, "slots.csv");
+  EXPECT_EQ(record.output.path, "slotscope.rec");
+  EXPECT_EQ(record.output.segment_ns, 60'000'000'000u);
+  EXPECT_FALSE(record.output.keep.any());
   EXPECT_EQ(record.output.slot_ns, 1'000'000u);
   EXPECT_EQ(record.output.window_ns, 64'000'000u);
   EXPECT_EQ(record.nr_rmids, 512u);
@@ -323,6 +339,27 @@ TEST(Options, ThoseOf010StillWork) {
                                "--strict"},
                               &options);
   EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(Options, KeepIsATimeASizeOrBoth) {
+  const struct {
+    const char* text;
+    uint64_t ns, bytes;
+  } kCases[] = {{"24h", 86'400'000'000'000, 0},
+                {"10G", 0, uint64_t{10} << 30},
+                {"2d,1T", 172'800'000'000'000, uint64_t{1} << 40},
+                {"500M,90s", 90'000'000'000, 500u << 20},
+                {"5m", 300'000'000'000, 0},
+                {"5M", 0, 5u << 20}};
+  for (const auto& c : kCases) {
+    Options options;
+    ASSERT_TRUE(Parse({"record", "--keep", c.text}, &options).ok()) << c.text;
+    EXPECT_EQ(options.record.output.keep.ns, c.ns) << c.text;
+    EXPECT_EQ(options.record.output.keep.bytes, c.bytes) << c.text;
+  }
+  Options options;
+  ASSERT_TRUE(Parse({"record", "--keep", "10G,10%"}, &options).ok());
+  EXPECT_EQ(options.record.output.keep.percent, 10u);
 }
 
 TEST(Options, ReplayTakesAFileAndTheOptionsOfTheOutput) {
@@ -497,7 +534,7 @@ TEST(Options, RecordsDetectors) {
       {{"record", "--detect=xid_correlation", "--kmsg"}, "--k8s-events"},
       {{"record", "--detect=pod_evicted", "--kmsg"}, "--k8s-events"},
       {{"record", "--detect", "--fr-dir", "d", "--nccl-hang-threshold", "0"}, "--nccl-hang-threshold"},
-      {{"record", "--detect", "--fr-dir", "d", "--verdicts", "slots.csv"}, "slots.csv"},
+      {{"record", "--detect", "--fr-dir", "d", "--verdicts", "slotscope.rec"}, "slotscope.rec"},
       {{"detect", "--slots", "s"}, "--fr-dir"},
       {{"detect", "--kmsg", "k", "--slots", "s"}, "--fr-dir"},
       {{"detect", "--fr-dir", "d", "--slots", "s", "--raw", "r"}, "--raw"},

@@ -12,6 +12,9 @@
 #include "detect/host/rank_note.h"
 #include "detect/inputs/scan.h"
 #include "detect/inputs/text_input.h"
+#include "recording/reader.h"
+#include "recording/segment_name.h"
+#include "slots/column.h"
 
 namespace slotscope {
 namespace {
@@ -41,7 +44,7 @@ class Reader {
 
   void OnLine(std::string_view line) {
     if (line.starts_with("# ")) return OnComment(line.substr(2));
-    if (places_.empty()) return OnHeader(line);
+    if (places_.empty() || line.starts_with(kSlotColumns[0].name)) return OnHeader(line);  // per segment
     OnRow(line);
   }
 
@@ -125,10 +128,22 @@ class Reader {
 
 Status ReadSlotsCsv(const std::string& path, HostHistory* history) {
   Reader reader(history);
-  if (Status status = ReadLines(path, [&](std::string_view line) { reader.OnLine(line); }); !status.ok())
-    return status;
+  const auto on_line = [&](std::string_view line) { reader.OnLine(line); };
+  Status status;
+  if (RecordingReader::Reads(path)) {
+    RecordingReader recording;
+    status = recording.Open(path);
+    LineSplitter lines;
+    if (status.ok())
+      status =
+          recording.Read(kSlotsTable, {}, [&](std::string_view text) { lines.Feed(text, on_line); });
+    lines.Finish(on_line);
+  } else {
+    status = ReadLines(path, on_line);
+  }
+  if (!status.ok()) return status;
   if (!reader.is_slots_csv())
-    return {Exit::kBadInput, fmt::format("{}: this is no slots.csv: it lacks columns that all have",
+    return {Exit::kBadInput, fmt::format("{}: these are no slots: columns that all have are missing",
                                          EscapeControls(path))};
   // The last line of a recording that goes on may be half.
   if (reader.nr_malformed() > 1)

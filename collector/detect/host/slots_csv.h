@@ -8,8 +8,8 @@
 
 namespace slotscope {
 
-// The slots.csv of a recording, also an unfinished one, into a history. Ranks are those that it says,
-// beside those that are set. Exit::kBadInput if it is none.
+// The slots of a recording, a folder, a segment or a slots.csv, also an unfinished one, into a history.
+// Ranks are those that it says, beside those that are set. Exit::kBadInput if it is none.
 Status ReadSlotsCsv(const std::string& path, HostHistory* history);
 
 }  // namespace slotscope

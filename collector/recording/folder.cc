@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+#include "recording/folder.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "base/errno_text.h"
+#include "base/thread.h"
+#include "recording/segment_name.h"
+
+namespace slotscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxWaiting = 2;
+constexpr std::string_view kPart = ".part";
+
+Status Cannot(const char* what, const std::string& path, int error) {
+  return {Exit::kOutput, fmt::format("cannot {} {}: {}", what, path, ErrnoText(error))};
+}
+
+std::string ManifestPath(const std::string& folder) { return folder + "/" + kManifestName; }
+
+// A file that we, or one before us, have made there.
+bool IsOurs(const std::string& name) {
+  if (name.starts_with(kManifestName)) return true;
+  const size_t part = name.rfind(kPart);
+  return ParseSegmentName(std::string_view(name).substr(0, part)).has_value() ||
+         ParseSegmentName(name).has_value();
+}
+
+// Names in a folder; none if it cannot be read.
+std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    names.push_back(it->path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+// Only what recorders make.
+Status RemoveRecording(const std::string& folder) {
+  for (const std::string& name : NamesIn(folder))
+    if (IsOurs(name)) unlink((folder + "/" + name).c_str());
+  if (rmdir(folder.c_str()) && errno != ENOENT)
+    return {Exit::kOutput, fmt::format("cannot remove {}, an older recording: {}; move it away", folder,
+                                       errno == ENOTEMPTY ? "there are files in it that are none of it"
+                                                          : ErrnoText(errno))};
+  return {};
+}
+
+enum class Found { kNothing, kEmpty, kRecording, kOther };
+
+Found LookAt(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info)) return errno == ENOENT ? Found::kNothing : Found::kOther;
+  if (!S_ISDIR(info.st_mode)) return Found::kOther;
+  if (IsRecording(path)) return Found::kRecording;
+  return NamesIn(path).empty() ? Found::kEmpty : Found::kOther;
+}
+
+Status NotARecording(const std::string& path) {
+  return {Exit::kOutput,
+          fmt::format("{} exists and is no recording: choose another --output; a name that ends in .csv "
+                      "is a plain file",
+                      path)};
+}
+
+Status Lock(const std::string& path, UniqueFd* lock) {
+  lock->Reset(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!lock->valid()) return Cannot("open", path, errno);
+  if (flock(lock->get(), LOCK_EX | LOCK_NB))
+    return {
+        Exit::kBusy,
+        fmt::format("another recording is writing {}: wait for it, or choose another --output", path)};
+  return {};
+}
+
+std::string OldOf(const std::string& path) { return path + ".old"; }
+
+}  // namespace
+
+bool IsRecording(const std::string& path) { return access(ManifestPath(path).c_str(), F_OK) == 0; }
+
+Status RecordingFolder::Check(const std::string& path, const KeepLimits& keep) {
+  const Found found = LookAt(path);
+  if (found == Found::kOther) return NotARecording(path);
+  if (found == Found::kNothing) {
+    const fs::path parent = fs::path(path).parent_path();
+    const std::string in = parent.empty() ? "." : parent.string();
+    if (access(in.c_str(), W_OK | X_OK)) return Cannot("create", path, errno);
+    return {};
+  }
+  UniqueFd lock;
+  if (Status status = Lock(path, &lock); !status.ok()) return status;
+  if (found == Found::kRecording && !keep.any()) {
+    const std::string old = OldOf(path);
+    const Found there = LookAt(old);
+    if (there == Found::kOther)
+      return {Exit::kOutput,
+              fmt::format("{} is to become {}, which exists and is no recording: move one of them away",
+                          path, old)};
+  }
+  return {};
+}
+
+uint64_t BytesToKeep(const KeepLimits& keep, const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  struct statvfs system;
+  if (!keep.percent || statvfs(parent.empty() ? "." : parent.c_str(), &system)) return keep.bytes;
+  const uint64_t share = system.f_blocks * system.f_frsize / 100 * keep.percent;
+  return keep.bytes ? std::min(keep.bytes, share) : share;
+}
+
+RecordingFolder::~RecordingFolder() {
+  if (thread_.joinable()) std::ignore = Close();
+}
+
+Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
+  path_ = path;
+  keep_ = keep;
+  keep_.bytes = BytesToKeep(keep, path);
+  Status status = keep.any() && LookAt(path) == Found::kRecording ? GoOn() : MakeNew();
+  if (status.ok()) status = manifest_.Open(path_, segments_);
+  if (!status.ok()) return status;
+  for (const auto& [number, segment] : segments_) bytes_ += segment.bytes();
+  if (!segments_.empty()) next_number_ = std::max(next_number_, segments_.rbegin()->first + 1);
+  thread_ = std::thread([this] { Run(); });
+  return {};
+}
+
+Status RecordingFolder::MakeNew() {
+  switch (LookAt(path_)) {
+    case Found::kOther:
+      return NotARecording(path_);
+    case Found::kRecording: {
+      UniqueFd lock;
+      if (Status status = Lock(path_, &lock); !status.ok()) return status;
+      const std::string old = OldOf(path_);
+      if (Status status = RemoveRecording(old); !status.ok()) return status;
+      if (rename(path_.c_str(), old.c_str())) return Cannot("rename", path_, errno);
+      break;
+    }
+    default:
+      break;
+  }
+  made_ = mkdir(path_.c_str(), 0750) == 0;
+  if (!made_ && errno != EEXIST) return Cannot("create", path_, errno);
+  return Lock(path_, &lock_);
+}
+
+Status RecordingFolder::GoOn() {
+  if (Status status = Lock(path_, &lock_); !status.ok()) return status;
+  if (Status status = ReadManifest(path_, &segments_); !status.ok()) return status;
+  return Recover();
+}
+
+// Of segments that the manifest has, those whose files are gone are none. Of files that it does not
+// have, what is whole becomes a segment: their recorder was killed, or the power was cut.
+Status RecordingFolder::Recover() {
+  for (auto it = segments_.begin(); it != segments_.end();) {
+    std::erase_if(it->second.files, [&](const auto& file) {
+      return access((path_ + "/" + file.second.name).c_str(), F_OK) != 0;
+    });
+    it = it->second.files.empty() ? segments_.erase(it) : std::next(it);
+  }
+  Segments recovered;
+  for (const std::string& name : NamesIn(path_)) {
+    const bool part = name.ends_with(kPart);
+    const std::string whole_name = part ? name.substr(0, name.size() - kPart.size()) : name;
+    const auto parsed = ParseSegmentName(whole_name);
+    if (!parsed) continue;
+    next_number_ = std::max(next_number_, parsed->number + 1);
+    if (auto known = segments_.find(parsed->number);
+        known != segments_.end() && known->second.files.contains(parsed->table))
+      continue;
+    const std::string path = path_ + "/" + name;
+    UniqueFd fd(open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat info;
+    if (!fd.valid() || fstat(fd.get(), &info) || !S_ISREG(info.st_mode)) continue;
+    std::vector<FrameAt> frames;
+    uint64_t whole_bytes;
+    if (!FindFrames(fd.get(), &frames, &whole_bytes).ok()) continue;
+    if (frames.empty()) {
+      if (part) unlink(path.c_str());
+      continue;
+    }
+    if (ftruncate(fd.get(), static_cast<off_t>(whole_bytes)) || fsync(fd.get()))
+      return Cannot("recover", path, errno);
+    if (part && rename(path.c_str(), (path_ + "/" + whole_name).c_str()))
+      return Cannot("rename", path, errno);
+    Segment& segment = recovered[parsed->number];
+    segment.number = parsed->number;
+    segment.cut = true;
+    segment.files[parsed->table] = {whole_name, whole_bytes};
+    if (parsed->table == kSlotsTable || segment.times.end_ns == 0) segment.times = TimesOf(frames);
+    if (std::string header;
+        parsed->table == kSlotsTable && UnpackFrame(fd.get(), frames[0], &header).ok())
+      TakeHeader(header, &segment);
+  }
+  for (auto& [number, segment] : recovered) {
+    if (auto known = segments_.find(number); known != segments_.end())
+      known->second.files.merge(segment.files);
+    else
+      segments_[number] = std::move(segment);
+  }
+  nr_recovered_ = recovered.size();
+  return recovered.empty() ? Status() : SyncFolder(path_);
+}
+
+void RecordingFolder::Discard() {
+  std::ignore = Close();
+  if (!segments_.empty() || !lock_.valid()) return;
+  if (made_) std::ignore = RemoveRecording(path_);
+  lock_.Reset();
+}
+
+void RecordingFolder::Commit(Segment segment, std::vector<std::unique_ptr<PartFile>> files) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return jobs_.size() < kMaxWaiting; });
+  jobs_.push_back({std::move(segment), std::move(files)});
+  changed_.notify_all();
+}
+
+void RecordingFolder::SetOpenBytes(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  open_bytes_ = bytes;
+  Prune();
+}
+
+bool RecordingFolder::RemoveOldest() {
+  std::unique_lock lock(mutex_);
+  // What is being put on the disk cannot go yet, and makes no room.
+  return RemoveFirst();
+}
+
+Status RecordingFolder::Close() {
+  if (!thread_.joinable()) return status_;
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+  return status_;
+}
+
+uint64_t RecordingFolder::bytes() const {
+  std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+void RecordingFolder::Run() {
+  NameThread("ss-commit");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    Job job = std::move(jobs_.front());
+    jobs_.erase(jobs_.begin());
+    lock.unlock();
+    Status status = Write(&job);
+    lock.lock();
+    if (status.ok()) {
+      const uint64_t number = job.segment.number;
+      bytes_ += job.segment.bytes();
+      status = manifest_.Add(job.segment);  // if that fails it is found by its files
+      segments_[number] = std::move(job.segment);
+      Prune();
+    }
+    if (!status.ok()) {
+      if (keep_.any())
+        news_.Tell(status.message());
+      else if (status_.ok())
+        status_ = status;
+    }
+    changed_.notify_all();
+  }
+}
+
+Status RecordingFolder::Write(Job* job) {
+  for (std::unique_ptr<PartFile>& file : job->files) {
+    std::ignore = file->ForgetError();
+    if (Status status = file->Commit(PartFile::Sync::kSafe); !status.ok()) return status;
+    file.reset();
+  }
+  return SyncFolder(path_);
+}
+
+void RecordingFolder::Prune() {
+  const auto is_too_much = [&] {
+    if (segments_.empty()) return false;
+    if (keep_.bytes && bytes_ + open_bytes_ > keep_.bytes) return true;
+    return keep_.ns && segments_.rbegin()->second.times.unix_end_ns() -
+                               segments_.begin()->second.times.unix_end_ns() >
+                           static_cast<int64_t>(keep_.ns);
+  };
+  while (is_too_much() && RemoveFirst()) continue;
+}
+
+bool RecordingFolder::RemoveFirst() {
+  if (segments_.empty()) return false;
+  const auto first = segments_.begin();
+  bool all = true;
+  for (const auto& [table, file] : first->second.files)
+    if (unlink((path_ + "/" + file.name).c_str()) && errno != ENOENT) {
+      news_.Tell(fmt::format("cannot remove {}/{}: {}", path_, file.name, ErrnoText(errno)));
+      all = false;
+    }
+  if (!all) return false;
+  const uint64_t number = first->first;
+  bytes_ -= first->second.bytes();
+  segments_.erase(first);
+  nr_removed_++;
+  if (Status status = manifest_.Remove(number, segments_); !status.ok()) news_.Tell(status.message());
+  return true;
+}
+
+}  // namespace slotscope

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// A recording that is being written: a folder of segments, and a manifest that names them. A thread puts
+// what is complete on the disk, so that the writer does not wait for it, and removes what is older or
+// more than is to be kept.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/news.h"
+#include "base/part_file.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "recording/manifest.h"
+
+namespace slotscope {
+
+// Of the complete segments, what is kept. 0: without a limit.
+struct KeepLimits {
+  uint64_t ns = 0;       // since the end of the newest
+  uint64_t bytes = 0;    // on the disk, with what is being written
+  uint64_t percent = 0;  // the same, of the file system
+
+  bool any() const { return ns != 0 || bytes != 0 || percent != 0; }
+};
+
+// The smaller of both limits, of the file system of a path that may not be there yet; 0: there is none.
+uint64_t BytesToKeep(const KeepLimits& keep, const std::string& path);
+
+// Is it a recording, by its manifest?
+bool IsRecording(const std::string& path);
+
+class RecordingFolder {
+ public:
+  RecordingFolder() = default;
+  ~RecordingFolder();
+  RecordingFolder(const RecordingFolder&) = delete;
+
+  // Can a recording be made there? Nothing is changed. Exit::kBusy if another recorder is at it.
+  static Status Check(const std::string& path, const KeepLimits& keep);
+  // With limits a recording that is there goes on, and what a killed recorder left there becomes a
+  // segment. Without any it is renamed to PATH.old, in the place of an older one.
+  Status Open(const std::string& path, const KeepLimits& keep);
+  // There is nothing worth keeping. Takes the folder away if it was made here.
+  void Discard();
+
+  const std::string& path() const { return path_; }
+  // Of the next segment.
+  uint64_t TakeNumber() { return next_number_++; }
+  // Its files are on their way to the disk. Waits while there are two before it.
+  void Commit(Segment segment, std::vector<std::unique_ptr<PartFile>> files);
+  // Those that are being written, for the limit.
+  void SetOpenBytes(uint64_t bytes);
+  // The disk is full. False: there is nothing that could go.
+  bool RemoveOldest();
+  // All is on the disk, or this is the first error of those that were not said as news.
+  Status Close();
+
+  // Any thread. Segments that could not be put on the disk.
+  std::vector<std::string> TakeNews() { return news_.Take(); }
+  // After Close().
+  size_t nr_segments() const { return segments_.size(); }
+  uint64_t bytes() const;
+  // Segments that were removed since Open().
+  uint64_t nr_removed() const { return nr_removed_; }
+  // What killed recorders left in the folder, and that is part of it now.
+  size_t nr_recovered() const { return nr_recovered_; }
+
+ private:
+  struct Job {
+    Segment segment;
+    std::vector<std::unique_ptr<PartFile>> files;
+  };
+
+  Status MakeNew();
+  Status GoOn();
+  Status Recover();
+  void Run();
+  Status Write(Job* job);
+  // REQUIRES: mutex_ is held.
+  void Prune();
+  bool RemoveFirst();
+
+  std::string path_;
+  KeepLimits keep_;
+  UniqueFd lock_;
+  bool made_ = false;
+  uint64_t next_number_ = 1;
+  size_t nr_recovered_ = 0;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Job> jobs_;
+  bool busy_ = false;  // with a job that it has taken
+  bool stop_ = false;
+  Segments segments_;  // complete ones
+  uint64_t bytes_ = 0;
+  uint64_t open_bytes_ = 0;
+  uint64_t nr_removed_ = 0;
+  ManifestWriter manifest_;
+  Status status_;
+  News news_;
+  std::thread thread_;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "recording/frame.h"
+
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <cerrno>
+
+#include "base/errno_text.h"
+
+namespace slotscope {
+namespace {
+
+constexpr uint32_t kZstdMagic = ZSTD_MAGIC_SKIPPABLE_START + 5;
+constexpr uint32_t kTag = 0x31585353;  // "SSX1"
+constexpr size_t kInFront = offsetof(FrameIndex, tag);
+
+// All of it, or false: the file ends before, or cannot be read.
+bool ReadAt(int fd, void* to, size_t size, uint64_t offset) {
+  auto* bytes = static_cast<char*>(to);
+  while (size > 0) {
+    const ssize_t got = pread(fd, bytes, size, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    bytes += got;
+    offset += static_cast<uint64_t>(got);
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+}  // namespace
+
+FrameIndex MakeFrameIndex(FrameKind kind, size_t frame_bytes, size_t text_bytes,
+                          const FrameTimes& times) {
+  return {kZstdMagic, sizeof(FrameIndex) - kInFront,      kTag,
+          kind,       static_cast<uint32_t>(frame_bytes), static_cast<uint32_t>(text_bytes),
+          times};
+}
+
+bool IsFrameIndex(const FrameIndex& index) {
+  return index.zstd_magic == kZstdMagic && index.zstd_size == sizeof(FrameIndex) - kInFront &&
+         index.tag == kTag && (index.kind == FrameKind::kHeader || index.kind == FrameKind::kRows) &&
+         index.text_bytes <= kMaxFrameText && index.frame_bytes <= ZSTD_COMPRESSBOUND(kMaxFrameText);
+}
+
+Status FindFrames(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes) {
+  frames->clear();
+  *whole_bytes = 0;
+  struct stat info;
+  if (fstat(fd, &info)) return {Exit::kBadInput, fmt::format("it cannot be read: {}", ErrnoText(errno))};
+  const auto size = static_cast<uint64_t>(info.st_size);
+  FrameAt frame;
+  for (uint64_t at = 0; at + sizeof(FrameIndex) <= size; at = *whole_bytes) {
+    if (!ReadAt(fd, &frame.index, sizeof(frame.index), at) || !IsFrameIndex(frame.index)) break;
+    const uint64_t end = at + sizeof(FrameIndex) + frame.index.frame_bytes;
+    if (end > size) break;
+    frame.offset = at;
+    frames->push_back(frame);
+    *whole_bytes = end;
+  }
+  return {};
+}
+
+FrameTimes TimesOf(const std::vector<FrameAt>& frames) {
+  FrameTimes times;
+  bool any = false;
+  for (const FrameAt& frame : frames) {
+    if (frame.index.kind != FrameKind::kRows) continue;
+    if (!any) times.start_ns = frame.index.times.start_ns;
+    times.end_ns = frame.index.times.end_ns;
+    times.unix_offset_ns = frame.index.times.unix_offset_ns;
+    any = true;
+  }
+  return times;
+}
+
+std::string_view HeaderValue(std::string_view header, std::string_view key) {
+  const std::string begin = fmt::format("# {}: ", key);
+  for (size_t end; (end = header.find('\n')) != header.npos; header.remove_prefix(end + 1))
+    if (header.starts_with(begin)) return header.substr(begin.size(), end - begin.size());
+  return {};
+}
+
+Status UnpackFrame(int fd, const FrameAt& frame, std::string* text) {
+  std::string packed(frame.index.frame_bytes, '\0');
+  if (!ReadAt(fd, packed.data(), packed.size(), frame.offset + sizeof(FrameIndex)))
+    return {Exit::kBadInput, fmt::format("it cannot be read at byte {}", frame.offset)};
+  text->resize(frame.index.text_bytes);
+  const size_t size = ZSTD_decompress(text->data(), text->size(), packed.data(), packed.size());
+  if (ZSTD_isError(size) || size != text->size())
+    return {Exit::kBadInput, fmt::format("it is damaged at byte {}: {}", frame.offset,
+                                         ZSTD_isError(size) ? ZSTD_getErrorName(size)
+                                                            : "another size than its index says")};
+  return {};
+}
+
+}  // namespace slotscope

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// What is in a recording: a line of JSON that says what it is, then one per segment that is complete,
+// and one per segment that was removed. Lines are added; a last one that is cut is none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "recording/frame.h"
+
+namespace slotscope {
+
+// A stretch of slots, of all tables that have something in it.
+struct Segment {
+  struct File {
+    std::string name;  // in the folder
+    uint64_t bytes = 0;
+    bool operator==(const File&) const = default;
+  };
+
+  uint64_t number = 0;
+  FrameTimes times;
+  std::string host, boot_id;
+  uint64_t slot_ns = 0;
+  bool cut = false;                   // its recorder was killed
+  std::map<std::string, File> files;  // by table
+
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const auto& [table, file] : files) sum += file.bytes;
+    return sum;
+  }
+  bool operator==(const Segment&) const = default;
+};
+
+// What a header of the slots says of them all.
+void TakeHeader(std::string_view header, Segment* segment);
+
+// By number, which is the order in which they were recorded.
+using Segments = std::map<uint64_t, Segment>;
+
+// Those that a recording says are there; none if it has no manifest. Exit::kBadInput if it is one of a
+// later version, or no manifest.
+Status ReadManifest(const std::string& folder, Segments* segments);
+
+class ManifestWriter {
+ public:
+  // Writes it anew, with these, and keeps it open for more. Each call is on the disk when it returns.
+  Status Open(const std::string& folder, const Segments& segments);
+  Status Add(const Segment& segment);
+  // Anew, once more lines say what is gone than what is there.
+  Status Remove(uint64_t number, const Segments& left);
+
+ private:
+  Status Append(const std::string& text);
+
+  std::string folder_;
+  UniqueFd fd_;
+  size_t nr_removed_ = 0;  // lines
+};
+
+// Names that were made, or changed, are so after a power loss.
+Status SyncFolder(const std::string& folder);
+
+}  // namespace slotscope

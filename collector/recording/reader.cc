@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#include "recording/reader.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <zstd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "base/errno_text.h"
+#include "base/escape.h"
+#include "base/unique_fd.h"
+#include "recording/frame.h"
+#include "recording/segment_name.h"
+
+namespace slotscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPart = ".part";
+
+bool IsFolder(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::string_view WithoutPart(std::string_view name) {
+  return name.ends_with(kPart) ? name.substr(0, name.size() - kPart.size()) : name;
+}
+
+bool Overlaps(const FrameTimes& times, const UnixRange& range) {
+  return times.unix_end_ns() > range.from_ns && times.unix_start_ns() < range.to_ns;
+}
+
+// One that zstd(1) has made: it has no index, and lines go over its blocks.
+Status ReadForeign(int fd, const std::string& path, const RecordingReader::OnText& on_text) {
+  struct Free {
+    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  };
+  const std::unique_ptr<ZSTD_DCtx, Free> context(ZSTD_createDCtx());
+  std::vector<char> packed(ZSTD_DStreamInSize()), text(ZSTD_DStreamOutSize());
+  size_t left = 0;
+  for (;;) {
+    const ssize_t got = read(fd, packed.data(), packed.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      return {Exit::kBadInput,
+              fmt::format("cannot read {}: {}", EscapeControls(path), ErrnoText(errno))};
+    if (got == 0) break;
+    ZSTD_inBuffer in = {packed.data(), static_cast<size_t>(got), 0};
+    for (bool full = false; in.pos < in.size || full;) {
+      ZSTD_outBuffer out = {text.data(), text.size(), 0};
+      left = ZSTD_decompressStream(context.get(), &out, &in);
+      if (ZSTD_isError(left))
+        return {Exit::kBadInput,
+                fmt::format("{} is damaged: {}", EscapeControls(path), ZSTD_getErrorName(left))};
+      on_text({text.data(), out.pos});
+      full = out.pos == out.size;
+    }
+  }
+  if (left) return {Exit::kBadInput, fmt::format("{} ends early", EscapeControls(path))};
+  return {};
+}
+
+}  // namespace
+
+bool RecordingReader::Reads(const std::string& path) {
+  return IsFolder(path) || WithoutPart(path).ends_with(".zst");
+}
+
+Status RecordingReader::Open(const std::string& path) {
+  folder_ = path;
+  is_file_ = !IsFolder(path);
+  if (is_file_) return {};
+  if (Status status = ReadManifest(path, &segments_); !status.ok()) return status;
+  // Twice: a file that gets its name meanwhile may be missed, or be gone under the one that it had.
+  for (int i = 0; i < 2; i++)
+    if (Status status = AddFiles(); !status.ok()) return status;
+  if (segments_.empty() && access((path + "/" + kManifestName).c_str(), F_OK))
+    return {Exit::kBadInput, fmt::format("{} is no recording: there is no {} in it",
+                                         EscapeControls(path), kManifestName)};
+  return {};
+}
+
+Status RecordingReader::AddFiles() {
+  std::error_code error;
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error))
+    AddFile(it->path().filename().string());
+  if (!error) return {};
+  return {Exit::kBadInput, fmt::format("cannot read {}: {}", EscapeControls(folder_), error.message())};
+}
+
+// One that the manifest does not have (yet).
+void RecordingReader::AddFile(const std::string& name) {
+  const auto parsed = ParseSegmentName(WithoutPart(name));
+  if (!parsed) return;
+  if (auto known = segments_.find(parsed->number);
+      known != segments_.end() && known->second.files.contains(parsed->table))
+    return;
+  UniqueFd fd(open((folder_ + "/" + name).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat info;
+  std::vector<FrameAt> frames;
+  uint64_t whole_bytes;
+  // It may have got its name, or be removed, just now.
+  if (!fd.valid() || fstat(fd.get(), &info) || !S_ISREG(info.st_mode) ||
+      !FindFrames(fd.get(), &frames, &whole_bytes).ok() || frames.empty())
+    return;
+  Segment& segment = segments_[parsed->number];
+  const FrameTimes times = TimesOf(frames);
+  if (segment.files.empty() || parsed->table == kSlotsTable) segment.times = times;
+  segment.number = parsed->number;
+  segment.files[parsed->table] = {name, whole_bytes};
+  if (std::string header; parsed->table == kSlotsTable && UnpackFrame(fd.get(), frames[0], &header).ok())
+    TakeHeader(header, &segment);
+}
+
+Status RecordingReader::Read(std::string_view table, const UnixRange& range,
+                             const OnText& on_text) const {
+  if (is_file_) return ReadFile(folder_, range, on_text);
+  Status first;
+  for (const auto& [number, segment] : segments_) {
+    const auto file = segment.files.find(std::string(table));
+    if (file == segment.files.end() || !Overlaps(segment.times, range)) continue;
+    Status status = ReadFile(folder_ + "/" + file->second.name, range, on_text);
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+Status RecordingReader::ReadFile(const std::string& path, const UnixRange& range,
+                                 const OnText& on_text) const {
+  const bool is_part = path.ends_with(kPart);
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd.valid() && errno == ENOENT && !is_file_ && is_part)
+    fd.Reset(open(std::string(WithoutPart(path)).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd.valid()) {
+    if (errno == ENOENT && !is_file_) return {};
+    return {Exit::kBadInput, fmt::format("cannot read {}: {}", EscapeControls(path), ErrnoText(errno))};
+  }
+  std::vector<FrameAt> frames;
+  uint64_t whole_bytes;
+  Status status = FindFrames(fd.get(), &frames, &whole_bytes);
+  if (status.ok() && frames.empty() && is_file_) return ReadForeign(fd.get(), path, on_text);
+  std::string text;
+  for (const FrameAt& frame : frames) {
+    if (frame.index.kind == FrameKind::kRows && !Overlaps(frame.index.times, range)) continue;
+    status = UnpackFrame(fd.get(), frame, &text);
+    if (!status.ok()) break;
+    on_text(text);
+  }
+  struct stat info;
+  if (status.ok() && !is_part && fstat(fd.get(), &info) == 0 &&
+      static_cast<uint64_t>(info.st_size) != whole_bytes)
+    status = {Exit::kBadInput, fmt::format("it is damaged at byte {}", whole_bytes)};
+  if (status.ok()) return {};
+  return {Exit::kBadInput, fmt::format("{}: {}", EscapeControls(path), status.message())};
+}
+
+}  // namespace slotscope

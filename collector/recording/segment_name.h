@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The names of the files in a recording: slots-000042-20261125T132757Z.csv.zst, table, number and time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace slotscope {
+
+// The table that every recording has.
+inline constexpr std::string_view kSlotsTable = "slots";
+
+inline constexpr const char* kManifestName = "manifest.ndjson";
+
+struct SegmentName {
+  std::string table;      // small letters
+  uint64_t number = 0;    // one more than the segment before; of all tables of a segment the same
+  int64_t unix_s = 0;     // of its first slot, in seconds
+  std::string extension;  // "csv" or "ndjson"
+};
+
+std::string FormatSegmentName(const SegmentName& name);
+// Nothing if it is none of ours.
+std::optional<SegmentName> ParseSegmentName(std::string_view text);
+
+}  // namespace slotscope

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#include "run/rotation.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "base/rfc3339.h"
+#include "detect/host/rank_note.h"
+#include "recording/segment_name.h"
+#include "run/summary.h"
+
+namespace slotscope {
+namespace {
+
+constexpr uint64_t kFrameNs = 1'000'000'000;
+constexpr int64_t kNsPerS = 1'000'000'000;
+
+// Rounded down, also before 1970: a clock may be wrong.
+int64_t FloorDiv(int64_t number, int64_t by) {
+  return number / by - (number % by != 0 && (number < 0) != (by < 0));
+}
+
+}  // namespace
+
+Rotation::Rotation(RecordingFolder* folder, const std::string& path, const RotationOptions& options)
+    : folder_(folder), path_(path), options_(options), slots_(path, std::string(kSlotsTable), "csv") {}
+
+Table* Rotation::AddSide(const std::string& name, const std::string& extension) {
+  return &sides_.emplace_back(path_, name, extension).table;
+}
+
+void Rotation::SetSinks(CsvSink* csv, std::vector<SideSink*> sides) {
+  slots_.sink = csv;
+  for (size_t i = 0; i < sides_.size(); i++) sides_[i].sink = sides[i];
+}
+
+void Rotation::Begin(const Facts& facts, HeaderLines header, uint64_t slot_ns,
+                     std::function<RunCounts()> counts) {
+  header_ = std::move(header);
+  slot_ns_ = slot_ns;
+  counts_ = std::move(counts);
+  unix_offset_ns_ = facts.unix_offset_ns;
+  segment_.host = facts.host;
+  segment_.boot_id = facts.boot_id;
+  segment_.slot_ns = slot_ns;
+}
+
+// A clock that is set back begins a segment, too.
+bool Rotation::IsBorder(const Slot& slot) const {
+  const auto length = static_cast<int64_t>(options_.segment_ns);
+  const int64_t unix_ns = static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns;
+  return full_ || FloorDiv(unix_ns, length) != FloorDiv(segment_.times.unix_start_ns(), length);
+}
+
+uint64_t Rotation::bytes() const {
+  uint64_t bytes = slots_.table.size();
+  for (const auto& side : sides_) bytes += side.table.size();
+  return bytes;
+}
+
+Status Rotation::Before(const Slot& slot) {
+  const FrameTimes at = {slot.start_ns, slot.start_ns, slot.unix_offset_ns};
+  Status status;
+  if (open_ && IsBorder(slot))
+    status = EndSegment();
+  else if (open_ && slot.start_ns - frame_.start_ns >= kFrameNs)
+    status = EndFrame();
+  if (!status.ok()) return status;
+  if (!open_) BeginSegment(at);
+  if (nr_frame_slots_++ == 0) frame_ = at;
+  frame_.end_ns = segment_.times.end_ns = slot.start_ns + slot_ns_;
+  frame_.unix_offset_ns = segment_.times.unix_offset_ns = slot.unix_offset_ns;
+  for (const std::string& note : slot.notes)
+    if (const auto rank = ParseRankNote(note)) {
+      if (ranks_.size() >= kMaxRanks && !ranks_.contains(rank->tgid)) ranks_.erase(ranks_.begin());
+      ranks_[rank->tgid] = note;
+    }
+  return {};
+}
+
+std::string Rotation::GapText() const {
+  return fmt::format("gap: from {} to {} {} slots could not be written: {}",
+                     Rfc3339(gap_.unix_start_ns()), Rfc3339(gap_.unix_end_ns()), nr_gap_slots_,
+                     gap_reason_);
+}
+
+HeaderLines Rotation::HeaderOf() const {
+  HeaderLines lines = header_;
+  for (auto& [key, value] : lines)
+    if (key == "unix_offset_ns") value = std::to_string(segment_.times.unix_offset_ns);
+  lines.emplace_back("segment", std::to_string(segment_.number));
+  for (const auto& [tgid, note] : ranks_) lines.emplace_back("note", note);
+  if (has_gap_) lines.emplace_back("note", GapText());
+  return lines;
+}
+
+void Rotation::BeginSegment(const FrameTimes& at) {
+  segment_.number = folder_->TakeNumber();
+  segment_.times = at;
+  const HeaderLines header = HeaderOf();
+  const auto begin = [&](Table* table, auto* sink) {
+    table->Begin(segment_.number, FloorDiv(at.unix_start_ns(), kNsPerS));
+    sink->WriteHeader(header);
+    table->EndHeader();
+  };
+  begin(&slots_.table, slots_.sink);
+  for (auto& side : sides_) begin(&side.table, side.sink);
+  bytes_before_ = bytes();
+  full_ = false;
+  open_ = true;
+}
+
+// What the frame has goes to the files of all tables.
+Status Rotation::TryWrite() {
+  Status status = slots_.table.EndFrame(frame_);
+  if (status.ok()) nr_frame_slots_ = 0;
+  for (auto& side : sides_)
+    if (Status one = side.table.EndFrame(frame_); status.ok()) status = one;
+  return status;
+}
+
+Status Rotation::EndFrame() {
+  slots_.sink->Flush();
+  for (auto& side : sides_) side.sink->Flush();
+  Status status = TryWrite();
+  if (options_.goes_on)
+    while (!status.ok() && folder_->RemoveOldest()) status = TryWrite();
+  if (status.ok() && has_gap_) {
+    news_.TellFirstOf("recording again", fmt::format("recording again; {}", GapText()));
+    has_gap_ = false;
+  } else if (!status.ok() && options_.goes_on) {
+    OnGap(status);
+    status = {};
+  }
+  nr_frame_slots_ = 0;
+  rows_before_ = slots_.sink->nr_rows();
+  const uint64_t now = bytes() - bytes_before_;
+  full_ = options_.max_bytes && now > options_.max_bytes;
+  folder_->SetOpenBytes(now);
+  return status;
+}
+
+// What is whole becomes a segment of its own, and the next second tries another one.
+void Rotation::OnGap(const Status& why) {
+  if (!std::exchange(has_gap_, true)) {
+    gap_ = frame_;
+    nr_gap_slots_ = 0;
+    gap_reason_ = why.message();
+    // Once an hour: where there is hardly room, gaps come and go. The file says each.
+    news_.TellFirstOf("gap", fmt::format("{}; the recording goes on when there is room", why.message()));
+  }
+  gap_.end_ns = frame_.end_ns;
+  gap_.unix_offset_ns = frame_.unix_offset_ns;
+  if (nr_frame_slots_) {  // not, if only another table failed
+    nr_gap_slots_ += nr_frame_slots_;
+    slots_.sink->TakeBack(nr_frame_slots_, slots_.sink->nr_rows() - rows_before_);
+    segment_.times.end_ns = frame_.start_ns;
+  }
+  CommitFiles();
+}
+
+void Rotation::CommitFiles() {
+  std::vector<std::unique_ptr<PartFile>> files;
+  segment_.files.clear();
+  const auto take = [&](Table* table) {
+    std::unique_ptr<PartFile> file = table->TakeFile();
+    if (!file || file->size() == 0) return;
+    const std::string& path = file->path();
+    segment_.files[table->name()] = {path.substr(path.rfind('/') + 1), file->size()};
+    files.push_back(std::move(file));
+  };
+  take(&slots_.table);  // which drops what could not be written
+  for (auto& side : sides_) take(&side.table);
+  if (!files.empty()) folder_->Commit(segment_, std::move(files));
+  open_ = false;
+}
+
+Status Rotation::EndSegment() {
+  if (counts_) {
+    RunCounts counts = counts_();
+    counts.nr_rows = slots_.sink->nr_rows();
+    counts.nr_unwritten_slots = slots_.sink->nr_unwritten_slots();
+    slots_.sink->WriteComments(CountsSoFar(counts));
+  }
+  if (Status status = EndFrame(); !status.ok()) return status;
+  if (open_) CommitFiles();
+  return {};
+}
+
+void Rotation::BeforeLastLines() {
+  if (open_) return;
+  if (frame_.end_ns == 0) frame_.unix_offset_ns = unix_offset_ns_;  // no slot: it is named by the boot
+  BeginSegment({frame_.end_ns, frame_.end_ns, frame_.unix_offset_ns});
+}
+
+Status Rotation::Finish() {
+  Status status = EndFrame();
+  if (open_) CommitFiles();
+  return status;
+}
+
+}  // namespace slotscope

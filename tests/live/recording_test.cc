@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// A recording as a folder: while it is written, after its recorder was killed, as a ring, on a full
+// disk.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "base/clock.h"
+#include "recording/reader.h"
+#include "tests/live/harness.h"
+
+namespace slotscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kS = 1000 * kMs;
+
+std::string Folder(const std::string& name) {
+  const std::string dir = TempDir() + "/" + name;
+  mkdir(dir.c_str(), 0755);
+  return dir;
+}
+
+uint64_t FirstSlot(const CsvFile& csv) { return std::stoull(csv.rows.front().at("slot_start_ns")); }
+uint64_t LastSlot(const CsvFile& csv) { return std::stoull(csv.rows.back().at("slot_start_ns")); }
+
+// Has it a row of a slot within 2 ms of that Unix time?
+bool HasRowAt(const std::string& path, int64_t unix_ns) {
+  RecordingReader reader;
+  Status status = reader.Open(path);
+  std::string text;
+  if (status.ok())
+    status =
+        reader.Read("slots", {unix_ns, unix_ns + kMs}, [&](std::string_view piece) { text += piece; });
+  EXPECT_TRUE(status.ok()) << status.message();
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line[0] >= '0' && line[0] <= '9' &&
+        std::abs(std::stoll(line.substr(line.find(',') + 1)) - unix_ns) <= 2 * kMs)
+      return true;
+  return false;
+}
+
+TEST(Recording, AMomentThreeSecondsAgoIsThereWhileItGoesOn) {
+  const int64_t age_ns = (IsEmulated() ? 6 : 3) * kS;
+  const std::string dir = Folder("going_on");
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir + "; $S record --source $SRC --segment 2 >out 2>err & " +
+                      UntilRecording(dir + "/err") + "echo $!",
+                  &output),
+            0);
+  const auto pid = static_cast<pid_t>(std::stoi(output));
+  const auto begin_ns = static_cast<int64_t>(MonotonicNs());
+  size_t nr_looks = 0;
+  for (int64_t since_ns; (since_ns = static_cast<int64_t>(MonotonicNs()) - begin_ns) < age_ns + 5 * kS;
+       usleep(270'000)) {
+    if (since_ns < age_ns + kS) continue;
+    const auto now_ns = static_cast<int64_t>(ClockNs(CLOCK_REALTIME));
+    EXPECT_TRUE(HasRowAt(dir + "/slotscope.rec", now_ns - age_ns)) << "look " << nr_looks;
+    nr_looks++;
+  }
+  EXPECT_GT(nr_looks, 3u);
+  EXPECT_EQ(kill(pid, SIGINT), 0);
+  EXPECT_EQ(Shell("while kill -0 " + std::to_string(pid) + " 2>/dev/null; do sleep 0.1; done", &output),
+            0);
+  const CsvFile csv = ReadCsv(dir + "/slotscope.rec");
+  CheckIdentity(csv);
+  EXPECT_GE(std::distance(fs::directory_iterator(dir + "/slotscope.rec"), fs::directory_iterator()), 4);
+}
+
+TEST(Recording, WhatAKilledRecorderWroteIsThere) {
+  const std::string dir = Folder("killed");
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir + "; $S record --source $SRC --segment 60 -o k.rec >out 2>err & " +
+                      UntilRecording(dir + "/err") + "sleep 4; kill -9 $!; wait $!; true",
+                  &output),
+            0)
+      << output;
+  const CsvFile killed = ReadCsv(dir + "/k.rec");
+  ASSERT_GT(killed.rows.size(), 100u);
+  EXPECT_GT(LastSlot(killed) - FirstSlot(killed), 2u * kS);
+  EXPECT_FALSE(killed.comments.contains("identity"));
+
+  // One that goes on makes a segment of it; one that does not puts it aside as it is.
+  ASSERT_EQ(
+      Shell("cd " + dir + " && $S record --source $SRC --keep 1h --duration 0.5 -o k.rec", &output), 0)
+      << output;
+  EXPECT_NE(output.find("of a recorder that was killed are kept"), std::string::npos) << output;
+  const CsvFile both = ReadCsv(dir + "/k.rec");
+  EXPECT_EQ(FirstSlot(both), FirstSlot(killed));
+  EXPECT_GT(LastSlot(both), LastSlot(killed));
+  EXPECT_GT(both.rows.size(), killed.rows.size());
+  EXPECT_TRUE(both.comments.at("identity").starts_with("holds"));
+  for (const auto& entry : fs::directory_iterator(dir + "/k.rec"))
+    EXPECT_NE(entry.path().extension(), ".part");
+  ASSERT_EQ(Shell("cd " + dir + " && $S record --source $SRC --duration 0.5 -o k.rec", &output), 0)
+      << output;
+  EXPECT_EQ(ReadCsv(dir + "/k.rec.old").rows.size(), both.rows.size());
+}
+
+TEST(Recording, ARingKeepsItsNewestPart) {
+  const std::string dir = Folder("ring");
+  std::string output;
+  ASSERT_EQ(
+      Shell("cd " + dir + " && $S record --source $SRC --segment 1 --keep 3s --duration 7", &output), 0)
+      << output;
+  EXPECT_NE(output.find("; older ones removed: "), std::string::npos) << output;
+  const CsvFile csv = ReadCsv(dir + "/slotscope.rec");
+  EXPECT_LE(LastSlot(csv) - FirstSlot(csv), 5u * kS);
+  EXPECT_GE(LastSlot(csv) - FirstSlot(csv), 2u * kS);
+  EXPECT_TRUE(csv.comments.at("identity").starts_with("holds"));
+}
+
+TEST(Recording, AFullDiskDoesNotEndARing) {
+  const std::string dir = Folder("full");
+  ASSERT_EQ(mount("none", dir.c_str(), "tmpfs", 0, "size=1m"), 0) << strerror(errno);
+  std::string output;
+  // What is older goes first; then there is a gap, until there is room.
+  const int code = Shell("cd " + dir + "; R=" + dir + R"sh(
+$S record --source $SRC --segment 1 --keep 1h --duration 90 >$R.out 2>$R.err & recorder=$!
+wait_for() {
+	until grep -q "$1" $R.err; do
+		kill -0 $recorder || { cat $R.err; exit 9; }
+		[ -z "$2" ] || dd if=/dev/zero of=filler bs=4k oflag=append conv=notrunc 2>/dev/null
+		sleep 0.05
+	done
+}
+wait_for recording
+sleep 2
+wait_for 'goes on when there is room' fill
+rm filler
+wait_for 'recording again'
+sleep 2
+kill -INT $recorder
+wait $recorder
+code=$?
+cat $R.err $R.out
+exit $code
+)sh",
+                         &output);
+  EXPECT_EQ(code, 0) << output;
+  const CsvFile csv = ReadCsv(dir + "/slotscope.rec");
+  EXPECT_GT(LastSlot(csv) - FirstSlot(csv), 1u * kS);
+  EXPECT_NE(csv.comments.at("unwritten_slots"), "0");
+  EXPECT_TRUE(csv.comments.at("identity").starts_with("holds")) << "of what was received";
+  umount2(dir.c_str(), MNT_DETACH);
+}
+
+TEST(Recording, AStreamIsAllThatIsWrittenToStandardOutput) {
+  const std::string dir = Folder("stream");
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir + " && $S record --source $SRC --duration 0.5 -o - 2>err >s.csv", &output),
+            0)
+      << output;
+  CheckIdentity(ReadCsv(dir + "/s.csv"));
+  EXPECT_EQ(Shell("cd " + dir + " && grep -q 'wrote a stream' err && ! grep -q wrote s.csv", &output),
+            0);
+  // Who has read enough goes.
+  EXPECT_EQ(Shell("cd " + dir +
+                      " && { $S record --source $SRC --duration 60 -o - 2>err; echo $? >code; } | "
+                      "head -n 1; cat code err",
+                  &output),
+            0);
+  EXPECT_NE(output.find("# slotscope: "), std::string::npos) << output;
+  EXPECT_NE(output.find("\n6\n"), std::string::npos) << output;
+  EXPECT_NE(output.find("who read the stream of rows has gone"), std::string::npos) << output;
+  EXPECT_FALSE(fs::exists(dir + "/slotscope.rec"));
+}
+
+}  // namespace
+}  // namespace slotscope

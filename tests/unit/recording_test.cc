@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: MIT
+// A recording on the disk: names, frames, tables, the manifest, the folder and who reads it.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <zstd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "recording/folder.h"
+#include "recording/frame.h"
+#include "recording/manifest.h"
+#include "recording/reader.h"
+#include "recording/segment_name.h"
+#include "recording/table.h"
+#include "tests/unit/temp_folder.h"
+
+namespace slotscope {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr uint64_t kS = 1'000'000'000;
+constexpr int64_t kOffset = 1'795'000'000'000'000'000;  // of Unix time, a multiple of a minute
+
+FrameTimes Seconds(uint64_t from, uint64_t to) { return {from * kS, to * kS, kOffset}; }
+
+int64_t UnixAt(uint64_t seconds) { return static_cast<int64_t>(seconds * kS) + kOffset; }
+
+std::vector<std::string> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string BytesOf(const std::string& path) {
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+// Writes segments as a recorder does.
+class Recorder {
+ public:
+  explicit Recorder(const std::string& path, const KeepLimits& keep = {})
+      : table_(path, "slots", "csv") {
+    status = folder.Open(path, keep);
+  }
+
+  // Frames of a second each, "FROM\n".."TO-1\n".
+  void Begin(uint64_t from, uint64_t to) {
+    segment_ = {};
+    segment_.number = folder.TakeNumber();
+    segment_.times = Seconds(from, to);
+    table_.Begin(segment_.number, UnixAt(from) / static_cast<int64_t>(kS));
+    EXPECT_TRUE(table_.Write("# host: h\n# slot_ns: 1000000\n# boot_id: b\ncolumns\n").ok());
+    table_.EndHeader();
+    for (uint64_t s = from; s < to; s++) {
+      EXPECT_TRUE(table_.Write(fmt::format("{}\n", s)).ok());
+      EXPECT_TRUE(table_.EndFrame(Seconds(s, s + 1)).ok());
+    }
+  }
+  void Commit() {
+    std::vector<std::unique_ptr<PartFile>> files;
+    files.push_back(table_.TakeFile());
+    const std::string& path = files[0]->path();
+    segment_.files["slots"] = {path.substr(path.rfind('/') + 1), files[0]->size()};
+    folder.Commit(segment_, std::move(files));
+  }
+  void Record(uint64_t from, uint64_t to) {
+    Begin(from, to);
+    Commit();
+  }
+
+  Status status;
+  RecordingFolder folder;
+
+ private:
+  Table table_;
+  Segment segment_;
+};
+
+// Its lines without headers, joined.
+std::string RowsIn(const std::string& path, const UnixRange& range = {}, Status* status = nullptr) {
+  RecordingReader reader;
+  Status end = reader.Open(path);
+  std::string all, rows;
+  if (end.ok()) end = reader.Read("slots", range, [&](std::string_view text) { all += text; });
+  std::istringstream lines(all);
+  for (std::string line; std::getline(lines, line);)
+    if (line[0] != '#' && line != "columns") rows += line + " ";
+  if (status)
+    *status = end;
+  else
+    EXPECT_TRUE(end.ok()) << end.message();
+  return rows;
+}
+
+TEST(SegmentNameTest, IsReadAsItIsWritten) {
+  const SegmentName name = {"slots", 42, 1'795'613'277, "csv"};
+  EXPECT_EQ(FormatSegmentName(name), "slots-000042-20261125T132757Z.csv.zst");
+  const auto parsed = ParseSegmentName("slots-000042-20261125T132757Z.csv.zst");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->table, "slots");
+  EXPECT_EQ(parsed->number, 42u);
+  EXPECT_EQ(parsed->unix_s, 1'795'613'277);
+  EXPECT_EQ(parsed->extension, "csv");
+  EXPECT_EQ(ParseSegmentName("slots-1234567-20261125T132757Z.csv.zst")->number, 1'234'567u);
+}
+
+TEST(SegmentNameTest, AnyOtherNameIsNone) {
+  for (const char* name :
+       {"", "slots", "slots.csv", "slots-1-20261125T132757Z.csv.zst",
+        "slots-000042-20261125T132757Z.csv", "Slots-000042-20261125T132757Z.csv.zst",
+        "-000042-20261125T132757Z.csv.zst", "slots-000042-20261325T132757Z.csv.zst",
+        "slots-000042-20261125T132757Zx.csv.zst", "../ts-000042-20261125T132757Z.csv.zst",
+        "slots-000042-20261125T132757Z..zst", "slots-000042-20261125T132757Z.zst",
+        "slots-99999999999999999999-20261125T132757Z.csv.zst",
+        "slots-18446744073709551615-20261125T132757Z.csv.zst", "slots-0x0042-20261125T132757Z.csv.zst",
+        "slots-000042-20261125T132757Z.c/v.zst", "manifest.ndjson"})
+    EXPECT_FALSE(ParseSegmentName(name)) << name;
+}
+
+TEST(TableTest, EachFrameIsReadableByItself) {
+  const TempFolder temp;
+  Recorder recorder(temp.At("r"));
+  ASSERT_TRUE(recorder.status.ok()) << recorder.status.message();
+  recorder.Record(10, 13);
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  const std::string name = NamesIn(temp.At("r"))[1];
+  UniqueFd fd(open(temp.At("r/" + name).c_str(), O_RDONLY));
+  std::vector<FrameAt> frames;
+  uint64_t whole_bytes;
+  ASSERT_TRUE(FindFrames(fd.get(), &frames, &whole_bytes).ok());
+  EXPECT_EQ(whole_bytes, fs::file_size(temp.At("r/" + name)));
+  ASSERT_EQ(frames.size(), 4u);  // the header is one
+  EXPECT_EQ(frames[0].index.kind, FrameKind::kHeader);
+  EXPECT_EQ(frames[2].index.times, Seconds(11, 12));
+  EXPECT_EQ(TimesOf(frames), Seconds(10, 13));
+  std::string text;
+  ASSERT_TRUE(UnpackFrame(fd.get(), frames[2], &text).ok());
+  EXPECT_EQ(text, "11\n");
+  ASSERT_TRUE(UnpackFrame(fd.get(), frames[0], &text).ok());
+  EXPECT_EQ(HeaderValue(text, "boot_id"), "b");
+  EXPECT_EQ(HeaderValue(text, "boot"), "");
+}
+
+TEST(TableTest, ZstdReadsItAsOneText) {
+  const TempFolder temp;
+  Recorder recorder(temp.At("r"));
+  recorder.Record(10, 12);
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  const std::string command = "zstd -dcq " + temp.At("r") + "/slots-*.zst > " + temp.At("out");
+  ASSERT_EQ(system(command.c_str()), 0);
+  EXPECT_EQ(BytesOf(temp.At("out")), "# host: h\n# slot_ns: 1000000\n# boot_id: b\ncolumns\n10\n11\n");
+}
+
+TEST(TableTest, ALongTextIsCutIntoFramesAtLineEnds) {
+  const TempFolder temp;
+  Table table(temp.path(), "slots", "csv");
+  table.Begin(1, 0);
+  ASSERT_TRUE(table.Write("columns\n").ok());
+  table.EndHeader();
+  std::string text;
+  for (int i = 0; text.size() < 11u << 20; i++) text += fmt::format("{} of a long text\n", i);
+  ASSERT_TRUE(table.Write(text).ok());
+  EXPECT_EQ(table.size(), text.size());
+  ASSERT_TRUE(table.EndFrame(Seconds(1, 2)).ok());
+  const auto file = table.TakeFile();
+  ASSERT_TRUE(file && file->Commit().ok());
+  EXPECT_EQ(file->size(), fs::file_size(file->path()));
+  std::string read;
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(file->path()).ok());
+  size_t nr_pieces = 0;
+  ASSERT_TRUE(reader
+                  .Read("slots", {},
+                        [&](std::string_view piece) {
+                          EXPECT_EQ(piece.back(), '\n');
+                          read += piece;
+                          nr_pieces++;
+                        })
+                  .ok());
+  EXPECT_EQ(nr_pieces, 4u);
+  EXPECT_TRUE(read == "columns\n" + text);
+}
+
+TEST(TableTest, HasNoFileIfThereIsNothingBehindItsHeader) {
+  const TempFolder temp;
+  Table table(temp.path(), "gpu", "csv");
+  table.Begin(1, 0);
+  ASSERT_TRUE(table.Write("columns\n").ok());
+  table.EndHeader();
+  EXPECT_TRUE(table.EndFrame(Seconds(1, 2)).ok());
+  EXPECT_EQ(table.TakeFile(), nullptr);
+  EXPECT_TRUE(NamesIn(temp.path()).empty());
+}
+
+TEST(TableTest, WhatCouldNotBeWrittenIsWrittenByTheNextTry) {
+  const TempFolder temp;
+  const std::string gone = temp.At("later");
+  Table table(gone, "slots", "csv");
+  table.Begin(1, 0);
+  ASSERT_TRUE(table.Write("columns\n").ok());
+  table.EndHeader();
+  ASSERT_TRUE(table.Write("1\n").ok());
+  EXPECT_EQ(table.EndFrame(Seconds(1, 2)).code(), Exit::kOutput);
+  fs::create_directory(gone);
+  EXPECT_TRUE(table.EndFrame(Seconds(1, 2)).ok());
+  const auto file = table.TakeFile();
+  ASSERT_TRUE(file && file->Commit().ok());
+  EXPECT_EQ(RowsIn(file->path()), "1 ");
+}
+
+TEST(ManifestTest, SaysWhatIsThere) {
+  const TempFolder temp;
+  Segments segments;
+  for (uint64_t i = 1; i <= 3; i++) {
+    Segment& one = segments[i];
+    one.number = i;
+    one.times = Seconds(10 * i, 10 * i + 10);
+    one.host = "a \"host\"";
+    one.boot_id = "b";
+    one.slot_ns = 1'000'000;
+    one.files["slots"] = {FormatSegmentName({"slots", i, 1'795'000'000, "csv"}), 100 * i};
+  }
+  segments[2].cut = true;
+  ManifestWriter writer;
+  ASSERT_TRUE(writer.Open(temp.path(), {}).ok());
+  for (const auto& [number, one] : segments) ASSERT_TRUE(writer.Add(one).ok());
+  Segments read;
+  ASSERT_TRUE(ReadManifest(temp.path(), &read).ok());
+  EXPECT_EQ(read, segments);
+  segments.erase(1);
+  ASSERT_TRUE(writer.Remove(1, segments).ok());
+  ASSERT_TRUE(ReadManifest(temp.path(), &read).ok());
+  EXPECT_EQ(read, segments);
+}
+
+TEST(ManifestTest, DoesNotGrowForEver) {
+  const TempFolder temp;
+  Segments segments;
+  ManifestWriter writer;
+  ASSERT_TRUE(writer.Open(temp.path(), segments).ok());
+  for (uint64_t i = 1; i <= 300; i++) {
+    segments[i].number = i;
+    segments[i].files["slots"] = {FormatSegmentName({"slots", i, 1'795'000'000, "csv"}), 1};
+    ASSERT_TRUE(writer.Add(segments[i]).ok());
+    if (i <= 5) continue;
+    segments.erase(i - 5);
+    ASSERT_TRUE(writer.Remove(i - 5, segments).ok());
+  }
+  EXPECT_LT(fs::file_size(temp.At(kManifestName)), 30'000u);
+  Segments read;
+  ASSERT_TRUE(ReadManifest(temp.path(), &read).ok());
+  EXPECT_EQ(read, segments);
+}
+
+TEST(ManifestTest, ALineThatIsCutIsNone) {
+  const TempFolder temp;
+  Segments segments;
+  segments[7].number = 7;
+  segments[7].files["slots"] = {FormatSegmentName({"slots", 7, 0, "csv"}), 1};
+  ManifestWriter writer;
+  ASSERT_TRUE(writer.Open(temp.path(), segments).ok());
+  temp.Append(kManifestName, "{\"segment\":8,\"start_ns\":1,\"end_n");
+  Segments read;
+  ASSERT_TRUE(ReadManifest(temp.path(), &read).ok());
+  EXPECT_EQ(read, segments);
+}
+
+TEST(ManifestTest, IsUntrusted) {
+  const TempFolder temp;
+  const std::string first = "{\"slotscope\":\"recording\",\"version\":1}\n";
+  const auto line = [](const std::string& tables) {
+    return "{\"segment\":1,\"start_ns\":1,\"end_ns\":2,\"unix_offset_ns\":3,\"host\":\"h\",\"boot_id\":"
+           "\"b\",\"slot_ns\":1,\"tables\":" +
+           tables + "}\n";
+  };
+  const std::string good = "slots-000001-20261125T132757Z.csv.zst";
+  Segments read;
+  temp.Write(kManifestName, first + line("{\"slots\":{\"file\":\"" + good + "\",\"bytes\":1}}"));
+  ASSERT_TRUE(ReadManifest(temp.path(), &read).ok());
+  EXPECT_EQ(read.size(), 1u);
+  for (const std::string& tables :
+       {std::string("3"), std::string("{\"slots\":{\"file\":\"../../etc/passwd\",\"bytes\":1}}"),
+        "{\"gpu\":{\"file\":\"" + good + "\",\"bytes\":1}}",
+        std::string("{\"slots\":{\"file\":\"slots-000002-20261125T132757Z.csv.zst\",\"bytes\":1}}"),
+        "{\"slots\":{\"file\":\"" + good + "\",\"bytes\":\"x\"}}"}) {
+    temp.Write(kManifestName, first + line(tables));
+    EXPECT_TRUE(ReadManifest(temp.path(), &read).ok()) << tables;
+    EXPECT_TRUE(read.empty()) << tables;
+  }
+  for (const char* bad : {"no JSON\n", "[]\n", "{\"slotscope\":\"other\",\"version\":1}\n",
+                          "{\"slotscope\":\"recording\",\"version\":\"1\"}\n", "{\"version\":1}\n"}) {
+    temp.Write(kManifestName, bad);
+    EXPECT_EQ(ReadManifest(temp.path(), &read).code(), Exit::kBadInput) << bad;
+  }
+  temp.Write(kManifestName, "{\"slotscope\":\"recording\",\"version\":2}\n");
+  EXPECT_THAT(ReadManifest(temp.path(), &read).message(), HasSubstr("version 2"));
+}
+
+TEST(RecordingFolderTest, AnOlderRecordingBecomesOld) {
+  const TempFolder temp;
+  for (uint64_t i = 1; i <= 3; i++) {
+    ASSERT_TRUE(RecordingFolder::Check(temp.At("r"), {}).ok());
+    Recorder recorder(temp.At("r"));
+    ASSERT_TRUE(recorder.status.ok()) << recorder.status.message();
+    recorder.Record(10 * i, 10 * i + 2);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+  }
+  EXPECT_EQ(RowsIn(temp.At("r")), "30 31 ");
+  EXPECT_EQ(RowsIn(temp.At("r.old")), "20 21 ");
+  EXPECT_THAT(NamesIn(temp.path()), ElementsAre("r", "r.old"));
+}
+
+TEST(RecordingFolderTest, TouchesNothingThatIsNoRecording) {
+  const TempFolder temp;
+  fs::create_directory(temp.At("d"));
+  temp.Write("d/letter", "dear");
+  temp.Write("f", "dear");
+  fs::create_symlink("d", temp.At("l"));
+  for (const char* name : {"d", "f", "l"}) {
+    EXPECT_EQ(RecordingFolder::Check(temp.At(name), {}).code(), Exit::kOutput) << name;
+    RecordingFolder folder;
+    EXPECT_EQ(folder.Open(temp.At(name), {}).code(), Exit::kOutput) << name;
+  }
+  EXPECT_EQ(BytesOf(temp.At("d/letter")), "dear");
+
+  // What somebody put into a recording that would be removed.
+  for (int i = 0; i < 2; i++) {
+    Recorder recorder(temp.At("r"));
+    ASSERT_TRUE(recorder.status.ok());
+    recorder.Record(1, 2);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+  }
+  temp.Write("r.old/letter", "dear");
+  RecordingFolder folder;
+  const Status status = folder.Open(temp.At("r"), {});
+  EXPECT_EQ(status.code(), Exit::kOutput);
+  EXPECT_THAT(status.message(), HasSubstr("r.old"));
+  EXPECT_EQ(BytesOf(temp.At("r.old/letter")), "dear");
+  EXPECT_EQ(RowsIn(temp.At("r")), "1 ");
+}
+
+TEST(RecordingFolderTest, ASecondRecorderIsToldThatItIsBusy) {
+  const TempFolder temp;
+  Recorder first(temp.At("r"));
+  ASSERT_TRUE(first.status.ok());
+  for (const KeepLimits& keep : {KeepLimits{}, KeepLimits{0, 1u << 30}}) {
+    EXPECT_EQ(RecordingFolder::Check(temp.At("r"), keep).code(), Exit::kBusy);
+    RecordingFolder second;
+    EXPECT_EQ(second.Open(temp.At("r"), keep).code(), Exit::kBusy);
+  }
+}
+
+TEST(RecordingFolderTest, GoesOnWhereItsPredecessorEnded) {
+  const TempFolder temp;
+  const KeepLimits keep = {3600 * kS, 0};
+  for (uint64_t i = 1; i <= 2; i++) {
+    Recorder recorder(temp.At("r"), keep);
+    ASSERT_TRUE(recorder.status.ok());
+    recorder.Record(10 * i, 10 * i + 2);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+    EXPECT_EQ(recorder.folder.nr_recovered(), 0u);
+  }
+  EXPECT_EQ(RowsIn(temp.At("r")), "10 11 20 21 ");
+  EXPECT_THAT(NamesIn(temp.path()), ElementsAre("r"));
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(temp.At("r")).ok());
+  EXPECT_EQ(reader.segments().begin()->first, 1u);
+  EXPECT_EQ(reader.segments().rbegin()->first, 2u);
+}
+
+TEST(RecordingFolderTest, WhatAKilledRecorderLeftIsKeptUpToItsLastFrame) {
+  const TempFolder temp;
+  const KeepLimits keep = {3600 * kS, 0};
+  if (const pid_t pid = fork(); pid == 0) {
+    Recorder recorder(temp.At("r"), keep);
+    recorder.Record(10, 12);
+    EXPECT_TRUE(recorder.folder.Close().ok());
+    recorder.Begin(12, 15);
+    _exit(0);  // no destructor
+  } else {
+    int status;
+    waitpid(pid, &status, 0);
+  }
+  const std::string part = NamesIn(temp.At("r")).back();
+  ASSERT_TRUE(part.ends_with(".part")) << part;
+  EXPECT_EQ(RowsIn(temp.At("r")), "10 11 12 13 14 ");  // while it was there
+  fs::resize_file(temp.At("r/" + part), fs::file_size(temp.At("r/" + part)) - 3);
+  EXPECT_EQ(RowsIn(temp.At("r")), "10 11 12 13 ");
+  temp.Write("r/slots-000009-20261125T132757Z.csv.zst.part", "");  // nothing was in it
+  temp.Write("r/slots-000008-20261125T132757Z.csv.zst", "no frame");
+
+  Recorder recorder(temp.At("r"), keep);
+  ASSERT_TRUE(recorder.status.ok()) << recorder.status.message();
+  EXPECT_EQ(recorder.folder.nr_recovered(), 1u);
+  recorder.Record(20, 21);
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  EXPECT_EQ(RowsIn(temp.At("r")), "10 11 12 13 20 ");
+  Segments segments;
+  ASSERT_TRUE(ReadManifest(temp.At("r"), &segments).ok());
+  ASSERT_EQ(segments.size(), 3u);
+  EXPECT_TRUE(segments.at(2).cut);
+  EXPECT_EQ(segments.at(2).times, Seconds(12, 14));
+  EXPECT_EQ(segments.at(2).host, "h");
+  EXPECT_EQ(segments.at(2).boot_id, "b");
+  EXPECT_EQ(segments.at(2).slot_ns, 1'000'000u);
+  EXPECT_TRUE(segments.contains(10));  // no number is used twice
+}
+
+TEST(RecordingFolderTest, KeepsWhatIsNewest) {
+  const TempFolder temp;
+  {
+    Recorder recorder(temp.At("time"), {25 * kS, 0});
+    for (uint64_t i = 0; i < 6; i++) recorder.Record(10 * i, 10 * i + 10);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+    EXPECT_EQ(recorder.folder.nr_removed(), 3u);
+  }
+  EXPECT_THAT(RowsIn(temp.At("time")), testing::StartsWith("30 31 "));
+  EXPECT_EQ(NamesIn(temp.At("time")).size(), 4u);
+
+  constexpr uint64_t kMax = 2'000;
+  Recorder recorder(temp.At("size"), {0, kMax});
+  uint64_t largest = 0;
+  for (uint64_t i = 0; i < 30; i++) {
+    recorder.Record(i, i + 1);
+    uint64_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(temp.At("size")))
+      if (std::error_code error; entry.path().extension() == ".zst") bytes += entry.file_size(error);
+    largest = std::max(largest, bytes);
+  }
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  EXPECT_LE(recorder.folder.bytes(), kMax);
+  EXPECT_GT(recorder.folder.bytes(), kMax / 2);
+  EXPECT_LE(largest, kMax + kMax / 4);  // those that are on their way
+  EXPECT_THAT(RowsIn(temp.At("size")), testing::EndsWith("28 29 "));
+  const uint64_t nr_before = recorder.folder.nr_segments();
+  recorder.folder.SetOpenBytes(kMax / 2);  // what is being written has its part
+  EXPECT_LT(recorder.folder.nr_segments(), nr_before);
+  recorder.folder.SetOpenBytes(2 * kMax);
+  EXPECT_EQ(recorder.folder.nr_segments(), 0u);
+  EXPECT_FALSE(recorder.folder.RemoveOldest());
+}
+
+TEST(RecordingFolderTest, AShareOfTheDiskIsALimitToo) {
+  const TempFolder temp;
+  const auto space = fs::space(temp.path());
+  const uint64_t tenth = BytesToKeep({0, 0, 10}, temp.At("r"));
+  EXPECT_NEAR(static_cast<double>(tenth), static_cast<double>(space.capacity) / 10,
+              static_cast<double>(space.capacity) / 1000);
+  EXPECT_EQ(BytesToKeep({0, tenth - 1, 10}, temp.At("r")), tenth - 1);
+  EXPECT_EQ(BytesToKeep({0, tenth + 1, 10}, temp.At("r")), tenth);
+  EXPECT_EQ(BytesToKeep({1, 7, 0}, temp.At("r")), 7u);
+  EXPECT_EQ(BytesToKeep({1, 0, 0}, temp.At("r")), 0u);
+}
+
+TEST(RecordingReaderTest, FindsAMoment) {
+  const TempFolder temp;
+  Recorder recorder(temp.At("r"));
+  for (uint64_t i = 0; i < 3; i++) recorder.Record(10 * i, 10 * i + 10);
+  recorder.Begin(30, 33);
+  const auto from_to = [](uint64_t from, uint64_t to) { return UnixRange{UnixAt(from), UnixAt(to)}; };
+  EXPECT_EQ(RowsIn(temp.At("r"), from_to(8, 12)), "8 9 10 11 ");
+  EXPECT_EQ(RowsIn(temp.At("r"), from_to(15, 16)), "15 ");
+  EXPECT_EQ(RowsIn(temp.At("r"), from_to(29, 31)), "29 30 ");  // of what is being written, too
+  EXPECT_EQ(RowsIn(temp.At("r"), from_to(50, 60)), "");
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(temp.At("r")).ok());
+  EXPECT_EQ(reader.segments().rbegin()->second.times, Seconds(30, 33));
+  // Its file gets its name, and others go, before they are read.
+  recorder.Commit();
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  EXPECT_TRUE(recorder.folder.RemoveOldest());
+  std::string read;
+  ASSERT_TRUE(reader.Read("slots", from_to(9, 31), [&](std::string_view text) { read += text; }).ok());
+  EXPECT_THAT(read, HasSubstr("columns\n10\n"));
+  EXPECT_THAT(read, testing::EndsWith("columns\n30\n"));
+  EXPECT_FALSE(reader.Open(temp.At("none")).ok() && reader.Read("slots", {}, [](auto) {}).ok());
+}
+
+TEST(RecordingReaderTest, ReadsWhatZstdMade) {
+  const TempFolder temp;
+  temp.Write("slots.csv", "columns\n1\n2\n");
+  ASSERT_EQ(system(("zstd -q " + temp.At("slots.csv")).c_str()), 0);
+  EXPECT_TRUE(RecordingReader::Reads(temp.At("slots.csv.zst")));
+  EXPECT_FALSE(RecordingReader::Reads(temp.At("slots.csv")));
+  EXPECT_EQ(RowsIn(temp.At("slots.csv.zst")), "1 2 ");
+  fs::resize_file(temp.At("slots.csv.zst"), 12);
+  Status status;
+  RowsIn(temp.At("slots.csv.zst"), {}, &status);
+  EXPECT_EQ(status.code(), Exit::kBadInput);
+}
+
+TEST(RecordingReaderTest, DamageEndsASegmentAndIsSaid) {
+  const TempFolder temp;
+  Recorder recorder(temp.At("r"));
+  recorder.Record(0, 5);
+  recorder.Record(5, 8);
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  const std::string path = temp.At("r/" + NamesIn(temp.At("r"))[1]);
+  const std::string bytes = BytesOf(path);
+  size_t nr_noticed = 0;
+  for (size_t i = 0; i < bytes.size(); i++) {
+    std::string bad = bytes;
+    bad[i] = static_cast<char>(bad[i] ^ 0x41);
+    std::ofstream(path, std::ios::binary) << bad;
+    Status status;
+    const std::string rows = RowsIn(temp.At("r"), {}, &status);
+    EXPECT_THAT(rows, HasSubstr("5 6 7 ")) << i;
+    nr_noticed += !status.ok();
+    if (status.ok()) {
+      EXPECT_THAT(rows, HasSubstr("4 5 6 7 ")) << i;  // of the index's times
+    }
+  }
+  EXPECT_GT(nr_noticed, bytes.size() / 2);
+  std::ofstream(path, std::ios::binary) << bytes.substr(0, bytes.size() - 1);
+  Status status;
+  EXPECT_EQ(RowsIn(temp.At("r"), {}, &status), "0 1 2 3 5 6 7 ");
+  EXPECT_THAT(status.message(), HasSubstr("damaged"));
+}
+
+TEST(RecordingReaderTest, AnIndexThatLiesTakesNoMemory) {
+  const TempFolder temp;
+  const std::string bomb(64u << 20, '\0');
+  std::string packed(ZSTD_compressBound(bomb.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), bomb.data(), bomb.size(), 1));
+  FrameIndex index = MakeFrameIndex(FrameKind::kRows, packed.size(), 10, Seconds(1, 2));
+  const auto write = [&] {
+    temp.Write("slots-000001-20261125T132757Z.csv.zst",
+               std::string(reinterpret_cast<const char*>(&index), sizeof(index)) + packed);
+    Status status;
+    RowsIn(temp.At("slots-000001-20261125T132757Z.csv.zst"), {}, &status);
+    return status;
+  };
+  EXPECT_EQ(write().code(), Exit::kBadInput);
+  index.text_bytes = kMaxFrameText + 1;
+  EXPECT_FALSE(IsFrameIndex(index));
+  index = MakeFrameIndex(FrameKind::kRows, UINT32_MAX, 10, Seconds(1, 2));
+  EXPECT_FALSE(IsFrameIndex(index));
+}
+
+TEST(RecordingReaderTest, WhatIsNoRecordingIsBadInput) {
+  const TempFolder temp;
+  fs::create_directory(temp.At("d"));
+  RecordingReader reader;
+  EXPECT_EQ(reader.Open(temp.At("d")).code(), Exit::kBadInput);
+  Status status;
+  RowsIn(temp.At("none.zst"), {}, &status);
+  EXPECT_EQ(status.code(), Exit::kBadInput);
+}
+
+}  // namespace
+}  // namespace slotscope

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+#include "run/rotation.h"
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "recording/reader.h"
+#include "recording/segment_name.h"
+#include "sinks/straggle_sink.h"
+#include "tests/unit/temp_folder.h"
+
+namespace slotscope {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kS = 1000 * kMs;
+constexpr int64_t kOffset = 1'795'000'000'000'000'000;
+
+// A recording of slots that a test makes up.
+class Recorded {
+ public:
+  explicit Recorded(const std::string& path, const RotationOptions& options = {},
+                    const KeepLimits& keep = {})
+      : path_(path),
+        rotation_(&folder_, path, options),
+        csv_(rotation_.slots_file(), kOffset, 0),
+        straggle_(rotation_.AddSide("straggle", "ndjson")) {
+    EXPECT_TRUE(folder_.Open(path, keep).ok());
+    rotation_.SetSinks(&csv_, {&straggle_});
+    Facts facts;
+    facts.host = "h";
+    facts.boot_id = "b";
+    facts.unix_offset_ns = kOffset;
+    rotation_.Begin(facts, {{"host", "h"}, {"slot_ns", "1000000"}, {"unix_offset_ns", "0"}}, kMs, [] {
+      RunCounts counts;
+      counts.merge.nr_lost = 77;
+      return counts;
+    });
+  }
+
+  Status Play(uint64_t start_ns, int64_t unix_offset_ns = kOffset, const std::string& note = "") {
+    Slot slot;
+    slot.start_ns = start_ns;
+    slot.unix_offset_ns = unix_offset_ns;
+    Row row;
+    row.key = {7, 1};
+    row.sums[kCpuNs] = 5;
+    slot.rows = {row};
+    if (!note.empty()) slot.notes.push_back(note);
+    Status status = rotation_.Before(slot);
+    csv_.OnSlot(slot);
+    straggle_.OnSlot(slot);
+    return status;
+  }
+  // Seconds [from, to), a slot each 100 ms.
+  void PlaySeconds(uint64_t from, uint64_t to) {
+    for (uint64_t ns = from * kS; ns < to * kS; ns += 100 * kMs) EXPECT_TRUE(Play(ns).ok());
+  }
+  Status Finish() {
+    rotation_.BeforeLastLines();
+    EXPECT_TRUE(csv_.Finish({{"identity", "holds"}}).ok());
+    Status status = rotation_.Finish();
+    const Status closed = folder_.Close();
+    return status.ok() ? closed : status;
+  }
+
+  // Of each segment: its number, and the text of its rows.
+  std::vector<std::string> Segments() const {
+    std::vector<std::string> texts;
+    RecordingReader reader;
+    EXPECT_TRUE(reader.Open(path_).ok());
+    for (const auto& [number, segment] : reader.segments()) {
+      texts.emplace_back();
+      RecordingReader one;
+      EXPECT_TRUE(one.Open(path_ + "/" + segment.files.at("slots").name).ok());
+      EXPECT_TRUE(one.Read("slots", {}, [&](std::string_view text) { texts.back() += text; }).ok());
+    }
+    return texts;
+  }
+  CsvSink& csv() { return csv_; }
+  RecordingFolder& folder() { return folder_; }
+  Rotation& rotation() { return rotation_; }
+
+ private:
+  std::string path_;
+  RecordingFolder folder_;
+  Rotation rotation_;
+  CsvSink csv_;
+  StraggleSink straggle_;
+};
+
+// The seconds since kOffset of the rows of a text.
+std::vector<std::string> SlotsOf(const std::string& text) {
+  std::vector<std::string> slots;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line[0] >= '0' && line[0] <= '9') slots.push_back(line.substr(0, line.find(',')));
+  return slots;
+}
+
+TEST(RotationTest, SegmentsEndAtMultiplesOfUnixTime) {
+  const TempFolder temp;
+  Recorded recorded(temp.At("r"), {10 * kS, 0, false});
+  recorded.PlaySeconds(7, 33);
+  ASSERT_TRUE(recorded.Finish().ok());
+  const auto texts = recorded.Segments();
+  ASSERT_EQ(texts.size(), 4u);
+  const char* first[] = {"7000000000", "10000000000", "20000000000", "30000000000"};
+  size_t nr_slots = 0;
+  for (size_t i = 0; i < 4; i++) {
+    const auto slots = SlotsOf(texts[i]);
+    EXPECT_EQ(slots.front(), first[i]);
+    EXPECT_THAT(texts[i], testing::StartsWith("# host: h\n"));
+    EXPECT_THAT(texts[i], HasSubstr(fmt::format("# segment: {}\nslot_start_ns,", i + 1)));
+    EXPECT_THAT(texts[i], HasSubstr(fmt::format("# unix_offset_ns: {}\n", kOffset)));
+    nr_slots += slots.size();
+  }
+  EXPECT_EQ(nr_slots, 260u);
+  // What was counted so far, with what is written; the last one has the whole summary.
+  EXPECT_THAT(texts[1], HasSubstr("# lost_records: 77\n"));
+  EXPECT_THAT(texts[1], HasSubstr("# rows: 130\n"));
+  EXPECT_THAT(texts[1], Not(HasSubstr("identity")));
+  EXPECT_THAT(texts[3], testing::EndsWith("# identity: holds\n"));
+  EXPECT_THAT(texts[3], Not(HasSubstr("lost_records")));
+}
+
+TEST(RotationTest, AClockThatIsSetBackBeginsASegment) {
+  const TempFolder temp;
+  Recorded recorded(temp.At("r"), {60 * kS, 0, false});
+  EXPECT_TRUE(recorded.Play(100 * kS).ok());
+  EXPECT_TRUE(recorded.Play(101 * kS, kOffset - 3600 * static_cast<int64_t>(kS)).ok());
+  EXPECT_TRUE(recorded.Play(102 * kS, kOffset - 3600 * static_cast<int64_t>(kS)).ok());
+  ASSERT_TRUE(recorded.Finish().ok());
+  const auto texts = recorded.Segments();
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_THAT(SlotsOf(texts[0]), ElementsAre("100000000000"));
+  EXPECT_THAT(SlotsOf(texts[1]), ElementsAre("101000000000", "102000000000"));
+  EXPECT_THAT(texts[1], HasSubstr(fmt::format("# unix_offset_ns: {}\n", kOffset - 3'600'000'000'000)));
+}
+
+TEST(RotationTest, ASegmentThatIsLargeEndsEarly) {
+  const TempFolder temp;
+  Recorded recorded(temp.At("r"), {3600 * kS, 1000, false});
+  recorded.PlaySeconds(0, 20);
+  ASSERT_TRUE(recorded.Finish().ok());
+  const auto texts = recorded.Segments();
+  EXPECT_GT(texts.size(), 3u);
+  size_t nr_slots = 0;
+  for (const std::string& text : texts) nr_slots += SlotsOf(text).size();
+  EXPECT_EQ(nr_slots, 200u);
+}
+
+TEST(RotationTest, WhatIsARankIsSaidInEachSegment) {
+  const TempFolder temp;
+  Recorded recorded(temp.At("r"), {10 * kS, 0, false});
+  EXPECT_TRUE(recorded.Play(1 * kS, kOffset, "rank 3 is process 4711 (python3)").ok());
+  EXPECT_TRUE(recorded.Play(2 * kS, kOffset, "something that happened").ok());
+  EXPECT_TRUE(recorded.Play(12 * kS, kOffset, "rank 4 is process 4711 (python3)").ok());
+  EXPECT_TRUE(recorded.Play(22 * kS).ok());
+  ASSERT_TRUE(recorded.Finish().ok());
+  const auto texts = recorded.Segments();
+  ASSERT_EQ(texts.size(), 3u);
+  EXPECT_THAT(texts[1], HasSubstr("# note: rank 3 is process 4711 (python3)\nslot_start_ns"));
+  EXPECT_THAT(texts[2], HasSubstr("# note: rank 4 is process 4711 (python3)\nslot_start_ns"));
+  EXPECT_THAT(texts[2], Not(HasSubstr("rank 3")));
+  EXPECT_THAT(texts[1], Not(HasSubstr("something")));
+}
+
+TEST(RotationTest, ATableWithoutContentHasNoFile) {
+  const TempFolder temp;
+  Recorded recorded(temp.At("r"));
+  recorded.PlaySeconds(0, 2);
+  ASSERT_TRUE(recorded.Finish().ok());
+  for (const auto& entry : std::filesystem::directory_iterator(temp.At("r")))
+    EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("straggle")));
+}
+
+TEST(RotationTest, ARecordingWithoutASlotHasItsLastLines) {
+  const TempFolder temp;
+  Recorded recorded(temp.At("r"));
+  ASSERT_TRUE(recorded.Finish().ok());
+  const auto texts = recorded.Segments();
+  ASSERT_EQ(texts.size(), 1u);
+  EXPECT_THAT(texts[0], testing::StartsWith("# host: h\n"));
+  EXPECT_THAT(texts[0], testing::EndsWith("# identity: holds\n"));
+}
+
+// The disk cannot be written to, from the beginning to the end of a stretch.
+class FullDisk {
+ public:
+  explicit FullDisk(const TempFolder& temp) : path_(temp.At("disk")) {
+    std::filesystem::create_directory(path_);
+    mounted = mount("none", path_.c_str(), "tmpfs", 0, "size=256k") == 0;
+  }
+  ~FullDisk() {
+    if (mounted) umount2(path_.c_str(), MNT_DETACH);
+  }
+  std::string At(const std::string& name) const { return path_ + "/" + name; }
+  void Fill() const {
+    std::ofstream file(At("filler"), std::ios::binary);
+    const std::string block(4096, 'x');
+    while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) continue;
+  }
+  void Free() const { std::filesystem::remove(At("filler")); }
+  bool mounted = false;
+
+ private:
+  std::string path_;
+};
+
+// All rows of all segments that are left.
+std::string AllOf(const std::string& path) {
+  std::string all;
+  RecordingReader reader;
+  Status status = reader.Open(path);
+  if (status.ok()) status = reader.Read("slots", {}, [&](std::string_view text) { all += text; });
+  EXPECT_TRUE(status.ok()) << status.message();
+  return all;
+}
+
+TEST(RotationTest, AFullDiskIsAGapThatIsReported) {
+  const TempFolder temp;
+  const FullDisk disk(temp);
+  if (!disk.mounted) GTEST_SKIP() << "needs root";
+  Recorded recorded(disk.At("r"), {60 * kS, 0, true}, {3600 * kS, 0});
+  disk.Fill();
+  // The page that is open has some room yet; whole frames are in the file, or none of them.
+  recorded.PlaySeconds(0, 400);
+  EXPECT_GT(recorded.csv().nr_unwritten_slots(), 500u);
+  disk.Free();
+  recorded.PlaySeconds(400, 405);
+  EXPECT_TRUE(recorded.Finish().ok());
+  EXPECT_EQ(recorded.csv().nr_rows() + recorded.csv().nr_unwritten_slots(), 4050u);
+  const std::string all = AllOf(disk.At("r"));
+  EXPECT_TRUE(all.find("# note: gap: from ") != all.npos);
+  EXPECT_TRUE(all.find("No space left on device") != all.npos);
+  EXPECT_EQ(SlotsOf(all).back(), "404900000000");
+  const auto news = recorded.rotation().TakeNews();
+  ASSERT_EQ(news.size(), 2u);
+  EXPECT_THAT(news[0], HasSubstr("the recording goes on when there is room"));
+  EXPECT_THAT(news[1], HasSubstr("recording again; gap: from "));
+}
+
+TEST(RotationTest, OnAFullDiskTheOldestGoes) {
+  const TempFolder temp;
+  const FullDisk disk(temp);
+  if (!disk.mounted) GTEST_SKIP() << "needs root";
+  Recorded recorded(disk.At("r"), {10 * kS, 0, true}, {24 * 3600 * kS, 0});
+  recorded.PlaySeconds(0, 2000);
+  EXPECT_TRUE(recorded.Finish().ok());
+  EXPECT_GT(recorded.folder().nr_removed(), 10u);
+  EXPECT_EQ(recorded.csv().nr_unwritten_slots(), 0u);
+  const auto slots = SlotsOf(AllOf(disk.At("r")));
+  EXPECT_EQ(slots.back(), "1999900000000");
+  EXPECT_EQ(slots.size(), (2'000 * kS - std::stoull(slots.front())) / (100 * kMs));
+}
+
+TEST(RotationTest, WithoutARingAFullDiskEndsTheRecording) {
+  const TempFolder temp;
+  const FullDisk disk(temp);
+  if (!disk.mounted) GTEST_SKIP() << "needs root";
+  Recorded recorded(disk.At("r"), {60 * kS, 0, false});
+  recorded.PlaySeconds(0, 5);
+  disk.Fill();
+  Status status;
+  for (uint64_t ns = 5 * kS; status.ok() && ns < 4000 * kS; ns += 100 * kMs) status = recorded.Play(ns);
+  EXPECT_EQ(status.code(), Exit::kOutput);
+  EXPECT_THAT(status.message(), HasSubstr("No space left on device"));
+}
+
+}  // namespace
+}  // namespace slotscope
