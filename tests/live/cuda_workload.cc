@@ -437,17 +437,18 @@ void LaunchWithAHeart() {
   const Heart heart;
   const auto now = [] { return ClockNs(CLOCK_BOOTTIME); };
   uint64_t nr_sure = 0, nr_maybe = 0;
-  // By when it began and ended, against the heartbeat that it found.
+  // By when it began and ended, against the heartbeats that it may have found: another process beats.
   const auto launch = [&] {
-    const uint64_t beat_ns = heart.latest(), from_ns = now();
+    const uint64_t first_ns = heart.latest(), from_ns = now();
     Launch(nullptr, 10);
-    const uint64_t to_ns = now();
+    const uint64_t to_ns = now(), last_ns = heart.latest();
     MUST(cudaStreamSynchronize, nullptr);
-    const auto is_fresh = [&](uint64_t ns) {
+    const auto is_fresh = [](uint64_t beat_ns, uint64_t ns) {
       return beat_ns == 0 || (ns < beat_ns ? beat_ns - ns : ns - beat_ns) <= SS_CUDA_WATCHDOG_STALE_NS;
     };
-    nr_sure += is_fresh(from_ns) && is_fresh(to_ns);
-    nr_maybe += is_fresh(from_ns) || is_fresh(to_ns);
+    nr_sure += is_fresh(first_ns, from_ns) && is_fresh(first_ns, to_ns) && is_fresh(last_ns, to_ns);
+    nr_maybe += is_fresh(first_ns, from_ns) || is_fresh(first_ns, to_ns) || is_fresh(last_ns, to_ns) ||
+                last_ns != first_ns;
   };
   void* memory;
   MUST(cudaMalloc, &memory, 1000);
