@@ -12,8 +12,6 @@
 
 #include <slotscope/events.h>
 
-#define SS_NR_TYPES 64
-
 /* One slot per possible CPU; the collector puts each CPU's buffer into it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);

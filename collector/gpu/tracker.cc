@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "slots/column.h"
+
 namespace slotscope {
 namespace {
 
@@ -16,9 +18,8 @@ uint64_t TimeOf(const ss_cuda_call& call) {
 
 // What a process did after an exec, to what it did before.
 void Join(GpuRow* row, const GpuRow& later) {
-  row->values[kGpuMemBytes] = later.values[kGpuMemBytes];
-  row->values[kGpuActiveNs] += later.values[kGpuActiveNs];
-  row->values[kGpuLaunches] += later.values[kGpuLaunches];
+  for (size_t i = 0; i < kNrGpuValues; i++)
+    row->values[i] = kGpuAdds[i] ? row->values[i] + later.values[i] : later.values[i];
   row->unmeasured |= later.unmeasured;
   row->any |= later.any;
 }

@@ -18,8 +18,6 @@
 namespace slotscope {
 namespace {
 
-constexpr uint32_t kNrTypes = 64;  // SS_NR_TYPES of output.bpf.h
-
 std::mutex g_warning_mutex;
 std::string g_last_warning;
 
@@ -66,7 +64,7 @@ std::vector<uint64_t> OutputErrorsByCpu(int map_fd) {
   int nr_cpus = libbpf_num_possible_cpus();
   if (nr_cpus <= 0) return {};
   std::vector<uint64_t> per_cpu(static_cast<size_t>(nr_cpus)), sums(static_cast<size_t>(nr_cpus));
-  for (uint32_t type = 0; type < kNrTypes; type++) {
+  for (uint32_t type = 0; type < SS_NR_TYPES; type++) {
     if (bpf_map_lookup_elem(map_fd, &type, per_cpu.data())) continue;
     for (size_t cpu = 0; cpu < sums.size(); cpu++) sums[cpu] += per_cpu[cpu];
   }

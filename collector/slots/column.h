@@ -170,6 +170,20 @@ constexpr const Column& ColumnOf(std::string_view name) {
   throw "there is no such column";
 }
 
+// By what a row has. REQUIRES: there is such a column.
+constexpr const Column& ColumnOf(RowPart part, size_t id) {
+  for (const Column& column : kSlotColumns)
+    if (column.part == part && column.id == id) return column;
+  throw "there is no such column";
+}
+
+// [GpuValue] -> Column::adds.
+inline constexpr auto kGpuAdds = [] {
+  std::array<bool, kNrGpuValues> adds = {};
+  for (size_t i = 0; i < kNrGpuValues; i++) adds[i] = ColumnOf(RowPart::kGpu, i).adds;
+  return adds;
+}();
+
 // By what a row has: of what is_value() and of words alike.
 constexpr std::string_view ColumnName(RowPart part, size_t id) {
   for (std::span<const Column> columns :

@@ -57,6 +57,7 @@ enum ss_type {
 	SS_CUDA_CALL = 32,
 	SS_CUDA_CALLS = 33,
 	/* 34 to 63 are kept for more of GPUs */
+	SS_NR_TYPES = 64,
 };
 
 struct ss_hdr {

@@ -1089,7 +1089,7 @@ TEST(Merger, CountsMalformedMessagesAndTakesTheOthers) {
       {"the largest size", with(tick, [](ss_tick* t) { t->hdr.size = UINT16_MAX; }), 1, 0},
       {"a measure's type on a tick", with(tick, [](ss_tick* t) { t->hdr.type = SS_MEASURE; }), 1, 0},
       {"type 0", with(tick, [](ss_tick* t) { t->hdr.type = 0; }), 0, 1},
-      {"a newer type", with(tick, [](ss_tick* t) { t->hdr.type = SS_CPU_STATE + 1; }), 0, 1},
+      {"a newer type", with(tick, [](ss_tick* t) { t->hdr.type = SS_NR_TYPES; }), 0, 1},
       {"the last type", with(tick, [](ss_tick* t) { t->hdr.type = UINT16_MAX; }), 0, 1},
       {"a whole record more than the message needs",
        with(measure, [](ss_measure* m) { m->hdr = MakeTick(0, 10).hdr; }), 1, 0},

@@ -13,4 +13,10 @@ Evidence EvidenceOf(const PodEviction& eviction) {
                       EscapeControls(eviction.message))};
 }
 
+Evidence EvidenceOf(const PressureChange& change) {
+  return {"node_condition", change.uid, change.when,
+          fmt::format("{} of {} is {} ({})", PressureName(change.pressure), EscapeControls(change.node),
+                      change.is_on ? "True" : "False", EscapeControls(change.reason))};
+}
+
 }  // namespace slotscope

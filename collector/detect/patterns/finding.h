@@ -43,8 +43,9 @@ struct Evidence {
   std::string description;
 };
 
-// What the cluster says of an eviction.
+// What the cluster says of an eviction, and of a node's condition.
 Evidence EvidenceOf(const PodEviction& eviction);
+Evidence EvidenceOf(const PressureChange& change);
 
 class Finding {
  public:

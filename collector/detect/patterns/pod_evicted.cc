@@ -72,12 +72,6 @@ std::string Why(const PodEvicted& evicted) {
   return "";
 }
 
-Evidence EvidenceOf(const PressureChange& change) {
-  return {"node_condition", change.uid, change.when,
-          fmt::format("{} of {} is {} ({})", PressureName(change.pressure), EscapeControls(change.node),
-                      change.is_on ? "True" : "False", EscapeControls(change.reason))};
-}
-
 }  // namespace
 
 std::vector<PodEvicted> FindPodEvicted(const ClusterRecords& records) {
