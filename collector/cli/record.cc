@@ -190,6 +190,7 @@ class EndsAtOnce {
 UniqueFd OpenSignals() {
   sigset_t set = StopSignals();
   sigaddset(&set, SIGCHLD);
+  sigaddset(&set, SIGUSR2);  // what is around now is to be kept
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   // A reader of our output that went away, or a limit on file size: the write says so.
   signal(SIGPIPE, SIG_IGN);
@@ -283,7 +284,8 @@ class Recording {
     };
     output_.Begin(facts, [&pipeline] { return pipeline.counts(); });
     Announce();
-    if (Status status = services_.Start(pipeline, *writer, source_->info().name); !status.ok()) {
+    if (Status status = services_.Start(pipeline, *writer, source_->info().name, &output_);
+        !status.ok()) {
       abandon();
       return status;
     }
@@ -401,6 +403,10 @@ class Recording {
     int nr_stops = 0;
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       if (info.ssi_signo == SIGCHLD) continue;
+      if (info.ssi_signo == SIGUSR2) {
+        output_.Report("signal", fmt::format("SIGUSR2 of process {}", info.ssi_pid));
+        continue;
+      }
       nr_stops++;
       if (has_command() && info.ssi_code != SI_KERNEL) command_.Signal(static_cast<int>(info.ssi_signo));
     }

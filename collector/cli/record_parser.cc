@@ -102,6 +102,35 @@ Status ParseRecordDetect(const RecordTexts& texts, RecordOptions* record) {
   return ParseJudge(texts.judge, &record->judge);
 }
 
+// straggle,xid,nccl_hang,wait=20ms.
+Status ParseTriggers(const std::string& text, const RecordOptions& record, TriggerOptions* triggers) {
+  constexpr std::string_view kWait = "wait=";
+  for (const std::string& item : Split(text)) {
+    std::string_view rest = item;
+    uint64_t ms;
+    if (item == "straggle")
+      triggers->straggle = true;
+    else if (item == "xid")
+      triggers->xid = true;
+    else if (item == "nccl_hang")
+      triggers->nccl_hang = true;
+    else if (rest.starts_with(kWait) && rest.ends_with("ms") &&
+             ParseNumber(rest.substr(kWait.size(), rest.size() - kWait.size() - 2), 1, 3'600'000, &ms))
+      triggers->wait_ns = ms * 1'000'000;
+    else
+      return Usage(fmt::format(
+          "--trigger {}: '{}' is none: they are straggle, xid, nccl_hang and wait=20ms", text, item));
+  }
+  if (!triggers->any()) return Usage("--trigger: give straggle, xid, nccl_hang or wait=20ms");
+  if (!record.output.keep.any())
+    return Usage("--trigger keeps what --keep would remove, and is of no use without it");
+  if (triggers->xid && (!record.detect || record.kmsg.empty()))
+    return Usage("--trigger xid needs --detect and --kmsg");
+  if (triggers->nccl_hang && (!record.detect || record.fr_dir.empty()))
+    return Usage("--trigger nccl_hang needs --detect and --fr-dir");
+  return {};
+}
+
 }  // namespace
 
 po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record) {
@@ -115,6 +144,9 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       "go on with the recording that is there, and keep its newest part, within a time, a size and a "
       "share "
       "of the disk: 24h, 10G, 10%, or some of them, as 24h,10G,10%")(
+      "trigger", Text(&texts->trigger, "LIST"),
+      "what is kept beyond that, a minute before and half a minute behind: straggle, xid, nccl_hang, "
+      "wait=20ms (a process waited so long for a CPU); SIGUSR2 does the same")(
       "raw", Text(&record->raw, "FILE"), "also keep what the kernel sent, for replay")(
       "events", Text(&texts->events, "LIST"),
       fmt::format("perf counters, commas between them, each optionally =EVENT: {} (default: the first "
@@ -195,6 +227,9 @@ Status ParseRecord(const RecordTexts& texts, RecordOptions* record) {
   if (err != std::errc() || end != text.data() + text.size() || !(percent >= 0.1 && percent <= 100))
     return Usage(fmt::format("--max-overhead {}: give a percentage of all CPUs, 0.1 to 100", text));
   if (Status status = ParseOutput(texts.output, &record->output); !status.ok()) return status;
+  if (!texts.trigger.empty())
+    if (Status status = ParseTriggers(texts.trigger, *record, &record->output.triggers); !status.ok())
+      return status;
   const std::vector<NamedFile> inputs = {{"what --kmsg reads", record->kmsg},
                                          {"what --k8s-events reads", record->k8s_events},
                                          {"what --config reads", texts.judge.config}};

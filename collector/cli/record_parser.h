@@ -23,6 +23,7 @@ struct RecordTexts {
   std::string max_overhead = "3";
   std::string health_interval = "10";
   std::string detect;
+  std::string trigger;
 };
 
 boost::program_options::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record);

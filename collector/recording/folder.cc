@@ -26,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxWaiting = 2;
+constexpr int64_t kProtectedTimes = 10;  // of the time that is kept
 constexpr std::string_view kPart = ".part";
 
 Status Cannot(const char* what, const std::string& path, int error) {
@@ -135,9 +136,9 @@ Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
   keep_ = keep;
   keep_.bytes = BytesToKeep(keep, path);
   Status status = keep.any() && LookAt(path) == Found::kRecording ? GoOn() : MakeNew();
-  if (status.ok()) status = manifest_.Open(path_, segments_);
+  if (status.ok()) status = manifest_.Open(path_, segments_, protected_);
   if (!status.ok()) return status;
-  for (const auto& [number, segment] : segments_) bytes_ += segment.bytes();
+  for (const auto& [number, segment] : segments_) Count(segment);
   if (!segments_.empty()) next_number_ = std::max(next_number_, segments_.rbegin()->first + 1);
   thread_ = std::thread([this] { Run(); });
   return {};
@@ -165,7 +166,7 @@ Status RecordingFolder::MakeNew() {
 
 Status RecordingFolder::GoOn() {
   if (Status status = Lock(path_, &lock_); !status.ok()) return status;
-  if (Status status = ReadManifest(path_, &segments_); !status.ok()) return status;
+  if (Status status = ReadManifest(path_, &segments_, &protected_); !status.ok()) return status;
   return Recover();
 }
 
@@ -224,9 +225,7 @@ Status RecordingFolder::Recover() {
 
 void RecordingFolder::Discard() {
   std::ignore = Close();
-  if (!segments_.empty() || !lock_.valid()) return;
-  if (made_) std::ignore = RemoveRecording(path_);
-  lock_.Reset();
+  if (made_ && segments_.empty()) std::ignore = RemoveRecording(path_);
 }
 
 void RecordingFolder::Commit(Segment segment, std::vector<std::unique_ptr<PartFile>> files) {
@@ -245,7 +244,13 @@ void RecordingFolder::SetOpenBytes(uint64_t bytes) {
 bool RecordingFolder::RemoveOldest() {
   std::unique_lock lock(mutex_);
   // What is being put on the disk cannot go yet, and makes no room.
-  return RemoveFirst();
+  return RemoveOldestFiles();
+}
+
+void RecordingFolder::Count(const Segment& segment) {
+  bytes_ += segment.bytes();
+  for (const auto& [table, file] : segment.files)
+    if (IsKeptLonger(table)) long_bytes_ += file.bytes;
 }
 
 Status RecordingFolder::Close() {
@@ -256,6 +261,7 @@ Status RecordingFolder::Close() {
     changed_.notify_all();
   }
   thread_.join();
+  lock_.Reset();  // the next recorder may go on
   return status_;
 }
 
@@ -277,7 +283,7 @@ void RecordingFolder::Run() {
     lock.lock();
     if (status.ok()) {
       const uint64_t number = job.segment.number;
-      bytes_ += job.segment.bytes();
+      Count(job.segment);
       status = manifest_.Add(job.segment);  // if that fails it is found by its files
       segments_[number] = std::move(job.segment);
       Prune();
@@ -301,32 +307,93 @@ Status RecordingFolder::Write(Job* job) {
   return SyncFolder(path_);
 }
 
-void RecordingFolder::Prune() {
-  const auto is_too_much = [&] {
-    if (segments_.empty()) return false;
-    if (keep_.bytes && bytes_ + open_bytes_ > keep_.bytes) return true;
-    return keep_.ns && segments_.rbegin()->second.times.unix_end_ns() -
-                               segments_.begin()->second.times.unix_end_ns() >
-                           static_cast<int64_t>(keep_.ns);
-  };
-  while (is_too_much() && RemoveFirst()) continue;
+void RecordingFolder::Protect(int64_t from_ns, int64_t to_ns) {
+  std::lock_guard lock(mutex_);
+  protected_.emplace_back(from_ns, to_ns);
+  if (Status status = manifest_.Protect(from_ns, to_ns); !status.ok()) news_.Tell(status.message());
 }
 
-bool RecordingFolder::RemoveFirst() {
-  if (segments_.empty()) return false;
-  const auto first = segments_.begin();
-  bool all = true;
-  for (const auto& [table, file] : first->second.files)
+bool RecordingFolder::IsProtected(const Segment& segment) const {
+  return std::ranges::any_of(protected_, [&](const auto& interval) {
+    return segment.times.unix_end_ns() > interval.first &&
+           segment.times.unix_start_ns() < interval.second;
+  });
+}
+
+// The oldest of them, where they are too much; and those of which nothing is left.
+void RecordingFolder::DropProtections() {
+  const auto bytes = [&] {
+    uint64_t sum = 0;
+    for (const auto& [number, segment] : segments_)
+      if (IsProtected(segment)) sum += segment.bytes();
+    return sum;
+  };
+  const int64_t newest_ns = segments_.empty() ? 0 : segments_.rbegin()->second.times.unix_end_ns();
+  const auto is_over = [&] {
+    if (keep_.bytes) return bytes() > keep_.bytes / 2;
+    return keep_.ns &&
+           newest_ns - protected_.front().second > kProtectedTimes * static_cast<int64_t>(keep_.ns);
+  };
+  while (!protected_.empty() && is_over()) protected_.pop_front();
+  if (segments_.empty()) return;
+  const int64_t oldest_ns = segments_.begin()->second.times.unix_start_ns();
+  std::erase_if(protected_, [&](const auto& interval) { return interval.second <= oldest_ns; });
+}
+
+void RecordingFolder::Prune() {
+  if (!protected_.empty()) DropProtections();
+  // Clocks are set: which is too old is asked of each, from the oldest on.
+  if (keep_.ns && !segments_.empty()) {
+    const int64_t until_ns =
+        segments_.rbegin()->second.times.unix_end_ns() - static_cast<int64_t>(keep_.ns);
+    for (auto it = segments_.begin(); it != segments_.end();) {
+      const auto segment = it++;
+      if (segment->second.times.unix_end_ns() >= until_ns) break;
+      if (!IsProtected(segment->second) && !RemoveFiles(segment, true)) break;
+    }
+  }
+  while (keep_.bytes && bytes_ + open_bytes_ > keep_.bytes && RemoveOldestFiles()) continue;
+}
+
+bool RecordingFolder::RemoveOldestFiles() {
+  const auto has_more = [](const auto& one) {
+    return !std::ranges::all_of(one.second.files,
+                                [](const auto& file) { return IsKeptLonger(file.first); });
+  };
+  const auto is_free = [&](const auto& one) { return !IsProtected(one.second); };
+  const auto end = segments_.end();
+  auto fine = std::find_if(segments_.begin(), end,
+                           [&](const auto& one) { return has_more(one) && is_free(one); });
+  const bool too_long = keep_.bytes && long_bytes_ > keep_.bytes / 5 * 4;
+  if (fine != end && !too_long) return RemoveFiles(fine, false);
+  auto any = std::find_if(segments_.begin(), end, is_free);
+  if (any == end) any = segments_.begin();  // there is nothing else
+  return any != end && RemoveFiles(any, true);
+}
+
+bool RecordingFolder::RemoveFiles(Segments::iterator segment, bool kept_longer_too) {
+  std::vector<std::string> tables;
+  auto& files = segment->second.files;
+  for (auto it = files.begin(); it != files.end();) {
+    const auto& [table, file] = *it;
+    if (!kept_longer_too && IsKeptLonger(table)) {
+      ++it;
+      continue;
+    }
     if (unlink((path_ + "/" + file.name).c_str()) && errno != ENOENT) {
       news_.Tell(fmt::format("cannot remove {}/{}: {}", path_, file.name, ErrnoText(errno)));
-      all = false;
+      return false;
     }
-  if (!all) return false;
-  const uint64_t number = first->first;
-  bytes_ -= first->second.bytes();
-  segments_.erase(first);
+    bytes_ -= file.bytes;
+    if (IsKeptLonger(table)) long_bytes_ -= file.bytes;
+    tables.push_back(table);
+    it = files.erase(it);
+  }
+  const uint64_t number = segment->first;
+  if (files.empty()) segments_.erase(segment);
   nr_removed_++;
-  if (Status status = manifest_.Remove(number, segments_); !status.ok()) news_.Tell(status.message());
+  if (Status status = manifest_.Remove(number, tables, segments_, protected_); !status.ok())
+    news_.Tell(status.message());
   return true;
 }
 

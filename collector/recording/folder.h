@@ -20,7 +20,9 @@
 
 namespace slotscope {
 
-// Of the complete segments, what is kept. 0: without a limit.
+// Of the complete segments, what is kept. 0: without a limit. Of the bytes, tables that are kept longer
+// (see IsKeptLonger()) may take four fifths; of the others the oldest go first. See collector/README.md
+// for what that holds.
 struct KeepLimits {
   uint64_t ns = 0;       // since the end of the newest
   uint64_t bytes = 0;    // on the disk, with what is being written
@@ -56,6 +58,9 @@ class RecordingFolder {
   void Commit(Segment segment, std::vector<std::unique_ptr<PartFile>> files);
   // Those that are being written, for the limit.
   void SetOpenBytes(uint64_t bytes);
+  // Any thread. What is of that Unix time, or will be, is the last to go, as long as all that is so is
+  // no more than half of the limit; without a limit of bytes for ten times the time that is kept.
+  void Protect(int64_t from_ns, int64_t to_ns);
   // The disk is full. False: there is nothing that could go.
   bool RemoveOldest();
   // All is on the disk, or this is the first error of those that were not said as news.
@@ -66,7 +71,7 @@ class RecordingFolder {
   // After Close().
   size_t nr_segments() const { return segments_.size(); }
   uint64_t bytes() const;
-  // Segments that were removed since Open().
+  // Segments of which something was removed since Open().
   uint64_t nr_removed() const { return nr_removed_; }
   // What killed recorders left in the folder, and that is part of it now.
   size_t nr_recovered() const { return nr_recovered_; }
@@ -83,8 +88,12 @@ class RecordingFolder {
   void Run();
   Status Write(Job* job);
   // REQUIRES: mutex_ is held.
+  void Count(const Segment& segment);
   void Prune();
-  bool RemoveFirst();
+  bool RemoveOldestFiles();
+  bool RemoveFiles(Segments::iterator segment, bool kept_longer_too);
+  bool IsProtected(const Segment& segment) const;
+  void DropProtections();
 
   std::string path_;
   KeepLimits keep_;
@@ -99,6 +108,8 @@ class RecordingFolder {
   bool stop_ = false;
   Segments segments_;  // complete ones
   uint64_t bytes_ = 0;
+  uint64_t long_bytes_ = 0;  // of them: of tables that are kept longer
+  Intervals protected_;      // in the order in which they were asked for
   uint64_t open_bytes_ = 0;
   uint64_t nr_removed_ = 0;
   ManifestWriter manifest_;

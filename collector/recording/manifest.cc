@@ -32,6 +32,10 @@ std::string PathOf(const std::string& folder) { return folder + "/" + kManifestN
 
 std::string FirstLine() { return JsonLine({{"slotscope", "recording"}, {"version", kVersion1}}); }
 
+std::string LineOf(const std::pair<int64_t, int64_t>& interval) {
+  return JsonLine({{"protected_from_ns", interval.first}, {"to_ns", interval.second}});
+}
+
 std::string LineOf(const Segment& segment) {
   Json line = {{"segment", segment.number},      {"start_ns", segment.times.start_ns},
                {"end_ns", segment.times.end_ns}, {"unix_offset_ns", segment.times.unix_offset_ns},
@@ -46,10 +50,19 @@ std::string LineOf(const Segment& segment) {
 }
 
 // False: it is no line of a manifest.
-bool TakeLine(std::string_view text, Segments* segments) try {
+bool TakeLine(std::string_view text, Segments* segments, Intervals* protections) try {
   const Json line = Json::parse(text);
+  if (line.contains("protected_from_ns")) {
+    const std::pair interval(line.at("protected_from_ns").get<int64_t>(),
+                             line.at("to_ns").get<int64_t>());
+    if (protections) protections->push_back(interval);
+    return true;
+  }
   if (line.contains("removed")) {
-    segments->erase(line.at("removed").get<uint64_t>());
+    const auto gone = segments->find(line.at("removed").get<uint64_t>());
+    if (gone == segments->end()) return true;
+    for (const Json& table : line.at("tables")) gone->second.files.erase(table.get<std::string>());
+    if (gone->second.files.empty()) segments->erase(gone);
     return true;
   }
   Segment segment;
@@ -93,7 +106,7 @@ void TakeHeader(std::string_view header, Segment* segment) {
   std::from_chars(slot.data(), slot.data() + slot.size(), segment->slot_ns);
 }
 
-Status ReadManifest(const std::string& folder, Segments* segments) {
+Status ReadManifest(const std::string& folder, Segments* segments, Intervals* protections) {
   segments->clear();
   const std::string path = PathOf(folder);
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -112,7 +125,7 @@ Status ReadManifest(const std::string& folder, Segments* segments) {
     if (std::exchange(first, false)) {
       if (Status status = CheckFirstLine(path, line); !status.ok()) return status;
     } else {
-      TakeLine(line, segments);  // what the disk has damaged is found by its file
+      TakeLine(line, segments, protections);  // what the disk has damaged is found by its file
     }
   }
   return {};
@@ -125,7 +138,8 @@ Status SyncFolder(const std::string& folder) {
   return {Exit::kOutput, fmt::format("cannot write {} to the disk: {}", folder, ErrnoText(errno))};
 }
 
-Status ManifestWriter::Open(const std::string& folder, const Segments& segments) {
+Status ManifestWriter::Open(const std::string& folder, const Segments& segments,
+                            const Intervals& protections) {
   folder_ = folder;
   nr_removed_ = 0;
   const std::string path = PathOf(folder);
@@ -134,6 +148,7 @@ Status ManifestWriter::Open(const std::string& folder, const Segments& segments)
   if (!fd_.valid()) return {Exit::kOutput, fmt::format("cannot write {}: {}", next, ErrnoText(errno))};
   std::string text = FirstLine();
   for (const auto& [number, segment] : segments) text += LineOf(segment);
+  for (const auto& interval : protections) text += LineOf(interval);
   if (Status status = Append(text); !status.ok()) {
     unlink(next.c_str());
     return status;
@@ -165,9 +180,14 @@ Status ManifestWriter::Append(const std::string& text) {
 
 Status ManifestWriter::Add(const Segment& segment) { return Append(LineOf(segment)); }
 
-Status ManifestWriter::Remove(uint64_t number, const Segments& left) {
-  if (++nr_removed_ > left.size() + kMinRewrite) return Open(folder_, left);
-  return Append(JsonLine({{"removed", number}}));
+Status ManifestWriter::Protect(int64_t from_ns, int64_t to_ns) {
+  return Append(LineOf(std::pair(from_ns, to_ns)));
+}
+
+Status ManifestWriter::Remove(uint64_t number, const std::vector<std::string>& tables,
+                              const Segments& left, const Intervals& protections) {
+  if (++nr_removed_ > left.size() + kMinRewrite) return Open(folder_, left, protections);
+  return Append(JsonLine({{"removed", number}, {"tables", tables}}));
 }
 
 }  // namespace slotscope

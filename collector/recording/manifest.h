@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -44,17 +47,23 @@ void TakeHeader(std::string_view header, Segment* segment);
 // By number, which is the order in which they were recorded.
 using Segments = std::map<uint64_t, Segment>;
 
-// Those that a recording says are there; none if it has no manifest. Exit::kBadInput if it is one of a
-// later version, or no manifest.
-Status ReadManifest(const std::string& folder, Segments* segments);
+// Of Unix time, [from, to).
+using Intervals = std::deque<std::pair<int64_t, int64_t>>;
+
+// Those that a recording says are there, and what is protected of them (may be null); none if it has no
+// manifest. Exit::kBadInput if it is one of a later version, or no manifest.
+Status ReadManifest(const std::string& folder, Segments* segments, Intervals* protections = nullptr);
 
 class ManifestWriter {
  public:
   // Writes it anew, with these, and keeps it open for more. Each call is on the disk when it returns.
-  Status Open(const std::string& folder, const Segments& segments);
+  Status Open(const std::string& folder, const Segments& segments, const Intervals& protections = {});
   Status Add(const Segment& segment);
-  // Anew, once more lines say what is gone than what is there.
-  Status Remove(uint64_t number, const Segments& left);
+  Status Protect(int64_t from_ns, int64_t to_ns);
+  // These tables of a segment are gone; all: so is the segment. Anew, once more lines say what is gone
+  // than what is there.
+  Status Remove(uint64_t number, const std::vector<std::string>& tables, const Segments& left,
+                const Intervals& protections = {});
 
  private:
   Status Append(const std::string& text);

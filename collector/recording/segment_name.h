@@ -12,6 +12,9 @@ namespace slotscope {
 // The table that every recording has.
 inline constexpr std::string_view kSlotsTable = "slots";
 
+// What is kept for longer than the rest, because it is small: seconds, and what was found.
+inline bool IsKeptLonger(std::string_view table) { return table == "seconds" || table == "straggle"; }
+
 inline constexpr const char* kManifestName = "manifest.ndjson";
 
 struct SegmentName {

@@ -9,6 +9,7 @@
 #include "detect/patterns/detectors.h"
 #include "recording/folder.h"
 #include "ring/counters.h"
+#include "run/incidents.h"
 #include "slots/fold.h"
 
 namespace slotscope {
@@ -36,6 +37,7 @@ struct OutputOptions {
   // Of a folder.
   uint64_t segment_ns = 60'000'000'000;
   KeepLimits keep;
+  TriggerOptions triggers;
   bool strict = false;
 };
 

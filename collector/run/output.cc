@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "sinks/gpu_csv_sink.h"
 #include "sinks/perfetto_sink.h"
+#include "sinks/seconds_sink.h"
 #include "sinks/span_csv_sink.h"
 #include "sinks/straggle_sink.h"
 #include "slots/column.h"
@@ -20,7 +21,7 @@ namespace slotscope {
 
 // What can be written beside the rows: to a file, if one is wanted, and as a table of a folder.
 struct SideKind {
-  std::string OutputOptions::*path;  // empty: no file is wanted
+  std::string OutputOptions::*path;  // empty: no file is wanted; null: it is a table only
   const char* table;
   const char* extension;
   std::unique_ptr<SideSink> (*make)(const std::string& path, OutFile* file, const OutputOptions& options,
@@ -44,6 +45,11 @@ constexpr SideKind kSideKinds[] = {
     {&OutputOptions::straggle, "straggle", "ndjson",
      [](const std::string&, OutFile* file, const OutputOptions&,
         const Facts&) -> std::unique_ptr<SideSink> { return std::make_unique<StraggleSink>(file); }},
+    {nullptr, "seconds", "csv",
+     [](const std::string&, OutFile* file, const OutputOptions&,
+        const Facts& facts) -> std::unique_ptr<SideSink> {
+       return std::make_unique<SecondsSink>(file, facts.unix_offset_ns, facts.nr_more());
+     }},
 };
 
 // Can it be in a row of that recording?
@@ -151,7 +157,7 @@ Status Output::Open() {
       break;
   }
   for (const SideKind& kind : kSideKinds) {
-    const std::string& path = options_.*kind.path;
+    const std::string path = kind.path ? options_.*kind.path : "";
     if (path.empty()) continue;
     Side& side = sides_.emplace_back();
     side.path = path;
@@ -191,6 +197,16 @@ Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
       make(&table, rotation_->AddSide(kind.table, kind.extension));
       of_tables.push_back(table.sink.get());
     }
+    const auto make_lines = [&](const char* table, const char* extension, const char* columns) {
+      auto sink = std::make_unique<LinesSink>(rotation_->AddSide(table, extension), columns);
+      sinks.push_back(sink.get());
+      of_tables.push_back(sink.get());
+      return sink;
+    };
+    events_ = make_lines("events", "csv", Incidents::kColumns);
+    verdicts_ = make_lines("verdicts", "ndjson", "");
+    incidents_ = std::make_unique<Incidents>(options_.triggers, &folder_, events_.get());
+    rotation_->SetIncidents(incidents_.get());
   }
   csv_ = std::make_unique<CsvSink>(file(), facts.unix_offset_ns, options_.max_size, facts.nr_more());
   if (rotation_) rotation_->SetSinks(csv_.get(), std::move(of_tables));
@@ -220,6 +236,24 @@ void Output::Begin(const Facts& facts, std::function<RunCounts()> counts) {
   writer_->Start();
 }
 
+void Output::Report(const std::string& event, const std::string& what) {
+  if (incidents_)
+    incidents_->Report(event, what);
+  else
+    Say(stderr, "slotscope: {}: {}: only a recording, which is a folder, can keep what is around it\n",
+        event, what);
+}
+
+void Output::OnVerdict(const std::string& line) {
+  if (verdicts_) verdicts_->Put(line);
+}
+
+void Output::OnEvent(const std::string& event, const std::string& what) {
+  const TriggerOptions& triggers = options_.triggers;
+  if ((triggers.xid && event == "xid") || (triggers.nccl_hang && event == "nccl_hang"))
+    Report(event, what);
+}
+
 void Output::Discard() {
   file_.Discard();
   for (Side& side : sides_) side.file.Discard();
@@ -231,6 +265,7 @@ std::vector<std::string> Output::TakeNews() {
   if (!rotation_) return news;
   for (std::string& text : rotation_->TakeNews()) news.push_back(std::move(text));
   for (std::string& text : folder_.TakeNews()) news.push_back(std::move(text));
+  for (std::string& text : incidents_->TakeNews()) news.push_back(std::move(text));
   return news;
 }
 

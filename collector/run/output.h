@@ -12,13 +12,16 @@
 #include "base/part_file.h"
 #include "base/status.h"
 #include "base/stream_file.h"
+#include "detect/live/live_detectors.h"
 #include "raw/facts.h"
 #include "raw/raw_file.h"
 #include "recording/folder.h"
+#include "run/incidents.h"
 #include "run/options.h"
 #include "run/rotation.h"
 #include "run/summary.h"
 #include "sinks/csv_sink.h"
+#include "sinks/lines_sink.h"
 #include "sinks/side_sink.h"
 #include "sinks/top_table.h"
 #include "sinks/writer.h"
@@ -30,7 +33,7 @@ Status OpenRaw(RawFileWriter* file, const std::string& path);
 
 struct SideKind;
 
-class Output {
+class Output final : public VerdictListener {
  public:
   explicit Output(const OutputOptions& options) : options_(options) {}
 
@@ -43,6 +46,11 @@ class Output {
   Status MakeFolder();
   // The header; the writer starts. `counts`: what is counted so far, from any thread; null: not known.
   void Begin(const Facts& facts, std::function<RunCounts()> counts = nullptr);
+  // Any thread: something that is to be kept beyond the ring's limits, and a verdict, a line of JSON.
+  void Report(const std::string& event, const std::string& what);
+  void OnVerdict(const std::string& line) override;
+  // The same as Report(), if it is one of the triggers.
+  void OnEvent(const std::string& event, const std::string& what) override;
   // There is nothing worth keeping. Nothing is written any more.
   void Discard();
   // What the writer has to say. After MakeWriter().
@@ -73,6 +81,8 @@ class Output {
   StreamFile stream_;
   RecordingFolder folder_;
   std::unique_ptr<Rotation> rotation_;
+  std::unique_ptr<LinesSink> events_, verdicts_;
+  std::unique_ptr<Incidents> incidents_;
   std::deque<Side> sides_;   // files that are wanted
   std::deque<Side> tables_;  // of the folder, beside the rows
   TopTable table_;

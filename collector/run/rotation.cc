@@ -68,6 +68,7 @@ Status Rotation::Before(const Slot& slot) {
     status = EndFrame();
   if (!status.ok()) return status;
   if (!open_) BeginSegment(at);
+  if (incidents_) incidents_->OnSlot(slot);
   if (nr_frame_slots_++ == 0) frame_ = at;
   frame_.end_ns = segment_.times.end_ns = slot.start_ns + slot_ns_;
   frame_.unix_offset_ns = segment_.times.unix_offset_ns = slot.unix_offset_ns;
@@ -80,6 +81,9 @@ Status Rotation::Before(const Slot& slot) {
 }
 
 std::string Rotation::GapText() const {
+  if (nr_gap_slots_ == 0)
+    return fmt::format("gap: from {} to {} some of what is beside the slots could not be written: {}",
+                       Rfc3339(gap_.unix_start_ns()), Rfc3339(gap_.unix_end_ns()), gap_reason_);
   return fmt::format("gap: from {} to {} {} slots could not be written: {}",
                      Rfc3339(gap_.unix_start_ns()), Rfc3339(gap_.unix_end_ns()), nr_gap_slots_,
                      gap_reason_);
@@ -176,7 +180,12 @@ void Rotation::CommitFiles() {
   open_ = false;
 }
 
+void Rotation::EndSides() {
+  for (auto& side : sides_) side.sink->EndSegment();
+}
+
 Status Rotation::EndSegment() {
+  EndSides();
   if (counts_) {
     RunCounts counts = counts_();
     counts.nr_rows = slots_.sink->nr_rows();
@@ -195,6 +204,7 @@ void Rotation::BeforeLastLines() {
 }
 
 Status Rotation::Finish() {
+  EndSides();
   Status status = EndFrame();
   if (open_) CommitFiles();
   return status;

@@ -17,6 +17,7 @@
 #include "recording/folder.h"
 #include "recording/table.h"
 #include "run/counts.h"
+#include "run/incidents.h"
 #include "sinks/csv_sink.h"
 #include "sinks/side_sink.h"
 #include "sinks/writer.h"
@@ -40,6 +41,7 @@ class Rotation final : public SlotBorder {
   Table* slots_file() { return &slots_.table; }
   Table* AddSide(const std::string& name, const std::string& extension);
   void SetSinks(CsvSink* csv, std::vector<SideSink*> sides);  // in the order of AddSide()
+  void SetIncidents(Incidents* incidents) { incidents_ = incidents; }
   // What the header says of all segments, and what is counted so far, from any thread; null: not known.
   void Begin(const Facts& facts, HeaderLines header, uint64_t slot_ns,
              std::function<RunCounts()> counts);
@@ -66,6 +68,7 @@ class Rotation final : public SlotBorder {
   void BeginSegment(const FrameTimes& at);
   Status EndFrame();
   Status EndSegment();
+  void EndSides();
   Status TryWrite();
   void OnGap(const Status& why);
   void CommitFiles();
@@ -94,6 +97,7 @@ class Rotation final : public SlotBorder {
   uint64_t nr_gap_slots_ = 0;             // that were dropped in it
   FrameTimes gap_;
   std::string gap_reason_;
+  Incidents* incidents_ = nullptr;
   News news_;
 };
 

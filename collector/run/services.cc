@@ -104,13 +104,15 @@ SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
 
 uint32_t Services::keeps() const { return feed_ ? GpuTracker::kBalances : GpuTracker::kNothing; }
 
-Status Services::Start(const Pipeline& pipeline, const Writer& writer, const std::string& source) {
+Status Services::Start(const Pipeline& pipeline, const Writer& writer, const std::string& source,
+                       VerdictListener* listener) {
   if (!options_.join_remediate.empty())
     if (Status status = client_.Start(options_.join_remediate, others_, &news_); !status.ok())
       return status;
   if (options_.detect) {
     const LiveInputs inputs = {options_.fr_dir, options_.kmsg, options_.k8s_events, node_name_};
-    if (Status status = detectors_.Start(inputs, options_.judge, options_.verdicts, host_.get(), &news_);
+    if (Status status =
+            detectors_.Start(inputs, options_.judge, options_.verdicts, host_.get(), &news_, listener);
         !status.ok())
       return status;
   }

@@ -40,7 +40,9 @@ class Services {
   SlotSink* Chain(const Facts& facts, SlotSink* last);
   // What they need to have: GpuTracker::Keeps.
   uint32_t keeps() const;
-  Status Start(const Pipeline& pipeline, const Writer& writer, const std::string& source);
+  // `listener`: gets what detectors find; may be null.
+  Status Start(const Pipeline& pipeline, const Writer& writer, const std::string& source,
+               VerdictListener* listener);
   // Nothing more is to come from others, nor from detectors.
   void StopJoining();
   // After the last slot, while the pipeline is still there to be looked into. Takes up to some seconds.

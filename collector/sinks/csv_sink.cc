@@ -20,7 +20,10 @@ namespace {
 constexpr size_t kBufferBytes = 256u << 10;
 constexpr size_t kFooterBytes = 4096;  // kept free under max_size
 // All fields at their longest: a number, or a word of the table; a name of 16 escaped bytes.
-constexpr size_t kMaxRowBytes = (kSlotColumns.size() + kMoreColumns.size()) * 21 + 16 * 4;
+constexpr std::string_view kWorstColumns =
+    ",slots,worst_cpu_ns,worst_cpu_slot_ns,worst_wait_ns,worst_wait_slot_ns";
+constexpr size_t kMaxRowBytes =
+    (kSlotColumns.size() + kMoreColumns.size() + std::ranges::count(kWorstColumns, ',')) * 21 + 16 * 4;
 constexpr size_t kPrefixBytes = 48;  // two numbers of 20 characters, a sign, two commas
 constexpr size_t kMaxCachedProcesses = 65536;
 
@@ -174,13 +177,30 @@ char* AppendFrom(char* out, const Slot& slot, const Row& row) {
   return out;
 }
 
+char* AppendWorst(char* out, const Row& row, const WorstSlots& worst) {
+  const auto append = [&](Additive id, const WorstSlot& one) {
+    const bool measured = !(row.unmeasured >> id & 1);
+    *out++ = ',';
+    if (measured) out = AppendDecimal(out, one.value);
+    *out++ = ',';
+    if (measured) out = AppendDecimal(out, one.at_ns);
+  };
+  *out++ = ',';
+  out = AppendDecimal(out, worst.nr_slots);
+  append(kCpuNs, worst.cpu);
+  append(kWaitNs, worst.wait);
+  return out;
+}
+
 }  // namespace
 
-CsvSink::CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size, size_t nr_more)
+CsvSink::CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size, size_t nr_more,
+                 RowsOf rows_of)
     : file_(file),
       unix_offset_ns_(unix_offset_ns),
       max_size_(max_size),
       nr_more_(nr_more),
+      rows_of_(rows_of),
       buffer_(2 * kBufferBytes) {}
 
 char* CsvSink::Reserve(size_t bytes) {
@@ -207,6 +227,7 @@ void CsvSink::WriteHeader(const HeaderLines& lines) {
     AppendText(column.name);
   }
   for (const Column& column : MoreColumns(nr_more_)) AppendText(fmt::format(",{}", column.name));
+  if (rows_of_ == RowsOf::kSeconds) AppendText(kWorstColumns);
   AppendText("\n");
   Flush();
 }
@@ -256,6 +277,8 @@ void CsvSink::AppendRows(const Slot& slot) {
       out = AppendIdentity(out, row);
     out = AppendFrom<kFirstBehindIdentity>(out, slot, row);
     if (nr_more_ > 0) out = AppendMore(out, slot, row);
+    if (rows_of_ == RowsOf::kSeconds)
+      out = AppendWorst(out, row, slot.worst[static_cast<size_t>(&row - slot.rows.data())]);
     *out++ = '\n';
     nr_rows_++;
   }

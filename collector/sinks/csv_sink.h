@@ -15,6 +15,9 @@
 
 namespace slotscope {
 
+// What a row is of; that of a second has more columns, see Slot::worst.
+enum class RowsOf { kSlots, kSeconds };
+
 // Written as "# key: value" lines in front of the rows.
 using HeaderLines = std::vector<std::pair<std::string, std::string>>;
 
@@ -22,7 +25,8 @@ class CsvSink final : public SlotSink {
  public:
   // `unix_offset_ns`, CLOCK_REALTIME - CLOCK_MONOTONIC at the start, is what the header says. max_size
   // 0: no limit. nr_more: perf counters that have columns behind the others.
-  CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size, size_t nr_more = 0);
+  CsvSink(OutFile* file, int64_t unix_offset_ns, uint64_t max_size, size_t nr_more = 0,
+          RowsOf rows_of = RowsOf::kSlots);
 
   void WriteHeader(const HeaderLines& lines);
   void OnSlot(Slot* slot) override { OnSlot(*slot); }
@@ -75,6 +79,7 @@ class CsvSink final : public SlotSink {
   int64_t unix_offset_ns_;
   uint64_t max_size_;
   size_t nr_more_;
+  RowsOf rows_of_;
   std::vector<char> buffer_;  // its first size_ bytes are to be written
   size_t size_ = 0;
   std::vector<Identity> identities_;

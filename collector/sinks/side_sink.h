@@ -22,6 +22,8 @@ class SideSink {
   // Filtered and folded, as for slots.csv.
   void OnSlot(const Slot& slot);
   void Flush();
+  // What is behind comes into another file: what is not complete yet is written as it is.
+  virtual void EndSegment() {}
   // The last lines; the first error of all.
   Status Finish();
   // The first error so far. What comes behind it is not written.

@@ -45,6 +45,17 @@ struct Row {
   Comm comm = {};
 };
 
+// Of a row that is a sum over slots (slots/second.h): in how many slots its second is, and in which of
+// them (by its start) a value was the largest.
+struct WorstSlot {
+  uint64_t value = 0;
+  uint64_t at_ns = 0;
+};
+struct WorstSlots {
+  uint64_t nr_slots = 0;
+  WorstSlot cpu, wait;
+};
+
 struct Slot {
   uint64_t start_ns = 0;
   // By (tgid, start_time_ns), idle first; behind the processes kinds lost, offline and other.
@@ -52,7 +63,8 @@ struct Slot {
   // Of processes and idle, at the same place in both; empty if the recording has no such values.
   std::vector<RdtRow> rdt;
   std::vector<MoreRow> more;
-  std::vector<GpuRow> gpu;  // of those rows that have one
+  std::vector<GpuRow> gpu;        // of those rows that have one
+  std::vector<WorstSlots> worst;  // of each row of a second; else empty
   GpuDetail gpu_detail;
   std::vector<Preemption> preemptions;    // by victim and tgid
   std::vector<StraggleReport> straggles;  // at its end

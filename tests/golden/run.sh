@@ -24,6 +24,12 @@ knows_more() {
 		{ for (i = 1; i <= NF; i++) if ($i != "" && !(name[i] in may) && !said[i]++) print name[i] }' "$1" "$2"
 }
 
+# sums FILE...: of tables of a recording, what each process has of each column that is a sum and always measured.
+sums() {
+	zstd -dcq "$@" | awk -F, '/^[0-9]/ { p = $3 "," $4 "," ($3 == "" ? $7 : ""); for (i = 8; i <= 11; i++) sum[p "," i] += $i }
+		END { for (p in sum) printf "%s %.0f\n", p, sum[p] }' | sort
+}
+
 fail() { # fail NAME WHAT
 	echo "$1: $2" >&2
 	failed=1
@@ -48,6 +54,8 @@ for args in *.args; do
 	"$slotscope" replay "${replay[@]}" --segment 1 -o "$temp/$name.rec" "$name.raw" >"$temp/log"
 	zstd -dcq "$temp/$name.rec"/slots-*.zst | grep '^[0-9]' | cmp -s - <(grep '^[0-9]' "$name.csv") ||
 		fail "$name" "a recording has other rows than the CSV"
+	cmp -s <(sums "$temp/$name.rec"/slots-*.zst) <(sums "$temp/$name.rec"/seconds-*.zst) ||
+		fail "$name" "seconds are not the sums of their slots"
 done
 for raw in abi*/*.raw; do
 	name=$(basename "$raw" .raw)

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness.h"
+#include "recording/reader.h"
 
 namespace slotscope {
 namespace {
@@ -99,6 +100,13 @@ TEST(Detect, AHangWithWhatTheHostSawOfIt) {
   // The file says what was noticed, where it was.
   const CsvFile csv = ReadCsv(dir + "/slots.csv");
   CheckIdentity(csv);
+  // And so has the recording.
+  std::string verdicts, file;
+  RecordingReader recording;
+  ASSERT_TRUE(recording.Open(dir + "/slotscope.rec").ok());
+  ASSERT_TRUE(recording.Read("verdicts", {}, [&](std::string_view text) { verdicts += text; }).ok());
+  RunProgram({"/bin/cat", dir + "/v.ndjson"}, &file);
+  EXPECT_EQ(verdicts, file);
 }
 
 }  // namespace

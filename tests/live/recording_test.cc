@@ -120,6 +120,38 @@ TEST(Recording, ARingKeepsItsNewestPart) {
   EXPECT_TRUE(csv.comments.at("identity").starts_with("holds"));
 }
 
+// Of 10 s in a ring of 3 s that with the incident is left, and the newest part.
+TEST(Recording, AnIncidentIsKeptBeyondTheRing) {
+  const std::string dir = Folder("incident");
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir + "; R=" + dir + R"sh(
+$S record --source $SRC --segment 1 --keep 3s --trigger wait=3600000ms --duration 12 >$R.out 2>$R.err & recorder=$!
+until grep -qs recording $R.err; do kill -0 $recorder || exit 9; sleep 0.05; done
+sleep 2
+kill -USR2 $recorder
+wait $recorder
+code=$?
+cat $R.err $R.out
+exit $code
+)sh",
+                  &output),
+            0)
+      << output;
+  EXPECT_NE(output.find(": signal: SIGUSR2 of process "), std::string::npos) << output;
+  std::string events, all;
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(dir + "/slotscope.rec").ok());
+  ASSERT_TRUE(reader.Read("events", {}, [&](std::string_view text) { events += text; }).ok());
+  const size_t row = events.find("\nslot_start_ns,");
+  ASSERT_NE(row, std::string::npos) << events;
+  const uint64_t at_ns = std::stoull(events.substr(events.find('\n', row + 1) + 1));
+  const CsvFile csv = ReadCsv(dir + "/slotscope.rec");
+  EXPECT_LT(FirstSlot(csv), at_ns);
+  EXPECT_GT(LastSlot(csv), at_ns + 5u * kS);
+  ASSERT_TRUE(reader.Read("slots", {}, [&](std::string_view text) { all += text; }).ok());
+  EXPECT_NE(all.find("# note: incident at "), std::string::npos) << "it is noted where it was";
+}
+
 TEST(Recording, AFullDiskDoesNotEndARing) {
   const std::string dir = Folder("full");
   ASSERT_EQ(mount("none", dir.c_str(), "tmpfs", 0, "size=1m"), 0) << strerror(errno);

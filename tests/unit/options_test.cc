@@ -163,6 +163,13 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--segment", "0"}, {"--segment 0"}},
       {{"record", "--segment", "86401"}, {"--segment 86401"}},
       {{"record", "--keep", "soon"}, {"--keep soon"}},
+      {{"record", "--trigger", "straggle"}, {"--trigger", "--keep"}},
+      {{"record", "--keep", "1h", "--trigger", "storm"}, {"--trigger storm", "'storm'"}},
+      {{"record", "--keep", "1h", "--trigger", "wait=20"}, {"'wait=20'"}},
+      {{"record", "--keep", "1h", "--trigger", "wait=0ms"}, {"'wait=0ms'"}},
+      {{"record", "--keep", "1h", "--trigger", ","}, {"--trigger"}},
+      {{"record", "--keep", "1h", "--trigger", "xid"}, {"--trigger xid", "--kmsg"}},
+      {{"record", "--keep", "1h", "--trigger", "nccl_hang", "--detect", "--kmsg"}, {"--fr-dir"}},
       {{"record", "--keep", "24"}, {"--keep 24"}},
       {{"record", "--keep", "1K"}, {"--keep 1K"}},
       {{"record", "--keep", "1h,2h"}, {"--keep 1h,2h"}},
@@ -210,8 +217,9 @@ TEST(Options, NoOutputIsTheFileThatIsReplayedHoweverItIsSpelled) {
 
 // An empty variable in a script must not silently mean "no limit".
 TEST(Options, AnEmptyValueIsAUsageErrorThatNamesTheOption) {
-  for (const char* name : {"--duration", "--slot", "--window", "--rmids", "--top", "--max-size",
-                           "--source", "--pid", "--comm", "--output", "--segment", "--keep"}) {
+  for (const char* name :
+       {"--duration", "--slot", "--window", "--rmids", "--top", "--max-size", "--source", "--pid",
+        "--comm", "--output", "--segment", "--keep", "--trigger"}) {
     Options options;
     Status status = Parse({"record", name, ""}, &options);
     EXPECT_EQ(status.code(), Exit::kUsage) << name;
@@ -339,6 +347,17 @@ TEST(Options, ThoseOf010StillWork) {
                                "--strict"},
                               &options);
   EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(Options, TriggersAreAList) {
+  Options options;
+  ASSERT_TRUE(Parse({"record", "--keep", "1h", "--detect", "--kmsg", "--fr-dir", "d", "--trigger",
+                     "straggle,xid,nccl_hang,wait=20ms"},
+                    &options)
+                  .ok());
+  const TriggerOptions& triggers = options.record.output.triggers;
+  EXPECT_TRUE(triggers.straggle && triggers.xid && triggers.nccl_hang);
+  EXPECT_EQ(triggers.wait_ns, 20'000'000u);
 }
 
 TEST(Options, KeepIsATimeASizeOrBoth) {

@@ -240,7 +240,7 @@ TEST(ManifestTest, SaysWhatIsThere) {
   ASSERT_TRUE(ReadManifest(temp.path(), &read).ok());
   EXPECT_EQ(read, segments);
   segments.erase(1);
-  ASSERT_TRUE(writer.Remove(1, segments).ok());
+  ASSERT_TRUE(writer.Remove(1, {"slots"}, segments).ok());
   ASSERT_TRUE(ReadManifest(temp.path(), &read).ok());
   EXPECT_EQ(read, segments);
 }
@@ -256,7 +256,7 @@ TEST(ManifestTest, DoesNotGrowForEver) {
     ASSERT_TRUE(writer.Add(segments[i]).ok());
     if (i <= 5) continue;
     segments.erase(i - 5);
-    ASSERT_TRUE(writer.Remove(i - 5, segments).ok());
+    ASSERT_TRUE(writer.Remove(i - 5, {"slots"}, segments).ok());
   }
   EXPECT_LT(fs::file_size(temp.At(kManifestName)), 30'000u);
   Segments read;
@@ -450,6 +450,107 @@ TEST(RecordingFolderTest, KeepsWhatIsNewest) {
   recorder.folder.SetOpenBytes(2 * kMax);
   EXPECT_EQ(recorder.folder.nr_segments(), 0u);
   EXPECT_FALSE(recorder.folder.RemoveOldest());
+}
+
+TEST(RecordingFolderTest, WhatIsProtectedIsTheLastToGo) {
+  const TempFolder temp;
+  const KeepLimits keep = {0, 4'000, 0};
+  {
+    Recorder recorder(temp.At("r"), keep);
+    recorder.Record(0, 1);
+    recorder.Record(1, 2);
+    recorder.folder.Protect(UnixAt(1), UnixAt(2));
+    for (uint64_t i = 2; i < 40; i++) recorder.Record(i, i + 1);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+    EXPECT_LE(recorder.folder.bytes(), keep.bytes);
+  }
+  EXPECT_THAT(RowsIn(temp.At("r")), testing::MatchesRegex("1 (1|2)[0-9] .*"));
+  {
+    // Also by who goes on; and what is protected later than what has half of the room by itself.
+    Recorder recorder(temp.At("r"), keep);
+    for (uint64_t i = 40; i < 60; i++) recorder.Record(i, i + 1);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+    EXPECT_THAT(RowsIn(temp.At("r")), testing::MatchesRegex("1 (3|4)[0-9] .*"));
+    recorder.folder.Protect(UnixAt(42), UnixAt(60));
+    recorder.folder.SetOpenBytes(0);
+  }
+  Recorder recorder(temp.At("r"), keep);
+  for (uint64_t i = 60; i < 62; i++) recorder.Record(i, i + 1);
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  EXPECT_THAT(RowsIn(temp.At("r")), testing::Not(testing::StartsWith("1 ")));
+  EXPECT_THAT(RowsIn(temp.At("r")), testing::EndsWith("60 61 "));
+}
+
+TEST(RecordingFolderTest, AProtectedMomentOutlivesTheTimeThatIsKept) {
+  const TempFolder temp;
+  Recorder recorder(temp.At("r"), {10 * kS, 0, 0});
+  for (uint64_t i = 0; i < 5; i++) recorder.Record(i, i + 1);
+  recorder.folder.Protect(UnixAt(2), UnixAt(3));
+  for (uint64_t i = 5; i < 60; i++) recorder.Record(i, i + 1);
+  recorder.folder.Commit({}, {});  // waits for room: what is before it is on the disk
+  const std::string rows = RowsIn(temp.At("r"));
+  EXPECT_THAT(rows, testing::StartsWith("2 4"));
+  for (uint64_t i = 60; i < 150; i++) recorder.Record(i, i + 1);
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  EXPECT_THAT(RowsIn(temp.At("r")), testing::StartsWith("139 ")) << "ten times as long";
+}
+
+// What is fine goes first; seconds may take four fifths of the room.
+TEST(RecordingFolderTest, SecondsAreKeptLonger) {
+  const TempFolder temp;
+  RecordingFolder folder;
+  constexpr uint64_t kMax = 20'000;
+  ASSERT_TRUE(folder.Open(temp.At("r"), {0, kMax, 0}).ok());
+  Table slots(temp.At("r"), "slots", "csv"), seconds(temp.At("r"), "seconds", "csv");
+  std::string noise;
+  for (uint32_t i = 0; noise.size() < 1500; i++)
+    noise += static_cast<char>('0' + i * i * 2654435761u % 61);
+  for (uint64_t i = 1; i <= 100; i++) {
+    Segment segment;
+    segment.number = folder.TakeNumber();
+    segment.times = Seconds(i, i + 1);
+    std::vector<std::unique_ptr<PartFile>> files;
+    for (Table* table : {&slots, &seconds}) {
+      table->Begin(segment.number, 0);
+      EXPECT_TRUE(table->Write("columns\n").ok());
+      table->EndHeader();
+      EXPECT_TRUE(table->Write(noise.substr(0, table == &slots ? 1500 : 100) + "\n").ok());
+      EXPECT_TRUE(table->EndFrame(segment.times).ok());
+      files.push_back(table->TakeFile());
+      const std::string& path = files.back()->path();
+      segment.files[table->name()] = {path.substr(path.rfind('/') + 1), files.back()->size()};
+    }
+    folder.Commit(segment, std::move(files));
+  }
+  ASSERT_TRUE(folder.Close().ok());
+  EXPECT_LE(folder.bytes(), kMax);
+  EXPECT_GT(folder.bytes(), kMax * 3 / 4);
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(temp.At("r")).ok());
+  uint64_t nr_slots = 0, nr_seconds = 0, long_bytes = 0;
+  for (const auto& [number, segment] : reader.segments()) {
+    nr_slots += segment.files.contains("slots");
+    if (!segment.files.contains("seconds")) continue;
+    nr_seconds++;
+    long_bytes += segment.files.at("seconds").bytes;
+    EXPECT_TRUE(fs::exists(temp.At("r/" + segment.files.at("seconds").name)));
+  }
+  EXPECT_GT(nr_seconds, 4 * nr_slots);
+  EXPECT_GT(nr_slots, 1u);
+  EXPECT_GT(long_bytes, kMax / 2);
+  EXPECT_LE(long_bytes, kMax / 5 * 4 + 1000);
+  EXPECT_TRUE(reader.segments().rbegin()->second.files.contains("slots")) << "the newest";
+  EXPECT_EQ(reader.segments().rbegin()->first, 100u);
+  EXPECT_EQ(NamesIn(temp.At("r")).size(), nr_slots + nr_seconds + 1);
+  // The same, read again by who goes on.
+  RecordingFolder again;
+  ASSERT_TRUE(again.Open(temp.At("r"), {0, kMax, 0}).ok());
+  EXPECT_EQ(again.bytes(), folder.bytes());
+  EXPECT_TRUE(again.RemoveOldest());
+  ASSERT_TRUE(reader.Open(temp.At("r")).ok());
+  uint64_t nr_left = 0;
+  for (const auto& [number, segment] : reader.segments()) nr_left += segment.files.contains("slots");
+  EXPECT_EQ(nr_left, nr_slots - 1);
 }
 
 TEST(RecordingFolderTest, AShareOfTheDiskIsALimitToo) {

@@ -58,6 +58,7 @@ struct LiveDetectors::Impl {
   std::unique_ptr<LiveJudge> judge;
   HostRecorder* host = nullptr;
   News* news = nullptr;
+  VerdictListener* listener = nullptr;
   RankFinder ranks;
   std::optional<uint64_t> ranks_ns;  // when they were looked for
   std::string path;                  // of the verdicts
@@ -83,7 +84,9 @@ struct LiveDetectors::Impl {
   void Write(const FoundNow& found) {
     nlohmann::ordered_json verdict = VerdictJson(*found.finding, found.resolved);
     if (!found.host_evidence.empty()) verdict["host_evidence"] = HostEvidenceJson(found.host_evidence);
-    Write(JsonLine(verdict));
+    const std::string line = JsonLine(verdict);
+    Write(line);
+    if (listener) listener->OnVerdict(line);
   }
 
   // A hang makes most operations of a job wait; what matters is who holds them up.
@@ -108,6 +111,13 @@ struct LiveDetectors::Impl {
                                   nr_left_out == 1 ? "" : "s"));
   }
 
+  void TellListener(const std::vector<FoundNow>& found) {
+    for (const FoundNow& one : found)
+      if (!one.is_over()) listener->OnEvent(one.finding->pattern().name, one.finding->Headline());
+    const uint64_t nr_new = judge->counts().nr_xids - counts.nr_xids;
+    if (nr_new) listener->OnEvent("xid", fmt::format("{} new in the kernel's log", nr_new));
+  }
+
   void Look(bool is_last) {
     if (host && (!ranks_ns || MonotonicNs() - *ranks_ns >= kRankPeriodNs)) {
       ranks_ns = MonotonicNs();
@@ -123,6 +133,7 @@ struct LiveDetectors::Impl {
     const std::vector<FoundNow> found = judge->Look(UnixNs(), evidence, is_last);
     for (const FoundNow& one : found) Write(one);
     Tell(found);
+    if (listener) TellListener(found);
     for (std::string& text : judge->TakeNews()) news->TellEvent(std::move(text));
     std::lock_guard lock(mutex);
     counts = judge->counts();
@@ -153,7 +164,8 @@ LiveDetectors::LiveDetectors() = default;
 LiveDetectors::~LiveDetectors() { Stop(); }
 
 Status LiveDetectors::Start(const LiveInputs& inputs, const JudgeOptions& options,
-                            const std::string& verdicts, HostRecorder* host, News* news) {
+                            const std::string& verdicts, HostRecorder* host, News* news,
+                            VerdictListener* listener) {
   auto impl = std::make_unique<Impl>();
   if (!verdicts.empty()) {
     impl->path = verdicts;
@@ -182,6 +194,7 @@ Status LiveDetectors::Start(const LiveInputs& inputs, const JudgeOptions& option
   impl->judge = std::make_unique<LiveJudge>(inputs, options, UnixNs(), ReadClocks().unix_offset_ns);
   impl->host = host;
   impl->news = news;
+  impl->listener = listener;
   impl_ = std::move(impl);
   impl_->thread = std::thread([this] { impl_->Run(); });
   return {};
