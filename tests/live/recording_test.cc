@@ -61,14 +61,14 @@ TEST(Recording, AMomentThreeSecondsAgoIsThereWhileItGoesOn) {
   const auto pid = static_cast<pid_t>(std::stoi(last == output.npos ? output : output.substr(last + 1)));
   const auto begin_ns = static_cast<int64_t>(MonotonicNs());
   size_t nr_looks = 0;
-  for (int64_t since_ns; (since_ns = static_cast<int64_t>(MonotonicNs()) - begin_ns) < age_ns + 5 * kS;
+  for (int64_t since_ns; (since_ns = static_cast<int64_t>(MonotonicNs()) - begin_ns) < age_ns + 3 * kS;
        usleep(270'000)) {
     if (since_ns < age_ns + kS) continue;
     const auto now_ns = static_cast<int64_t>(ClockNs(CLOCK_REALTIME));
     EXPECT_TRUE(HasRowAt(dir + "/slotscope.rec", now_ns - age_ns)) << "look " << nr_looks;
     nr_looks++;
   }
-  EXPECT_GT(nr_looks, 3u);
+  EXPECT_GT(nr_looks, 1u);
   EXPECT_EQ(kill(pid, SIGINT), 0);
   EXPECT_EQ(Shell("while kill -0 " + std::to_string(pid) + " 2>/dev/null; do sleep 0.1; done", &output),
             0);
@@ -111,7 +111,7 @@ TEST(Recording, ARingKeepsItsNewestPart) {
   const std::string dir = Folder("ring");
   std::string output;
   ASSERT_EQ(
-      Shell("cd " + dir + " && $S record --source $SRC --segment 1 --keep 3s --duration 7", &output), 0)
+      Shell("cd " + dir + " && $S record --source $SRC --segment 1 --keep 3s --duration 6", &output), 0)
       << output;
   EXPECT_NE(output.find("; older ones removed: "), std::string::npos) << output;
   const CsvFile csv = ReadCsv(dir + "/slotscope.rec");
@@ -120,12 +120,12 @@ TEST(Recording, ARingKeepsItsNewestPart) {
   EXPECT_TRUE(csv.comments.at("identity").starts_with("holds"));
 }
 
-// Of 10 s in a ring of 3 s that with the incident is left, and the newest part.
+// Of 9 s in a ring of 3 s that with the incident is left, and the newest part.
 TEST(Recording, AnIncidentIsKeptBeyondTheRing) {
   const std::string dir = Folder("incident");
   std::string output;
   ASSERT_EQ(Shell("cd " + dir + "; R=" + dir + R"sh(
-$S record --source $SRC --segment 1 --keep 3s --trigger wait=3600000ms --duration 12 >$R.out 2>$R.err & recorder=$!
+$S record --source $SRC --segment 1 --keep 3s --trigger wait=3600000ms --duration 9 >$R.out 2>$R.err & recorder=$!
 until grep -qs recording $R.err; do kill -0 $recorder || exit 9; sleep 0.05; done
 sleep 2
 kill -USR2 $recorder
@@ -147,7 +147,7 @@ exit $code
   const uint64_t at_ns = std::stoull(events.substr(events.find('\n', row + 1) + 1));
   const CsvFile csv = ReadCsv(dir + "/slotscope.rec");
   EXPECT_LT(FirstSlot(csv), at_ns);
-  EXPECT_GT(LastSlot(csv), at_ns + 5u * kS);
+  EXPECT_GT(LastSlot(csv), at_ns + 4u * kS);
   ASSERT_TRUE(reader.Read("slots", {}, [&](std::string_view text) { all += text; }).ok());
   EXPECT_NE(all.find("# note: incident at "), std::string::npos) << "it is noted where it was";
 }
