@@ -86,8 +86,8 @@ po::options_description DescribeDetect(DetectTexts* texts, DetectOptions* detect
       "otlp-logs", Text(&detect->paths.otlp_logs, "FILE"),
       "log records of OpenTelemetry, as its collector's file exporter writes them")(
       "slots", Text(&detect->host.slots, "FILE"),
-      "slots.csv of a recording of this host, for what it saw of the ranks that hang")(
-      "raw", Text(&detect->host.raw, "FILE"), "the same from a raw file (record --raw)")(
+      "a recording, a segment of it, or a slots.csv of this host, for what it saw of the ranks that "
+      "hang")("raw", Text(&detect->host.raw, "FILE"), "the same from a raw file (record --raw)")(
       "ranks", Text(&texts->ranks, "LIST"),
       "which processes the ranks are in that recording, if it does not say so: 0=4711,1=4712")(
       "as-of", Text(&texts->as_of, "TIME"),

@@ -16,6 +16,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/bounded_file.h"
 #include "base/errno_text.h"
 #include "base/thread.h"
 #include "recording/segment_name.h"
@@ -53,14 +54,34 @@ std::vector<std::string> NamesIn(const std::string& folder) {
   return names;
 }
 
+Status Lock(const std::string& path, UniqueFd* lock) {
+  lock->Reset(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!lock->valid()) return Cannot("open", path, errno);
+  if (flock(lock->get(), LOCK_EX | LOCK_NB))
+    return {
+        Exit::kBusy,
+        fmt::format("another recording is writing {}: wait for it, or choose another --output", path)};
+  return {};
+}
+
+// Can it be removed, with nothing in it that recorders do not make, and nobody at it?
+Status CheckRemovable(const std::string& folder, UniqueFd* lock) {
+  if (Status status = Lock(folder, lock); !status.ok()) return status;
+  for (const std::string& name : NamesIn(folder))
+    if (!IsOurs(name))
+      return {
+          Exit::kOutput,
+          fmt::format("{}, an older recording, is to be removed, but {} in it is none of it: move one "
+                      "of them away",
+                      folder, name)};
+  return {};
+}
+
 // Only what recorders make.
 Status RemoveRecording(const std::string& folder) {
   for (const std::string& name : NamesIn(folder))
     if (IsOurs(name)) unlink((folder + "/" + name).c_str());
-  if (rmdir(folder.c_str()) && errno != ENOENT)
-    return {Exit::kOutput, fmt::format("cannot remove {}, an older recording: {}; move it away", folder,
-                                       errno == ENOTEMPTY ? "there are files in it that are none of it"
-                                                          : ErrnoText(errno))};
+  if (rmdir(folder.c_str()) && errno != ENOENT) return Cannot("remove", folder, errno);
   return {};
 }
 
@@ -81,21 +102,19 @@ Status NotARecording(const std::string& path) {
                       path)};
 }
 
-Status Lock(const std::string& path, UniqueFd* lock) {
-  lock->Reset(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!lock->valid()) return Cannot("open", path, errno);
-  if (flock(lock->get(), LOCK_EX | LOCK_NB))
-    return {
-        Exit::kBusy,
-        fmt::format("another recording is writing {}: wait for it, or choose another --output", path)};
-  return {};
-}
-
 std::string OldOf(const std::string& path) { return path + ".old"; }
+// What was PATH.old, until it is sure that the new recording begins.
+std::string OlderOf(const std::string& path) { return path + ".old.removed"; }
 
 }  // namespace
 
-bool IsRecording(const std::string& path) { return access(ManifestPath(path).c_str(), F_OK) == 0; }
+// Also one of a later version: by the first words of its manifest.
+bool IsRecording(const std::string& path) {
+  constexpr std::string_view kBegin = "{\"slotscope\":\"recording\"";
+  UniqueFd fd(open(ManifestPath(path).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  std::string begin;
+  return fd.valid() && ReadUpTo(fd.get(), kBegin.size(), &begin) && begin == kBegin;
+}
 
 Status RecordingFolder::Check(const std::string& path, const KeepLimits& keep) {
   const Found found = LookAt(path);
@@ -115,6 +134,9 @@ Status RecordingFolder::Check(const std::string& path, const KeepLimits& keep) {
       return {Exit::kOutput,
               fmt::format("{} is to become {}, which exists and is no recording: move one of them away",
                           path, old)};
+    UniqueFd old_lock;
+    if (there != Found::kNothing)
+      if (Status status = CheckRemovable(old, &old_lock); !status.ok()) return status;
   }
   return {};
 }
@@ -151,9 +173,16 @@ Status RecordingFolder::MakeNew() {
     case Found::kRecording: {
       UniqueFd lock;
       if (Status status = Lock(path_, &lock); !status.ok()) return status;
-      const std::string old = OldOf(path_);
-      if (Status status = RemoveRecording(old); !status.ok()) return status;
+      const std::string old = OldOf(path_), older = OlderOf(path_);
+      UniqueFd old_lock;
+      if (LookAt(older) == Found::kRecording) std::ignore = RemoveRecording(older);
+      if (LookAt(old) != Found::kNothing) {
+        if (Status status = CheckRemovable(old, &old_lock); !status.ok()) return status;
+        if (rename(old.c_str(), older.c_str())) return Cannot("rename", old, errno);
+        has_older_ = true;
+      }
       if (rename(path_.c_str(), old.c_str())) return Cannot("rename", path_, errno);
+      has_old_ = true;
       break;
     }
     default:
@@ -225,7 +254,15 @@ Status RecordingFolder::Recover() {
 
 void RecordingFolder::Discard() {
   std::ignore = Close();
-  if (made_ && segments_.empty()) std::ignore = RemoveRecording(path_);
+  if (!made_ || !segments_.empty() || !RemoveRecording(path_).ok()) return;
+  if (has_old_) std::ignore = rename(OldOf(path_).c_str(), path_.c_str());
+  if (has_older_) std::ignore = rename(OlderOf(path_).c_str(), OldOf(path_).c_str());
+  has_old_ = has_older_ = false;
+}
+
+void RecordingFolder::RemoveOlder() {
+  if (std::exchange(has_older_, false))
+    if (Status status = RemoveRecording(OlderOf(path_)); !status.ok()) news_.Tell(status.message());
 }
 
 void RecordingFolder::Commit(Segment segment, std::vector<std::unique_ptr<PartFile>> files) {
@@ -279,6 +316,7 @@ void RecordingFolder::Run() {
     Job job = std::move(jobs_.front());
     jobs_.erase(jobs_.begin());
     lock.unlock();
+    RemoveOlder();
     Status status = Write(&job);
     lock.lock();
     if (status.ok()) {

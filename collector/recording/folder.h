@@ -48,8 +48,11 @@ class RecordingFolder {
   // With limits a recording that is there goes on, and what a killed recorder left there becomes a
   // segment. Without any it is renamed to PATH.old, in the place of an older one.
   Status Open(const std::string& path, const KeepLimits& keep);
-  // There is nothing worth keeping. Takes the folder away if it was made here.
+  // There is nothing worth keeping. Takes the folder away if it was made here, and what it has replaced
+  // is back.
   void Discard();
+  // What was there is now PATH.old; what was PATH.old goes when the first segment is complete.
+  bool has_old() const { return has_old_; }
 
   const std::string& path() const { return path_; }
   // Of the next segment.
@@ -83,6 +86,7 @@ class RecordingFolder {
   };
 
   Status MakeNew();
+  void RemoveOlder();
   Status GoOn();
   Status Recover();
   void Run();
@@ -99,6 +103,7 @@ class RecordingFolder {
   KeepLimits keep_;
   UniqueFd lock_;
   bool made_ = false;
+  bool has_old_ = false, has_older_ = false;  // see Discard()
   uint64_t next_number_ = 1;
   size_t nr_recovered_ = 0;
   mutable std::mutex mutex_;

@@ -220,9 +220,11 @@ Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
 Status Output::MakeFolder() {
   if (kind_ != OutputKind::kFolder) return {};
   if (Status status = folder_.Open(options_.path, options_.keep); !status.ok()) return status;
+  const std::string name = EscapeName(options_.path);
+  if (folder_.has_old()) Say(stderr, "slotscope: the recording that was {} is now {}.old\n", name, name);
   if (const size_t nr = folder_.nr_recovered())
-    Say(stderr, "slotscope: {} segments of a recorder that was killed are kept in {}\n", nr,
-        EscapeName(options_.path));
+    Say(stderr, "slotscope: {} segment{} of a recorder that was killed {} kept in {}\n", nr,
+        nr == 1 ? "" : "s", nr == 1 ? "is" : "are", name);
   return {};
 }
 

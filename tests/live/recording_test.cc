@@ -94,7 +94,7 @@ TEST(Recording, WhatAKilledRecorderWroteIsThere) {
   ASSERT_EQ(
       Shell("cd " + dir + " && $S record --source $SRC --keep 1h --duration 0.5 -o k.rec", &output), 0)
       << output;
-  EXPECT_NE(output.find("of a recorder that was killed are kept"), std::string::npos) << output;
+  EXPECT_NE(output.find("of a recorder that was killed is kept"), std::string::npos) << output;
   const CsvFile both = ReadCsv(dir + "/k.rec");
   EXPECT_EQ(FirstSlot(both), FirstSlot(killed));
   EXPECT_GT(LastSlot(both), LastSlot(killed));

@@ -212,8 +212,7 @@ TEST(HostEvidence, RanksWithoutEvidenceSayWhy) {
   EXPECT_EQ(evidence[0]["reason"], "it was not known yet which process it is");
   EXPECT_EQ(evidence[2]["reason"], "no process of this rank is known to this host's recording");
   for (int64_t ms : {500, 2500})
-    EXPECT_EQ(host.Evidence(HangAt(ms))[0]["reason"],
-              "the recording does not go back, or on, to that moment");
+    EXPECT_EQ(host.Evidence(HangAt(ms))[0]["reason"], "the recording has nothing of that moment");
 }
 
 TEST(HostEvidence, AnotherProcessOfTheSameNumberIsNotTheRank) {
@@ -370,6 +369,17 @@ TEST(SlotsCsv, WhatIsNoneIsAnError) {
   const Status status = ReadSlotsCsv(folder.At("slots.csv"), &history);
   EXPECT_NE(status.message().find("rows that cannot be read: 2"), std::string::npos) << status.message();
   EXPECT_EQ(ReadSlotsCsv(folder.At("none"), &history).code(), Exit::kBadInput);
+}
+
+TEST(HostHistoryTest, NothingIsKnownOfAMomentThatWasNotRecorded) {
+  HostHistory history(1'000'000, 0);
+  for (int64_t ms : {10, 11, 12, 50, 51}) history.OnSlot(ms * 1'000'000, 1'000'000);
+  EXPECT_TRUE(history.Covers(12'500'000));
+  EXPECT_FALSE(history.Covers(13'000'000)) << "a recorder was away";
+  EXPECT_FALSE(history.Covers(49'999'999));
+  EXPECT_TRUE(history.Covers(50'000'000));
+  EXPECT_FALSE(history.Covers(52'000'000));
+  EXPECT_FALSE(history.Covers(9'000'000));
 }
 
 }  // namespace

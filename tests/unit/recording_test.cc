@@ -335,7 +335,15 @@ TEST(RecordingFolderTest, TouchesNothingThatIsNoRecording) {
   }
   EXPECT_EQ(BytesOf(temp.At("d/letter")), "dear");
 
-  // What somebody put into a recording that would be removed.
+  // Nor is one a recording because it has a file of that name.
+  fs::create_directory(temp.At("m"));
+  temp.Write("m/manifest.ndjson", "{\"name\":\"my web app\"}\n");
+  RecordingFolder other;
+  EXPECT_EQ(RecordingFolder::Check(temp.At("m"), {}).code(), Exit::kOutput);
+  EXPECT_EQ(other.Open(temp.At("m"), {}).code(), Exit::kOutput);
+  EXPECT_TRUE(fs::exists(temp.At("m/manifest.ndjson")));
+
+  // What somebody put into a recording that would be removed: nothing of it is.
   for (int i = 0; i < 2; i++) {
     Recorder recorder(temp.At("r"));
     ASSERT_TRUE(recorder.status.ok());
@@ -343,12 +351,49 @@ TEST(RecordingFolderTest, TouchesNothingThatIsNoRecording) {
     ASSERT_TRUE(recorder.folder.Close().ok());
   }
   temp.Write("r.old/letter", "dear");
+  EXPECT_EQ(RecordingFolder::Check(temp.At("r"), {}).code(), Exit::kOutput);
   RecordingFolder folder;
   const Status status = folder.Open(temp.At("r"), {});
   EXPECT_EQ(status.code(), Exit::kOutput);
-  EXPECT_THAT(status.message(), HasSubstr("r.old"));
+  EXPECT_THAT(status.message(), HasSubstr("letter"));
   EXPECT_EQ(BytesOf(temp.At("r.old/letter")), "dear");
+  EXPECT_EQ(RowsIn(temp.At("r.old")), "1 ");
   EXPECT_EQ(RowsIn(temp.At("r")), "1 ");
+}
+
+TEST(RecordingFolderTest, WhatAnotherOneWritesIsNotRemoved) {
+  const TempFolder temp;
+  for (const char* name : {"a", "a.old"}) {
+    Recorder recorder(temp.At(name));
+    recorder.Record(1, 2);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+  }
+  Recorder busy(temp.At("a.old"), {3600 * kS, 0, 0});
+  ASSERT_TRUE(busy.status.ok());
+  RecordingFolder folder;
+  EXPECT_EQ(folder.Open(temp.At("a"), {}).code(), Exit::kBusy);
+  EXPECT_EQ(RowsIn(temp.At("a")), "1 ");
+  EXPECT_EQ(RowsIn(temp.At("a.old")), "1 ");
+}
+
+// A start that fails afterwards leaves all as it was.
+TEST(RecordingFolderTest, WhatWasReplacedIsBackIfNothingCameOfIt) {
+  const TempFolder temp;
+  for (uint64_t i = 1; i <= 2; i++) {
+    Recorder recorder(temp.At("r"));
+    recorder.Record(i, i + 1);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+  }
+  {
+    RecordingFolder folder;
+    ASSERT_TRUE(folder.Open(temp.At("r"), {}).ok());
+    EXPECT_TRUE(folder.has_old());
+    EXPECT_EQ(RowsIn(temp.At("r.old")), "2 ");
+    folder.Discard();
+  }
+  EXPECT_EQ(RowsIn(temp.At("r")), "2 ");
+  EXPECT_EQ(RowsIn(temp.At("r.old")), "1 ");
+  EXPECT_THAT(NamesIn(temp.path()), ElementsAre("r", "r.old"));
 }
 
 TEST(RecordingFolderTest, ASecondRecorderIsToldThatItIsBusy) {

@@ -15,7 +15,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 	# Something to see: one that computes, and one that starts a process every 20 ms.
 	(while :; do :; done) &
 	(while :; do /bin/true; usleep 20000; done) &
-	./slotscope record --source kmod --max-overhead 100 --duration $seconds
+	./slotscope record --source kmod --max-overhead 100 --output slots.csv --duration $seconds
 	code=\$?
 	cat /proc/slotscope/info
 	./slotscope rmids | tail -n 5

@@ -90,7 +90,7 @@ RankEvidence EvidenceOf(const HostHistory& history, int32_t rank, bool is_suspec
   };
   const RankProcess* process = history.Find(rank, at_ns);
   if (!process) return unknown("no process of this rank is known to this host's recording");
-  if (!history.Covers(at_ns)) return unknown("the recording does not go back, or on, to that moment");
+  if (!history.Covers(at_ns)) return unknown("the recording has nothing of that moment");
   seen.slot_ns = history.bucket_ns();
   std::tie(seen.from_ns, seen.to_ns) = EvidenceSpan(at_ns, seen.slot_ns);
   seen.to_ns = std::min(seen.to_ns, history.end_ns());

@@ -35,6 +35,11 @@ bool HostHistory::IsRank(int32_t tgid) const {
 
 void HostHistory::OnSlot(int64_t start_ns, int64_t slot_ns) {
   first_ns_ = std::min(first_ns_, start_ns);
+  // Unix time is set, by a little all the time.
+  if (end_ns_ && start_ns > end_ns_ + slot_ns) {
+    gaps_.emplace_back(end_ns_, start_ns);
+    if (gaps_.size() > kMaxGaps) gaps_.pop_front();
+  }
   end_ns_ = std::max(end_ns_, start_ns + slot_ns);
   if (!keep_ns_) return;
   while (!lost_.empty() && lost_.front().first < end_ns_ - keep_ns_) lost_.pop_front();

@@ -95,7 +95,9 @@ class HostHistory {
   const RankProcess* Find(int32_t rank, int64_t at_ns) const;
   // Whether there were slots then.
   bool Covers(int64_t at_ns) const {
-    return first_ns_ <= at_ns && at_ns < end_ns_ && (!keep_ns_ || at_ns >= end_ns_ - keep_ns_);
+    return first_ns_ <= at_ns && at_ns < end_ns_ && (!keep_ns_ || at_ns >= end_ns_ - keep_ns_) &&
+           std::none_of(gaps_.begin(), gaps_.end(),
+                        [&](const auto& gap) { return gap.first <= at_ns && at_ns < gap.second; });
   }
   int64_t bucket_ns() const { return bucket_ns_; }
   // In slots that start from then to then.
@@ -117,6 +119,9 @@ class HostHistory {
   std::vector<int64_t> folded_;
   std::deque<std::pair<int64_t, uint64_t>> lost_;  // by start
   std::deque<RankProcess> processes_;              // as they were said
+  // Between slots: a recorder was away, or a part of its recording is. The latest ones.
+  static constexpr size_t kMaxGaps = 10'000;
+  std::deque<std::pair<int64_t, int64_t>> gaps_;
   int64_t first_ns_ = std::numeric_limits<int64_t>::max();
   int64_t end_ns_ = 0;
 };

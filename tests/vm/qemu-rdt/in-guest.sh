@@ -75,7 +75,7 @@ fi
 if [ "$load" = sleepers ]; then # it has no RMID, and needs one
 	until_true 100 grep -q '^rmid_taken_back: [1-9]' /proc/slotscope/info || fail "nobody who sleeps loses an RMID"
 fi
-./slotscope record --source kmod --max-overhead 100 --events none --duration "$seconds" >summary 2>&1 &
+./slotscope record --source kmod --max-overhead 100 --events none --output slots.csv --duration "$seconds" >summary 2>&1 &
 recorder=$!
 until_true 300 grep -q recording summary || fail "the collector does not record"
 begin ./live_tests --workload busy $((seconds * 1000 - 500)) >busy
