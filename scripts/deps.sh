@@ -41,7 +41,7 @@ declare -A why=(
 	[linux-headers-amd64]="a kernel for dkms to build for"
 	[dwarves]="type information of the module"
 	[xz-utils]="unpacks guest kernels' modules"
-	[zstd]="unpacks guest kernels' modules"
+	[zstd]="reads recordings; unpacks guest kernels' modules"
 	[bc]="builds kernels from source"
 	[bison]="builds kernels from source"
 	[flex]="builds kernels from source"
@@ -65,9 +65,9 @@ declare -A why=(
 	[seabios]="the test QEMU's firmware"
 )
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
-	libxxhash-dev libzstd-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
+	libxxhash-dev libzstd-dev zstd libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
 testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 python3-jsonschema qemu-system-x86
-	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils zstd mmdebstrap)
+	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils mmdebstrap)
 peers=(linux-perf bpftrace)
 qemu_rdt=(dpkg-dev libglib2.0-dev libpixman-1-dev libcap-ng-dev libattr1-dev libfdt-dev zlib1g-dev meson ninja-build
 	pkg-config qemu-system-data seabios ipxe-qemu)
