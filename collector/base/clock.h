@@ -10,6 +10,9 @@ namespace slotscope {
 
 inline int64_t NsOf(const timespec& time) { return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec; }
 
+// Rounded down, also before 1970: a clock may be wrong. REQUIRES: by > 0.
+inline int64_t FloorDiv(int64_t number, int64_t by) { return number / by - (number % by < 0); }
+
 inline uint64_t ClockNs(clockid_t clock) {
   timespec ts;
   clock_gettime(clock, &ts);

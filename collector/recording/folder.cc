@@ -28,7 +28,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxWaiting = 2;
 constexpr int64_t kProtectedTimes = 10;  // of the time that is kept
-constexpr std::string_view kPart = ".part";
 
 Status Cannot(const char* what, const std::string& path, int error) {
   return {Exit::kOutput, fmt::format("cannot {} {}: {}", what, path, ErrnoText(error))};
@@ -210,8 +209,8 @@ Status RecordingFolder::Recover() {
   }
   Segments recovered;
   for (const std::string& name : NamesIn(path_)) {
-    const bool part = name.ends_with(kPart);
-    const std::string whole_name = part ? name.substr(0, name.size() - kPart.size()) : name;
+    const std::string whole_name(WithoutPart(name));
+    const bool part = whole_name != name;
     const auto parsed = ParseSegmentName(whole_name);
     if (!parsed) continue;
     next_number_ = std::max(next_number_, parsed->number + 1);
@@ -234,13 +233,8 @@ Status RecordingFolder::Recover() {
     if (part && rename(path.c_str(), (path_ + "/" + whole_name).c_str()))
       return Cannot("rename", path, errno);
     Segment& segment = recovered[parsed->number];
-    segment.number = parsed->number;
+    TakeFile(fd.get(), frames, *parsed, {whole_name, whole_bytes}, &segment);
     segment.cut = true;
-    segment.files[parsed->table] = {whole_name, whole_bytes};
-    if (parsed->table == kSlotsTable || segment.times.end_ns == 0) segment.times = TimesOf(frames);
-    if (std::string header;
-        parsed->table == kSlotsTable && UnpackFrame(fd.get(), frames[0], &header).ok())
-      TakeHeader(header, &segment);
   }
   for (auto& [number, segment] : recovered) {
     if (auto known = segments_.find(number); known != segments_.end())
@@ -273,13 +267,15 @@ void RecordingFolder::Commit(Segment segment, std::vector<std::unique_ptr<PartFi
 }
 
 void RecordingFolder::SetOpenBytes(uint64_t bytes) {
+  if (!keep_.any()) return;  // nothing goes
   std::lock_guard lock(mutex_);
   open_bytes_ = bytes;
-  Prune();
+  has_grown_ = true;
+  changed_.notify_all();
 }
 
 bool RecordingFolder::RemoveOldest() {
-  std::unique_lock lock(mutex_);
+  std::lock_guard lock(segments_mutex_);
   // What is being put on the disk cannot go yet, and makes no room.
   return RemoveOldestFiles();
 }
@@ -303,7 +299,7 @@ Status RecordingFolder::Close() {
 }
 
 uint64_t RecordingFolder::bytes() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(segments_mutex_);
   return bytes_;
 }
 
@@ -311,20 +307,21 @@ void RecordingFolder::Run() {
   NameThread("ss-commit");
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return stop_ || !jobs_.empty(); });
-    if (jobs_.empty()) return;
-    Job job = std::move(jobs_.front());
-    jobs_.erase(jobs_.begin());
+    changed_.wait(lock, [&] { return stop_ || has_grown_ || !jobs_.empty(); });
+    if (jobs_.empty() && !has_grown_) return;
+    has_grown_ = false;
+    const uint64_t open_bytes = open_bytes_;
+    Job job;
+    if (!jobs_.empty()) {
+      job = std::move(jobs_.front());
+      jobs_.erase(jobs_.begin());
+      changed_.notify_all();
+    }
     lock.unlock();
-    RemoveOlder();
-    Status status = Write(&job);
-    lock.lock();
-    if (status.ok()) {
-      const uint64_t number = job.segment.number;
-      Count(job.segment);
-      status = manifest_.Add(job.segment);  // if that fails it is found by its files
-      segments_[number] = std::move(job.segment);
-      Prune();
+    const Status status = job.files.empty() ? Status() : Commit(&job);
+    {
+      std::lock_guard segments_lock(segments_mutex_);
+      Prune(open_bytes);
     }
     if (!status.ok()) {
       if (keep_.any())
@@ -332,8 +329,17 @@ void RecordingFolder::Run() {
       else if (status_.ok())
         status_ = status;
     }
-    changed_.notify_all();
+    lock.lock();
   }
+}
+
+Status RecordingFolder::Commit(Job* job) {
+  RemoveOlder();
+  if (Status status = Write(job); !status.ok()) return status;
+  std::lock_guard lock(segments_mutex_);
+  Count(job->segment);
+  const Segment& segment = segments_[job->segment.number] = std::move(job->segment);
+  return manifest_.Add(segment);  // if that fails it is found by its files
 }
 
 Status RecordingFolder::Write(Job* job) {
@@ -346,7 +352,7 @@ Status RecordingFolder::Write(Job* job) {
 }
 
 void RecordingFolder::Protect(int64_t from_ns, int64_t to_ns) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(segments_mutex_);
   protected_.emplace_back(from_ns, to_ns);
   if (Status status = manifest_.Protect(from_ns, to_ns); !status.ok()) news_.Tell(status.message());
 }
@@ -378,7 +384,7 @@ void RecordingFolder::DropProtections() {
   std::erase_if(protected_, [&](const auto& interval) { return interval.second <= oldest_ns; });
 }
 
-void RecordingFolder::Prune() {
+void RecordingFolder::Prune(uint64_t open_bytes) {
   if (!protected_.empty()) DropProtections();
   // Clocks are set: which is too old is asked of each, from the oldest on.
   if (keep_.ns && !segments_.empty()) {
@@ -390,7 +396,7 @@ void RecordingFolder::Prune() {
       if (!IsProtected(segment->second) && !RemoveFiles(segment, true)) break;
     }
   }
-  while (keep_.bytes && bytes_ + open_bytes_ > keep_.bytes && RemoveOldestFiles()) continue;
+  while (keep_.bytes && bytes_ + open_bytes > keep_.bytes && RemoveOldestFiles()) continue;
 }
 
 bool RecordingFolder::RemoveOldestFiles() {

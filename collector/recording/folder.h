@@ -59,7 +59,7 @@ class RecordingFolder {
   uint64_t TakeNumber() { return next_number_++; }
   // Its files are on their way to the disk. Waits while there are two before it.
   void Commit(Segment segment, std::vector<std::unique_ptr<PartFile>> files);
-  // Those that are being written, for the limit.
+  // Those that are being written, for the limit; what is too much goes soon.
   void SetOpenBytes(uint64_t bytes);
   // Any thread. What is of that Unix time, or will be, is the last to go, as long as all that is so is
   // no more than half of the limit; without a limit of bytes for ten times the time that is kept.
@@ -90,10 +90,11 @@ class RecordingFolder {
   Status GoOn();
   Status Recover();
   void Run();
+  Status Commit(Job* job);
   Status Write(Job* job);
-  // REQUIRES: mutex_ is held.
+  // REQUIRES: segments_mutex_ is held.
   void Count(const Segment& segment);
-  void Prune();
+  void Prune(uint64_t open_bytes);
   bool RemoveOldestFiles();
   bool RemoveFiles(Segments::iterator segment, bool kept_longer_too);
   bool IsProtected(const Segment& segment) const;
@@ -106,16 +107,18 @@ class RecordingFolder {
   bool has_old_ = false, has_older_ = false;  // see Discard()
   uint64_t next_number_ = 1;
   size_t nr_recovered_ = 0;
-  mutable std::mutex mutex_;
+  // What the writer tells the thread; held for a moment only.
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;
-  bool busy_ = false;  // with a job that it has taken
+  uint64_t open_bytes_ = 0;
+  bool has_grown_ = false;  // that
   bool stop_ = false;
-  Segments segments_;  // complete ones
+  mutable std::mutex segments_mutex_;  // of what follows; also held while the manifest is written
+  Segments segments_;                  // complete ones
   uint64_t bytes_ = 0;
   uint64_t long_bytes_ = 0;  // of them: of tables that are kept longer
   Intervals protected_;      // in the order in which they were asked for
-  uint64_t open_bytes_ = 0;
   uint64_t nr_removed_ = 0;
   ManifestWriter manifest_;
   Status status_;

@@ -17,7 +17,6 @@
 #include "base/errno_text.h"
 #include "base/escape.h"
 #include "base/json_line.h"
-#include "recording/segment_name.h"
 
 namespace slotscope {
 namespace {
@@ -99,7 +98,14 @@ Status CheckFirstLine(const std::string& path, std::string_view text) {
 
 }  // namespace
 
-void TakeHeader(std::string_view header, Segment* segment) {
+void TakeFile(int fd, const std::vector<FrameAt>& frames, const SegmentName& name,
+              const Segment::File& file, Segment* segment) {
+  const bool has_slots = name.table == kSlotsTable;
+  if (has_slots || segment->files.empty()) segment->times = TimesOf(frames);
+  segment->number = name.number;
+  segment->files[name.table] = file;
+  std::string header;
+  if (!has_slots || !UnpackFrame(fd, frames[0], &header).ok()) return;
   segment->host = HeaderValue(header, "host");
   segment->boot_id = HeaderValue(header, "boot_id");
   const std::string_view slot = HeaderValue(header, "slot_ns");

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "recording/frame.h"
+#include "recording/segment_name.h"
 
 namespace slotscope {
 
@@ -41,8 +42,9 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// What a header of the slots says of them all.
-void TakeHeader(std::string_view header, Segment* segment);
+// A file that no manifest has: what its frames say. The slots' count for the whole segment.
+void TakeFile(int fd, const std::vector<FrameAt>& frames, const SegmentName& name,
+              const Segment::File& file, Segment* segment);
 
 // By number, which is the order in which they were recorded.
 using Segments = std::map<uint64_t, Segment>;

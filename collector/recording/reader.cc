@@ -22,15 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPart = ".part";
-
 bool IsFolder(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-std::string_view WithoutPart(std::string_view name) {
-  return name.ends_with(kPart) ? name.substr(0, name.size() - kPart.size()) : name;
 }
 
 bool Overlaps(const FrameTimes& times, const UnixRange& range) {
@@ -110,13 +104,7 @@ void RecordingReader::AddFile(const std::string& name) {
   if (!fd.valid() || fstat(fd.get(), &info) || !S_ISREG(info.st_mode) ||
       !FindFrames(fd.get(), &frames, &whole_bytes).ok() || frames.empty())
     return;
-  Segment& segment = segments_[parsed->number];
-  const FrameTimes times = TimesOf(frames);
-  if (segment.files.empty() || parsed->table == kSlotsTable) segment.times = times;
-  segment.number = parsed->number;
-  segment.files[parsed->table] = {name, whole_bytes};
-  if (std::string header; parsed->table == kSlotsTable && UnpackFrame(fd.get(), frames[0], &header).ok())
-    TakeHeader(header, &segment);
+  TakeFile(fd.get(), frames, *parsed, {name, whole_bytes}, &segments_[parsed->number]);
 }
 
 Status RecordingReader::Read(std::string_view table, const UnixRange& range,

@@ -17,6 +17,12 @@ inline bool IsKeptLonger(std::string_view table) { return table == "seconds" || 
 
 inline constexpr const char* kManifestName = "manifest.ndjson";
 
+// While it is being written it ends in this (see PartFile).
+inline constexpr std::string_view kPart = ".part";
+inline std::string_view WithoutPart(std::string_view name) {
+  return name.ends_with(kPart) ? name.substr(0, name.size() - kPart.size()) : name;
+}
+
 struct SegmentName {
   std::string table;      // small letters
   uint64_t number = 0;    // one more than the segment before; of all tables of a segment the same

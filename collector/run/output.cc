@@ -247,7 +247,9 @@ void Output::Report(const std::string& event, const std::string& what) {
 }
 
 void Output::OnVerdict(const std::string& line) {
-  if (verdicts_) verdicts_->Put(line);
+  if (verdicts_ && !verdicts_->Put(line))
+    Say(stderr, "slotscope: a verdict is not in {}: the disk does not keep up\n",
+        EscapeName(options_.path));
 }
 
 void Output::OnEvent(const std::string& event, const std::string& what) {

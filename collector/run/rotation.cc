@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/clock.h"
 #include "base/rfc3339.h"
 #include "detect/host/rank_note.h"
 #include "recording/segment_name.h"
@@ -15,11 +16,6 @@ namespace {
 
 constexpr uint64_t kFrameNs = 1'000'000'000;
 constexpr int64_t kNsPerS = 1'000'000'000;
-
-// Rounded down, also before 1970: a clock may be wrong.
-int64_t FloorDiv(int64_t number, int64_t by) {
-  return number / by - (number % by != 0 && (number < 0) != (by < 0));
-}
 
 }  // namespace
 

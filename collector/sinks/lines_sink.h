@@ -17,18 +17,19 @@ namespace slotscope {
 
 class LinesSink final : public SideSink {
  public:
-  static constexpr size_t kMaxWaiting = 1u << 20;  // bytes; what is more is counted
+  static constexpr size_t kMaxWaiting = 1u << 20;  // bytes
 
   // columns: of a CSV; empty: lines of JSON, without a header.
   LinesSink(OutFile* file, std::string columns) : SideSink(file), columns_(std::move(columns)) {}
 
-  // Any thread. With the newline.
-  void Put(const std::string& line) {
+  // Any thread. With the newline. False: there is no room, as no slot has been written for long.
+  bool Put(const std::string& line) {
     std::lock_guard lock(mutex_);
-    if (waiting_.size() + line.size() > kMaxWaiting) return;
+    if (waiting_.size() + line.size() > kMaxWaiting) return false;
     waiting_ += line;
     nr_lines_++;
     any_.store(true, std::memory_order_release);
+    return true;
   }
 
   void WriteHeader(const HeaderLines& lines) override {

@@ -42,11 +42,6 @@ void AddRdt(RdtRow* to, const RdtRow& what) {
   to->status = std::max(to->status, what.status);
 }
 
-void AddMore(MoreRow* to, const MoreRow& what) {
-  AddCounters(&to->sums, what.sums);
-  to->unmeasured |= what.unmeasured;
-}
-
 void AddGpu(GpuRow* to, const GpuRow& what) {
   for (size_t i = 0; i < kNrGpuValues; i++) to->values[i] += what.values[i];
   to->unmeasured |= what.unmeasured;

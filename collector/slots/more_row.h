@@ -26,4 +26,9 @@ struct MoreRow {
   uint32_t unmeasured = 0;
 };
 
+inline void AddMore(MoreRow* to, const MoreRow& what) {
+  AddCounters(&to->sums, what.sums);
+  to->unmeasured |= what.unmeasured;
+}
+
 }  // namespace slotscope

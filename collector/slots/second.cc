@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
 #include "slots/column.h"
 
 namespace slotscope {
@@ -12,8 +13,7 @@ namespace {
 constexpr int64_t kNsPerS = 1'000'000'000;
 
 int64_t UnixSecond(const Slot& slot) {
-  const int64_t unix_ns = static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns;
-  return unix_ns / kNsPerS - (unix_ns % kNsPerS < 0);
+  return FloorDiv(static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns, kNsPerS);
 }
 
 // Traffic is added up; what is held is as it was last known.
@@ -24,11 +24,6 @@ void AddRdt(RdtRow* to, const RdtRow& what) {
     to->unmeasured &= ~(1u << i);
   }
   to->status = std::max(to->status, what.status);
-}
-
-void AddMore(MoreRow* to, const MoreRow& what) {
-  AddCounters(&to->sums, what.sums);
-  to->unmeasured |= what.unmeasured;
 }
 
 void AddGpu(GpuRow* to, const GpuRow& what) {

@@ -490,11 +490,18 @@ TEST(RecordingFolderTest, KeepsWhatIsNewest) {
   EXPECT_LE(largest, kMax + kMax / 4);  // those that are on their way
   EXPECT_THAT(RowsIn(temp.At("size")), testing::EndsWith("28 29 "));
   const uint64_t nr_before = recorder.folder.nr_segments();
-  recorder.folder.SetOpenBytes(kMax / 2);  // what is being written has its part
-  EXPECT_LT(recorder.folder.nr_segments(), nr_before);
-  recorder.folder.SetOpenBytes(2 * kMax);
-  EXPECT_EQ(recorder.folder.nr_segments(), 0u);
-  EXPECT_FALSE(recorder.folder.RemoveOldest());
+  RecordingFolder next;
+  ASSERT_TRUE(next.Open(temp.At("size"), {0, kMax, 0}).ok());
+  next.SetOpenBytes(kMax / 2);  // what is being written has its part
+  ASSERT_TRUE(next.Close().ok());
+  EXPECT_LT(next.nr_segments(), nr_before);
+  EXPECT_GT(next.nr_segments(), 0u);
+  RecordingFolder last;
+  ASSERT_TRUE(last.Open(temp.At("size"), {0, kMax, 0}).ok());
+  last.SetOpenBytes(2 * kMax);
+  ASSERT_TRUE(last.Close().ok());
+  EXPECT_EQ(last.nr_segments(), 0u);
+  EXPECT_FALSE(last.RemoveOldest());
 }
 
 TEST(RecordingFolderTest, WhatIsProtectedIsTheLastToGo) {
