@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <initializer_list>
 #include <unordered_set>
 
@@ -300,8 +301,10 @@ bool IsCudaGap(std::string_view symbol) {
     for (const CudaCall& call : CudaCalls()) names.insert(call.name);
     return names;
   }();
-  // A compiler's own, as .cold and .localalias, are parts of functions that have a name.
-  return symbol.find('.') == symbol.npos && !known.contains(symbol) &&
+  // A compiler's own, as .cold and .localalias, are parts of functions that have a name; and what C
+  // cannot call (a symbol table holds any bytes) is no function of CUDA.
+  auto in_identifier = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  return std::all_of(symbol.begin(), symbol.end(), in_identifier) && !known.contains(symbol) &&
          std::any_of(std::begin(kGapPrefixes), std::end(kGapPrefixes),
                      [&](std::string_view prefix) { return symbol.starts_with(prefix); });
 }

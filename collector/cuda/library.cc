@@ -5,7 +5,6 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "base/escape.h"
 #include "cuda/calls.h"
 #include "cuda/elf_file.h"
 
@@ -85,7 +84,7 @@ class Reader {
     auto found = CallOfName().find(name);
     if (found == CallOfName().end()) {
       if (IsCudaGap(name) && library_->gaps.size() < kMaxGaps)
-        library_->gaps.push_back(EscapeName(name.substr(0, kMaxNameBytes)));
+        library_->gaps.emplace_back(name.substr(0, kMaxNameBytes));
       return;
     }
     uint64_t offset;

@@ -27,7 +27,7 @@ struct CudaLibrary {
 
   Kind kind = Kind::kNone;
   std::vector<Target> targets;    // by offset, each once
-  std::vector<std::string> gaps;  // functions that may launch or allocate, and are not probed (escaped)
+  std::vector<std::string> gaps;  // functions that may launch or allocate, and are not probed
 };
 
 // Fails if the file is not a well-formed ELF file for x86-64, or takes more of us than ElfFile's limits.
