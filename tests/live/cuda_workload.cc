@@ -157,9 +157,21 @@ constexpr dim3_c kGrid = {2, 3, 1}, kBlock = {32, 1, 1};
 // An emulated machine needs milliseconds for a call: what takes time takes more there.
 uint64_t Scaled(uint64_t us) { return IsEmulated() ? 20 * us : us; }
 
-void Launch(CUstream stream, uint64_t us) {
-  MUST(__cudaLaunchKernel, kKernel, kGrid, kBlock, nullptr, Scaled(us), stream);
+// Of what is active from a launch to a wait: when the first launch had returned, and until when the GPU
+// works at least. However long the process is kept from running, it is active in between.
+uint64_t g_surely_from_ns = 0, g_surely_to_ns = 0;
+
+// From before the call; `us` is scaled.
+void OnLaunched(uint64_t called_ns, uint64_t us) {
   g_nr_launches++;
+  if (g_surely_from_ns == 0) g_surely_from_ns = MonotonicNs();
+  g_surely_to_ns = std::max(g_surely_to_ns, called_ns + us * 1000);
+}
+
+void Launch(CUstream stream, uint64_t us) {
+  const uint64_t called_ns = MonotonicNs();
+  MUST(__cudaLaunchKernel, kKernel, kGrid, kBlock, nullptr, Scaled(us), stream);
+  OnLaunched(called_ns, Scaled(us));
 }
 
 // In a page that has not been touched: the probe at the call cannot read it.
@@ -250,9 +262,11 @@ void UseStreams() {
   CUstream streams[3];
   for (CUstream& stream : streams) MUST(cudaStreamCreate, &stream);
   auto active = [](auto&& work) {
+    g_surely_from_ns = g_surely_to_ns = 0;
     const uint64_t start_ns = MonotonicNs();
     work();
-    std::printf("active %d %lu %lu\n", getpid(), start_ns, MonotonicNs());
+    std::printf("active %d %lu %lu %lu %lu\n", getpid(), start_ns, MonotonicNs(), g_surely_from_ns,
+                g_surely_to_ns);
     usleep(3000);
   };
   active([&] {
@@ -294,8 +308,9 @@ void UseStreams() {
     MUST(cudaFree, to);
   });
   active([&] {
+    const uint64_t called_ns = MonotonicNs();
     MUST(cudaGraphLaunch, reinterpret_cast<void*>(Scaled(3000)), streams[0]);
-    g_nr_launches++;
+    OnLaunched(called_ns, Scaled(3000));
     MUST(cudaStreamSynchronize, streams[0]);
   });
   MUST_FAIL(cudaLaunchKernel, nullptr, kGrid, kBlock, nullptr, 0, streams[0]);
