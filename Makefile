@@ -128,9 +128,14 @@ $(B)/obj/unity/%.o: $(B)/unity/%.cc | $(SKELETONS)
 	$(compile)
 
 # Written again only if a file came or went.
-$(B)/unity/%.cc: FORCE
+define make_unity
 	@mkdir -p $(@D)
-	@printf '#include "%s"\n' $(call unity_src,$*) | cmp -s - $@ || printf '#include "%s"\n' $(call unity_src,$*) > $@
+	@printf '#include "%s"\n' $(call $1,$*) | cmp -s - $@ || printf '#include "%s"\n' $(call $1,$*) > $@
+endef
+$(B)/unity/%.cc: FORCE
+	$(call make_unity,unity_src)
+$(B)/fuzz/unity/%.cc: FORCE
+	$(call make_unity,fuzz_unity_src)
 
 $(B)/obj/kmod/%.o: kmod/%.c
 	$(call msg,CC,$@)
@@ -196,16 +201,25 @@ FUZZ_NOT := cli/% run/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo det
 FUZZ_SRC := $(filter-out $(FUZZ_NOT:%=collector/%.cc) tests/gen/%,$(COLLECTOR_SRC)) \
 	collector/run/engine.cc collector/cli/options.cc collector/cli/option_text.cc $(wildcard collector/cli/*_parser.cc) \
 	$(addprefix collector/cuda/,calls.cc elf_file.cc library.cc)
+fuzz_unity_src = $(filter $(patsubst %,collector/$1/%,$(notdir $(wildcard collector/$1/*.cc))),$(FUZZ_SRC))
+FUZZ_UNITY := $(foreach folder,$(UNITY),$(if $(call fuzz_unity_src,$(folder)),$(folder)))
+FUZZ_OBJ := $(patsubst %.cc,$(B)/fuzz/obj/%.o,$(filter-out $(foreach folder,$(FUZZ_UNITY),$(call fuzz_unity_src,$(folder))),$(FUZZ_SRC))) \
+	$(FUZZ_UNITY:%=$(B)/fuzz/obj/unity/%.o)
 
 # clang has another name for a function of fmt than libfmt, which gcc compiled, so one object brings its own.
 $(B)/fuzz/obj/collector/sinks/side_sink.o: private FUZZ_CXXFLAGS += -include fmt/format.h
 
-$(B)/fuzz/obj/%.o: %.cc
+define fuzz_compile
 	$(call msg,FUZZ,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CLANG)++ $(FUZZ_CXXFLAGS) -MMD -MP -c $< -o $@
+endef
+$(B)/fuzz/obj/%.o: %.cc
+	$(fuzz_compile)
+$(B)/fuzz/obj/unity/%.o: $(B)/fuzz/unity/%.cc
+	$(fuzz_compile)
 
-$(B)/fuzz/%: $(B)/fuzz/obj/tests/fuzz/%.o $(FUZZ_SRC:%.cc=$(B)/fuzz/obj/%.o)
+$(B)/fuzz/%: $(B)/fuzz/obj/tests/fuzz/%.o $(FUZZ_OBJ)
 	$(call msg,LINK,$@)
 	$(Q)$(CLANG)++ $(FUZZ_CXXFLAGS) -fsanitize=fuzzer $^ -o $@ $(LIBS)
 
@@ -238,7 +252,7 @@ test: deps-package ## what CI runs, as far as this machine can; what it cannot i
 	$(Q)$(MAKE) -j$(shell nproc) all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(BENCHMARKS) $(FUZZERS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh check,unit,fuzz,live+fleet,qemu-rdt vm-6.1-some,vm-7.0-some,package+vm-6.12-some,vm-6.12-rt-some,vm-7.3-some rdt-some
+	$(Q)tests/run.sh check,unit,fuzz,live+fleet,qemu-rdt vm-6.1-some,vm-7.0-some,rdt-6.1-some+vm-6.12-rt-some,vm-7.3-some,package,rdt-6.12-some
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(BENCHMARKS) $(B)/slotscope
@@ -270,7 +284,7 @@ test-rdt: deps-test ## the module on emulated RDT hardware, against the emulator
 	$(Q)$(MAKE) all $(B)/live_tests
 	$(Q)tests/run.sh rdt
 
-# Sanitizers and fuzzers have build folders of their own, and compile file by file, each on its own.
+# Sanitizers have build folders of their own, and compile file by file, each on its own.
 SAN_TESTS := $(MAKE) PCH= UNITY= CXXFLAGS="-O1 -g -fno-omit-frame-pointer
 test-san: deps-test ## the unit tests with ASan and UBSan, and with TSan
 	$(Q)$(SAN_TESTS) -fsanitize=address,undefined -fno-sanitize-recover=undefined" B=$(B)/asan $(B)/asan/unit_tests

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
 # line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
-# qemu-rdt rdt rdt-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
+# qemu-rdt rdt rdt-6.1-some rdt-6.12-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
 # vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -210,17 +210,12 @@ qemu_rdt() {
 
 # RDT hardware, emulated: all machines on one kernel, the most telling ones on the other. In `make test`, what
 # has most to say.
-rdt() {
-	local kernel machine
-	qemu_rdt || return
-	for kernel in 6.1 6.12; do
-		step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
-	done
-	for machine in $1; do
-		step "RDT in guest 6.1, $machine" tests/vm/qemu-rdt/run.sh 6.1 "$machine"
-	done
-	for machine in $2; do
-		step "RDT in guest 6.12, $machine" tests/vm/qemu-rdt/run.sh 6.12 "$machine"
+rdt() { # rdt KERNEL MACHINE...
+	local kernel=$1 machine
+	shift
+	step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
+	for machine; do
+		step "RDT in guest $kernel, $machine" tests/vm/qemu-rdt/run.sh "$kernel" "$machine"
 	done
 }
 
@@ -275,8 +270,15 @@ for group in "$@"; do
 	vm-*-some) group=${group#vm-} && vm "${group%-some}" some ;;
 	vm-*) vm "${group#vm-}" ;;
 	package) step "packages, dkms, their modules in guests 6.1 and 6.12" tests/package.sh ;;
-	rdt-some) SLOTSCOPE_RDT_SECONDS=3 rdt "reuse coexist" "wrap44 sleepers" ;;
-	rdt) rdt "plain sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers occupancy partition coexist forbidden reboot" "plain sockets clusters reuse sleepers coexist" ;;
+	rdt-6.1-some) qemu_rdt && SLOTSCOPE_RDT_SECONDS=3 rdt 6.1 reuse coexist ;;
+	rdt-6.12-some) qemu_rdt && SLOTSCOPE_RDT_SECONDS=3 rdt 6.12 wrap44 sleepers ;;
+	rdt)
+		if qemu_rdt; then
+			rdt 6.1 plain sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers \
+				occupancy partition coexist forbidden reboot
+			rdt 6.12 plain sockets clusters reuse sleepers coexist
+		fi
+		;;
 	*)
 		echo "run.sh: there is no group $group" >&2
 		exit 2

@@ -519,7 +519,8 @@ not_here='Fleet.*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:
 # Of the live tests, what depends on the kernel's flavour.
 quick='Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Uretprobes.*:Cli.AKernel*'
 # What is the same with every source, and tested on the host with the other one.
-any_source='Recording.*:Detect.*:Overhead.*:Remediate.*:Cli.AKernel*:Replay*/Coarse:Replay*/Full'
+any_source='Recording.*:Detect.*:Overhead.*:Remediate.*:BadInput*:Cli.AKernel*:Cli.Nohup*:Cli.FullDisk*:Cli.MaxSize*:Cli.AFile*'
+any_source="$any_source:Cli.TwoCollectorsOnOneFile*:Cli.CommandThat*:Replay*/Coarse:Replay*/Full:Replay*OfACommand*"
 # Of those that depend on the flavour, what takes long and is of all of one run's guests.
 another='Cli.AKernel*:Accuracy.AFloodOfNames*:Cuda.Calls*'
 
