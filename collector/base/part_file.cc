@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "base/errno_text.h"
+#include "base/held_path.h"
 
 namespace slotscope {
 namespace {
@@ -18,7 +19,8 @@ constexpr int kMaxLeftovers = 1000;
 
 Status Busy(const std::string& path) {
   return {Exit::kBusy,
-          fmt::format("another recording is writing {}: wait for it, or choose another --output", path)};
+          fmt::format("another recording is writing {}: wait for it, or choose another --output",
+                      ShownPath(path))};
 }
 
 }  // namespace
@@ -34,7 +36,7 @@ Status PartFile::MoveLeftover() {
   if (!old.valid() || fstat(old.get(), &info) || !S_ISREG(info.st_mode))
     return {Exit::kOutput,
             fmt::format("{} is in the way and is no plain file: remove it, or choose another --output",
-                        part_path_)};
+                        ShownPath(part_path_))};
   if (flock(old.get(), LOCK_EX | LOCK_NB)) return Busy(part_path_);
   for (int i = 1; i <= kMaxLeftovers; i++) {
     std::string moved = fmt::format("{}.{}", part_path_, i);
@@ -46,7 +48,7 @@ Status PartFile::MoveLeftover() {
   }
   return {Exit::kOutput,
           fmt::format("{} is left from a recording that was killed and cannot be moved away: {}",
-                      part_path_, ErrnoText(errno))};
+                      ShownPath(part_path_), ErrnoText(errno))};
 }
 
 Status PartFile::Open(const std::string& path) {
@@ -54,7 +56,8 @@ Status PartFile::Open(const std::string& path) {
   part_path_ = path + ".part";
   struct stat info;
   if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-    return {Exit::kOutput, fmt::format("{} exists and is no plain file: choose another --output", path)};
+    return {Exit::kOutput,
+            fmt::format("{} exists and is no plain file: choose another --output", ShownPath(path))};
   for (int attempt = 0; attempt < 2; attempt++) {
     fd_.Reset(open(part_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640));
     if (fd_.valid()) {
@@ -68,7 +71,7 @@ Status PartFile::Open(const std::string& path) {
     if (errno != EEXIST) break;
     if (Status status = MoveLeftover(); !status.ok()) return status;
   }
-  return {Exit::kOutput, fmt::format("cannot create {}: {}", part_path_, ErrnoText(errno))};
+  return {Exit::kOutput, fmt::format("cannot create {}: {}", ShownPath(part_path_), ErrnoText(errno))};
 }
 
 Status PartFile::Write(std::initializer_list<std::span<const std::byte>> pieces) {
@@ -84,8 +87,8 @@ Status PartFile::Write(std::initializer_list<std::span<const std::byte>> pieces)
                 lseek(fd_.get(), static_cast<off_t>(begin), SEEK_SET) < 0;
         if (!torn_) size_ = begin;  // no half row
         error_ = {Exit::kOutput,
-                  fmt::format("cannot write {}: {}; what was written before is kept there", part_path_,
-                              ErrnoText(err))};
+                  fmt::format("cannot write {}: {}; what was written before is kept there",
+                              ShownPath(part_path_), ErrnoText(err))};
         return error_;
       }
       size_ += static_cast<uint64_t>(written);
@@ -104,10 +107,11 @@ bool PartFile::ForgetError() {
 Status PartFile::Commit(Sync sync) {
   if (!error_.ok()) return error_;
   if (sync == Sync::kSafe && fsync(fd_.get()))
-    return {Exit::kOutput, fmt::format("cannot write {} to the disk: {}", part_path_, ErrnoText(errno))};
-  if (rename(part_path_.c_str(), path_.c_str()))
     return {Exit::kOutput,
-            fmt::format("cannot rename {} to {}: {}", part_path_, path_, ErrnoText(errno))};
+            fmt::format("cannot write {} to the disk: {}", ShownPath(part_path_), ErrnoText(errno))};
+  if (rename(part_path_.c_str(), path_.c_str()))
+    return {Exit::kOutput, fmt::format("cannot rename {} to {}: {}", ShownPath(part_path_),
+                                       ShownPath(path_), ErrnoText(errno))};
   committed_ = true;
   fd_.Reset();
   return {};

@@ -18,6 +18,7 @@
 
 #include "base/bounded_file.h"
 #include "base/errno_text.h"
+#include "base/held_path.h"
 #include "base/thread.h"
 #include "recording/segment_name.h"
 
@@ -157,7 +158,8 @@ Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
   keep_ = keep;
   keep_.bytes = BytesToKeep(keep, path);
   Status status = keep.any() && LookAt(path) == Found::kRecording ? GoOn() : MakeNew();
-  if (status.ok()) status = manifest_.Open(path_, segments_, protected_);
+  if (status.ok()) held_path_ = HeldPath(lock_.get());
+  if (status.ok()) status = manifest_.Open(held_path_, segments_, protected_);
   if (!status.ok()) return status;
   for (const auto& [number, segment] : segments_) Count(segment);
   if (!segments_.empty()) next_number_ = std::max(next_number_, segments_.rbegin()->first + 1);
@@ -294,8 +296,15 @@ Status RecordingFolder::Close() {
     changed_.notify_all();
   }
   thread_.join();
+  if (!LeadsTo(path_, lock_.get())) path_ = ShownPath(held_path_);
   lock_.Reset();  // the next recorder may go on
   return status_;
+}
+
+Status RecordingFolder::CheckThere() const {
+  struct stat info;
+  if (fstat(lock_.get(), &info) == 0 && info.st_nlink > 0) return {};
+  return {Exit::kOutput, fmt::format("{} was removed while it was being recorded to", path_)};
 }
 
 uint64_t RecordingFolder::bytes() const {
@@ -339,6 +348,7 @@ Status RecordingFolder::Commit(Job* job) {
   std::lock_guard lock(segments_mutex_);
   Count(job->segment);
   const Segment& segment = segments_[job->segment.number] = std::move(job->segment);
+  if (manifest_.IsRemoved()) return manifest_.Open(held_path_, segments_, protected_);
   return manifest_.Add(segment);  // if that fails it is found by its files
 }
 
@@ -348,7 +358,7 @@ Status RecordingFolder::Write(Job* job) {
     if (Status status = file->Commit(PartFile::Sync::kSafe); !status.ok()) return status;
     file.reset();
   }
-  return SyncFolder(path_);
+  return SyncFolder(held_path_);
 }
 
 void RecordingFolder::Protect(int64_t from_ns, int64_t to_ns) {
@@ -424,8 +434,9 @@ bool RecordingFolder::RemoveFiles(Segments::iterator segment, bool kept_longer_t
       ++it;
       continue;
     }
-    if (unlink((path_ + "/" + file.name).c_str()) && errno != ENOENT) {
-      news_.Tell(fmt::format("cannot remove {}/{}: {}", path_, file.name, ErrnoText(errno)));
+    const std::string path = held_path_ + "/" + file.name;
+    if (unlink(path.c_str()) && errno != ENOENT) {
+      news_.Tell(fmt::format("cannot remove {}: {}", ShownPath(path), ErrnoText(errno)));
       return false;
     }
     bytes_ -= file.bytes;

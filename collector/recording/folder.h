@@ -54,7 +54,12 @@ class RecordingFolder {
   // What was there is now PATH.old; what was PATH.old goes when the first segment is complete.
   bool has_old() const { return has_old_; }
 
+  // After Close(), where it is then: somebody may have renamed it.
   const std::string& path() const { return path_; }
+  // After Open(): leads to the folder whatever its name becomes.
+  const std::string& held_path() const { return held_path_; }
+  // It was not removed. Exit::kOutput: nothing that is written there is kept.
+  Status CheckThere() const;
   // Of the next segment.
   uint64_t TakeNumber() { return next_number_++; }
   // Its files are on their way to the disk. Waits while there are two before it.
@@ -100,7 +105,7 @@ class RecordingFolder {
   bool IsProtected(const Segment& segment) const;
   void DropProtections();
 
-  std::string path_;
+  std::string path_, held_path_;
   KeepLimits keep_;
   UniqueFd lock_;
   bool made_ = false;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,7 @@
 #include "base/bounded_file.h"
 #include "base/errno_text.h"
 #include "base/escape.h"
+#include "base/held_path.h"
 #include "base/json_line.h"
 
 namespace slotscope {
@@ -141,7 +143,8 @@ Status SyncFolder(const std::string& folder) {
   UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some filesystems have nothing to do there, and say so.
   if (fd.valid() && (fsync(fd.get()) == 0 || errno == EINVAL)) return {};
-  return {Exit::kOutput, fmt::format("cannot write {} to the disk: {}", folder, ErrnoText(errno))};
+  return {Exit::kOutput,
+          fmt::format("cannot write {} to the disk: {}", ShownPath(folder), ErrnoText(errno))};
 }
 
 Status ManifestWriter::Open(const std::string& folder, const Segments& segments,
@@ -151,7 +154,8 @@ Status ManifestWriter::Open(const std::string& folder, const Segments& segments,
   const std::string path = PathOf(folder);
   const std::string next = path + ".next";
   fd_.Reset(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0640));
-  if (!fd_.valid()) return {Exit::kOutput, fmt::format("cannot write {}: {}", next, ErrnoText(errno))};
+  if (!fd_.valid())
+    return {Exit::kOutput, fmt::format("cannot write {}: {}", ShownPath(next), ErrnoText(errno))};
   std::string text = FirstLine();
   for (const auto& [number, segment] : segments) text += LineOf(segment);
   for (const auto& interval : protections) text += LineOf(interval);
@@ -160,7 +164,8 @@ Status ManifestWriter::Open(const std::string& folder, const Segments& segments,
     return status;
   }
   if (rename(next.c_str(), path.c_str()))
-    return {Exit::kOutput, fmt::format("cannot rename {} to {}: {}", next, path, ErrnoText(errno))};
+    return {Exit::kOutput,
+            fmt::format("cannot rename {} to {}: {}", ShownPath(next), kManifestName, ErrnoText(errno))};
   return SyncFolder(folder);
 }
 
@@ -174,14 +179,20 @@ Status ManifestWriter::Append(const std::string& text) {
       const int err = errno;
       // No half line in front of the next one. If that fails, too, both are found by their files.
       std::ignore = ftruncate(fd_.get(), begin);
-      return {Exit::kOutput, fmt::format("cannot write {}: {}", PathOf(folder_), ErrnoText(err))};
+      return {Exit::kOutput,
+              fmt::format("cannot write {}: {}", ShownPath(PathOf(folder_)), ErrnoText(err))};
     }
     rest.remove_prefix(static_cast<size_t>(written));
   }
   if (fsync(fd_.get()))
-    return {Exit::kOutput,
-            fmt::format("cannot write {} to the disk: {}", PathOf(folder_), ErrnoText(errno))};
+    return {Exit::kOutput, fmt::format("cannot write {} to the disk: {}", ShownPath(PathOf(folder_)),
+                                       ErrnoText(errno))};
   return {};
+}
+
+bool ManifestWriter::IsRemoved() const {
+  struct stat info;
+  return fstat(fd_.get(), &info) == 0 && info.st_nlink == 0;
 }
 
 Status ManifestWriter::Add(const Segment& segment) { return Append(LineOf(segment)); }

@@ -61,6 +61,8 @@ class ManifestWriter {
   // Writes it anew, with these, and keeps it open for more. Each call is on the disk when it returns.
   Status Open(const std::string& folder, const Segments& segments, const Intervals& protections = {});
   Status Add(const Segment& segment);
+  // Somebody has: it is to be opened again.
+  bool IsRemoved() const;
   Status Protect(int64_t from_ns, int64_t to_ns);
   // These tables of a segment are gone; all: so is the segment. Anew, once more lines say what is gone
   // than what is there.

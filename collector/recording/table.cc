@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/held_path.h"
 #include "recording/segment_name.h"
 
 namespace slotscope {
@@ -16,11 +17,8 @@ constexpr size_t kMaxText = kMaxFrameText / 4;  // of one frame
 
 }  // namespace
 
-Table::Table(std::string folder, std::string name, std::string extension)
-    : folder_(std::move(folder)),
-      name_(std::move(name)),
-      extension_(std::move(extension)),
-      context_(ZSTD_createCCtx()) {
+Table::Table(std::string name, std::string extension)
+    : name_(std::move(name)), extension_(std::move(extension)), context_(ZSTD_createCCtx()) {
   if (!context_) throw std::bad_alloc();
   ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, kLevel);
   ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1);
@@ -28,8 +26,8 @@ Table::Table(std::string folder, std::string name, std::string extension)
 
 Table::~Table() { ZSTD_freeCCtx(context_); }
 
-void Table::Begin(uint64_t number, int64_t unix_s) {
-  path_ = folder_ + "/" + FormatSegmentName({name_, number, unix_s, extension_});
+void Table::Begin(const std::string& folder, uint64_t number, int64_t unix_s) {
+  path_ = folder + "/" + FormatSegmentName({name_, number, unix_s, extension_});
   header_.clear();
   text_.clear();
 }
@@ -78,7 +76,8 @@ Status Table::WritePacked() {
     if (Status status = file->Open(path_); !status.ok()) return status;
     file_ = std::move(file);
   }
-  if (!file_->ForgetError()) return {Exit::kOutput, file_->part_path() + " may end in half a frame"};
+  if (!file_->ForgetError())
+    return {Exit::kOutput, ShownPath(file_->part_path()) + " may end in half a frame"};
   if (Status status = file_->Write(packed_); !status.ok()) return status;
   size_ += packed_.size();
   packed_.clear();

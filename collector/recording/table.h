@@ -18,16 +18,15 @@ namespace slotscope {
 
 class Table final : public OutFile {
  public:
-  // Its files are in `folder`.
-  Table(std::string folder, std::string name, std::string extension);
+  Table(std::string name, std::string extension);
   ~Table() override;
   Table(const Table&) = delete;
 
   const std::string& name() const { return name_; }
 
-  // A segment begins. What is written from here to EndHeader() is its header; there is no file before
-  // something comes behind that.
-  void Begin(uint64_t number, int64_t unix_s);
+  // A segment begins, in a folder. What is written from here to EndHeader() is its header; there is no
+  // file before something comes behind that.
+  void Begin(const std::string& folder, uint64_t number, int64_t unix_s);
   void EndHeader();
 
   using OutFile::Write;
@@ -48,7 +47,7 @@ class Table final : public OutFile {
   void Pack(FrameKind kind, std::string_view text, const FrameTimes& times);
   Status WritePacked();
 
-  std::string folder_, name_, extension_;
+  std::string name_, extension_;
   std::string path_;    // of this segment
   std::string header_;  // of this segment, until it is in the file
   std::string text_;    // lines of the frame that is being filled

@@ -190,7 +190,7 @@ Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
     RotationOptions rotation = {options_.segment_ns,
                                 BytesToKeep(options_.keep, options_.path) / kSegmentsOfLimit,
                                 options_.keep.any()};
-    rotation_ = std::make_unique<Rotation>(&folder_, options_.path, rotation);
+    rotation_ = std::make_unique<Rotation>(&folder_, rotation);
     for (const SideKind& kind : kSideKinds) {
       Side& table = tables_.emplace_back();
       table.kind = &kind;
@@ -305,7 +305,7 @@ std::string Output::WhatWasWritten() const {
       break;
   }
   std::string text =
-      fmt::format("{} ({} in {} segment{})", EscapeName(options_.path), size_of(folder_.bytes()),
+      fmt::format("{} ({} in {} segment{})", EscapeName(folder_.path()), size_of(folder_.bytes()),
                   folder_.nr_segments(), folder_.nr_segments() == 1 ? "" : "s");
   if (folder_.nr_removed()) text += fmt::format("; older ones removed: {}", folder_.nr_removed());
   return text;

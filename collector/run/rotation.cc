@@ -19,11 +19,11 @@ constexpr int64_t kNsPerS = 1'000'000'000;
 
 }  // namespace
 
-Rotation::Rotation(RecordingFolder* folder, const std::string& path, const RotationOptions& options)
-    : folder_(folder), path_(path), options_(options), slots_(path, std::string(kSlotsTable), "csv") {}
+Rotation::Rotation(RecordingFolder* folder, const RotationOptions& options)
+    : folder_(folder), options_(options), slots_(std::string(kSlotsTable), "csv") {}
 
 Table* Rotation::AddSide(const std::string& name, const std::string& extension) {
-  return &sides_.emplace_back(path_, name, extension).table;
+  return &sides_.emplace_back(name, extension).table;
 }
 
 void Rotation::SetSinks(CsvSink* csv, std::vector<SideSink*> sides) {
@@ -100,7 +100,7 @@ void Rotation::BeginSegment(const FrameTimes& at) {
   segment_.times = at;
   const HeaderLines header = HeaderOf();
   const auto begin = [&](Table* table, auto* sink) {
-    table->Begin(segment_.number, FloorDiv(at.unix_start_ns(), kNsPerS));
+    table->Begin(folder_->held_path(), segment_.number, FloorDiv(at.unix_start_ns(), kNsPerS));
     sink->WriteHeader(header);
     table->EndHeader();
   };
@@ -121,6 +121,7 @@ Status Rotation::TryWrite() {
 }
 
 Status Rotation::EndFrame() {
+  if (Status status = folder_->CheckThere(); !status.ok()) return status;
   slots_.sink->Flush();
   for (auto& side : sides_) side.sink->Flush();
   Status status = TryWrite();

@@ -34,8 +34,8 @@ struct RotationOptions {
 
 class Rotation final : public SlotBorder {
  public:
-  // `path`: of the folder, which is opened before Begin().
-  Rotation(RecordingFolder* folder, const std::string& path, const RotationOptions& options);
+  // The folder is opened before Begin().
+  Rotation(RecordingFolder* folder, const RotationOptions& options);
 
   // The tables, before the first slot. Each is the sink's file.
   Table* slots_file() { return &slots_.table; }
@@ -59,8 +59,7 @@ class Rotation final : public SlotBorder {
   struct Written {
     Table table;
     Sink* sink = nullptr;
-    Written(const std::string& folder, const std::string& name, const std::string& extension)
-        : table(folder, name, extension) {}
+    Written(const std::string& name, const std::string& extension) : table(name, extension) {}
   };
   static constexpr size_t kMaxRanks = 1024;
 
@@ -77,7 +76,6 @@ class Rotation final : public SlotBorder {
   HeaderLines HeaderOf() const;
 
   RecordingFolder* folder_;
-  std::string path_;
   RotationOptions options_;
   HeaderLines header_;
   uint64_t slot_ns_ = 0;

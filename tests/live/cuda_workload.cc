@@ -265,8 +265,8 @@ void UseStreams() {
     g_surely_from_ns = g_surely_to_ns = 0;
     const uint64_t start_ns = MonotonicNs();
     work();
-    std::printf("active %d %lu %lu %lu %lu\n", getpid(), start_ns, MonotonicNs(), g_surely_from_ns,
-                g_surely_to_ns);
+    std::printf("active %d %lu %lu\n", getpid(), start_ns, MonotonicNs());
+    std::printf("surely %d %lu %lu\n", getpid(), g_surely_from_ns, g_surely_to_ns);
     usleep(3000);
   };
   active([&] {

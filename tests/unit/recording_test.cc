@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "recording/folder.h"
 #include "recording/frame.h"
@@ -50,8 +51,7 @@ std::string BytesOf(const std::string& path) {
 // Writes segments as a recorder does.
 class Recorder {
  public:
-  explicit Recorder(const std::string& path, const KeepLimits& keep = {})
-      : table_(path, "slots", "csv") {
+  explicit Recorder(const std::string& path, const KeepLimits& keep = {}) {
     status = folder.Open(path, keep);
   }
 
@@ -60,7 +60,7 @@ class Recorder {
     segment_ = {};
     segment_.number = folder.TakeNumber();
     segment_.times = Seconds(from, to);
-    table_.Begin(segment_.number, UnixAt(from) / static_cast<int64_t>(kS));
+    table_.Begin(folder.held_path(), segment_.number, UnixAt(from) / static_cast<int64_t>(kS));
     EXPECT_TRUE(table_.Write("# host: h\n# slot_ns: 1000000\n# boot_id: b\ncolumns\n").ok());
     table_.EndHeader();
     for (uint64_t s = from; s < to; s++) {
@@ -84,7 +84,7 @@ class Recorder {
   RecordingFolder folder;
 
  private:
-  Table table_;
+  Table table_{"slots", "csv"};
   Segment segment_;
 };
 
@@ -165,8 +165,8 @@ TEST(TableTest, ZstdReadsItAsOneText) {
 
 TEST(TableTest, ALongTextIsCutIntoFramesAtLineEnds) {
   const TempFolder temp;
-  Table table(temp.path(), "slots", "csv");
-  table.Begin(1, 0);
+  Table table("slots", "csv");
+  table.Begin(temp.path(), 1, 0);
   ASSERT_TRUE(table.Write("columns\n").ok());
   table.EndHeader();
   std::string text;
@@ -195,8 +195,8 @@ TEST(TableTest, ALongTextIsCutIntoFramesAtLineEnds) {
 
 TEST(TableTest, HasNoFileIfThereIsNothingBehindItsHeader) {
   const TempFolder temp;
-  Table table(temp.path(), "gpu", "csv");
-  table.Begin(1, 0);
+  Table table("gpu", "csv");
+  table.Begin(temp.path(), 1, 0);
   ASSERT_TRUE(table.Write("columns\n").ok());
   table.EndHeader();
   EXPECT_TRUE(table.EndFrame(Seconds(1, 2)).ok());
@@ -207,8 +207,8 @@ TEST(TableTest, HasNoFileIfThereIsNothingBehindItsHeader) {
 TEST(TableTest, WhatCouldNotBeWrittenIsWrittenByTheNextTry) {
   const TempFolder temp;
   const std::string gone = temp.At("later");
-  Table table(gone, "slots", "csv");
-  table.Begin(1, 0);
+  Table table("slots", "csv");
+  table.Begin(gone, 1, 0);
   ASSERT_TRUE(table.Write("columns\n").ok());
   table.EndHeader();
   ASSERT_TRUE(table.Write("1\n").ok());
@@ -322,6 +322,35 @@ TEST(RecordingFolderTest, AnOlderRecordingBecomesOld) {
   EXPECT_THAT(NamesIn(temp.path()), ElementsAre("r", "r.old"));
 }
 
+TEST(RecordingFolderTest, IsFollowedWhereSomebodyMovesIt) {
+  const TempFolder temp;
+  Recorder recorder(temp.At("r"), {0, 0, 0});
+  recorder.Record(0, 2);
+  recorder.Begin(2, 4);
+  fs::rename(temp.At("r"), temp.At("moved"));
+  fs::create_directory(temp.At("r"));
+  recorder.Commit();
+  recorder.Record(4, 6);
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  EXPECT_EQ(recorder.folder.path(), temp.At("moved"));
+  EXPECT_EQ(RowsIn(temp.At("moved")), "0 1 2 3 4 5 ");
+  EXPECT_TRUE(fs::is_empty(temp.At("r")));
+}
+
+TEST(RecordingFolderTest, AManifestThatIsRemovedIsThereAgain) {
+  const TempFolder temp;
+  Recorder recorder(temp.At("r"));
+  recorder.Record(0, 2);
+  recorder.Record(2, 4);
+  while (NamesIn(temp.At("r")).size() < 3) std::this_thread::yield();
+  fs::remove(temp.At("r/manifest.ndjson"));
+  recorder.Record(4, 6);
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  Segments segments;
+  ASSERT_TRUE(ReadManifest(temp.At("r"), &segments).ok());
+  EXPECT_EQ(segments.size(), 3u);
+}
+
 TEST(RecordingFolderTest, TouchesNothingThatIsNoRecording) {
   const TempFolder temp;
   fs::create_directory(temp.At("d"));
@@ -431,7 +460,8 @@ TEST(RecordingFolderTest, WhatAKilledRecorderLeftIsKeptUpToItsLastFrame) {
   if (const pid_t pid = fork(); pid == 0) {
     Recorder recorder(temp.At("r"), keep);
     recorder.Record(10, 12);
-    EXPECT_TRUE(recorder.folder.Close().ok());
+    for (Segments complete; complete.empty();)
+      if (!ReadManifest(temp.At("r"), &complete).ok()) _exit(1);
     recorder.Begin(12, 15);
     _exit(0);  // no destructor
   } else {
@@ -553,7 +583,7 @@ TEST(RecordingFolderTest, SecondsAreKeptLonger) {
   RecordingFolder folder;
   constexpr uint64_t kMax = 20'000;
   ASSERT_TRUE(folder.Open(temp.At("r"), {0, kMax, 0}).ok());
-  Table slots(temp.At("r"), "slots", "csv"), seconds(temp.At("r"), "seconds", "csv");
+  Table slots("slots", "csv"), seconds("seconds", "csv");
   std::string noise;
   for (uint32_t i = 0; noise.size() < 1500; i++)
     noise += static_cast<char>('0' + i * i * 2654435761u % 61);
@@ -563,7 +593,7 @@ TEST(RecordingFolderTest, SecondsAreKeptLonger) {
     segment.times = Seconds(i, i + 1);
     std::vector<std::unique_ptr<PartFile>> files;
     for (Table* table : {&slots, &seconds}) {
-      table->Begin(segment.number, 0);
+      table->Begin(folder.held_path(), segment.number, 0);
       EXPECT_TRUE(table->Write("columns\n").ok());
       table->EndHeader();
       EXPECT_TRUE(table->Write(noise.substr(0, table == &slots ? 1500 : 100) + "\n").ok());

@@ -32,7 +32,7 @@ class Recorded {
   explicit Recorded(const std::string& path, const RotationOptions& options = {},
                     const KeepLimits& keep = {})
       : path_(path),
-        rotation_(&folder_, path, options),
+        rotation_(&folder_, options),
         csv_(rotation_.slots_file(), kOffset, 0),
         straggle_(rotation_.AddSide("straggle", "ndjson")) {
     EXPECT_TRUE(folder_.Open(path, keep).ok());
@@ -263,6 +263,19 @@ TEST(RotationTest, OnAFullDiskTheOldestGoes) {
   const auto slots = SlotsOf(AllOf(disk.At("r")));
   EXPECT_EQ(slots.back(), "1999900000000");
   EXPECT_EQ(slots.size(), (2'000 * kS - std::stoull(slots.front())) / (100 * kMs));
+}
+
+// A ring that has lost its folder would drop all that comes, and say that there is no room.
+TEST(RotationTest, AFolderThatIsRemovedEndsEvenARing) {
+  const TempFolder temp;
+  RotationOptions options;
+  options.goes_on = true;
+  Recorded recorded(temp.At("r"), options, {3600 * kS, 0, 0});
+  ASSERT_TRUE(recorded.Play(0).ok());
+  std::filesystem::remove_all(temp.At("r"));
+  const Status status = recorded.Play(2 * kS);
+  EXPECT_EQ(status.code(), Exit::kOutput);
+  EXPECT_EQ(status.message(), temp.At("r") + " was removed while it was being recorded to");
 }
 
 TEST(RotationTest, WithoutARingAFullDiskEndsTheRecording) {
