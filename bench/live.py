@@ -4,8 +4,8 @@
 
 Two processes hand a byte to and fro on one CPU; their CPU time per switch without a recorder and with one, alternated,
 gives pairs, and the median of their differences is what one switch costs. The same with a call of a CUDA function that does next to
-nothing, in a stand-in library. Then the CPU time of the recorder on an idle and on a busy machine, and whether anything
-is lost at 100 000 switches per second and CPU."""
+nothing, in a stand-in library. Then the CPU time of the recorder on a busy machine, and whether anything
+is lost at 100 000 switches per second and CPU. First of all, what it takes on an idle one."""
 import os
 import shutil
 import signal
@@ -137,8 +137,62 @@ def recorder_cost(seconds=5):
                   f"{counts['lost_ns']:>9}")
 
 
+def thread_ns(pid):
+    """The CPU time of each of its threads so far, by name."""
+    folder = f"/proc/{pid}/task"
+    return {open(f"{folder}/{thread}/comm").read().strip(): int(open(f"{folder}/{thread}/schedstat").read().split()[0])
+            for thread in os.listdir(folder)}
+
+
+def wake_ups(pid):
+    return sum(int(line.split()[1]) for thread in os.listdir(f"/proc/{pid}/task")
+               for line in open(f"/proc/{pid}/task/{thread}/status") if line.startswith("voluntary"))
+
+
+def program_ns(pid):
+    """Run time of the BPF programs that it has open."""
+    return sum(int(line.split()[1]) for fd in os.listdir(f"/proc/{pid}/fdinfo")
+               for line in open(f"/proc/{pid}/fdinfo/{fd}") if line.startswith("run_time_ns"))
+
+
+def timer_interrupts():
+    return sum(int(word) for line in open("/proc/interrupts") if line.split()[0] == "LOC:"
+               for word in line.split()[1:] if word.isdigit())
+
+
+def idle_cost(seconds=10):
+    """What a recorder takes while nothing happens; the kernel's statistics of programs are on while they are read."""
+    print(f"\nIdle, over {seconds} s: % of one CPU")
+    print(f"{'recorder':<20} {'threads':>8} {'BPF':>6} {'sum':>6} {'wake-ups/s':>11} {'start, CPU s':>13} "
+          f"{'timer interrupts/s':>19} {'without':>8}")
+    before = timer_interrupts()
+    time.sleep(seconds)
+    alone = (timer_interrupts() - before) / seconds
+    for name, command in RECORDERS.items():
+        if "slotscope" not in name or usable(name, command):
+            continue
+        with Recorder(command) as recorder:
+            pid = recorder.process.pid
+            start_s = recorder.before
+            time.sleep(3)  # it takes some rounds to find that little comes
+            values = []
+            for stats in "1", "0":
+                open("/proc/sys/kernel/bpf_stats_enabled", "w").write(stats)
+                then = thread_ns(pid), wake_ups(pid), program_ns(pid), timer_interrupts()
+                time.sleep(seconds)
+                now = thread_ns(pid), wake_ups(pid), program_ns(pid), timer_interrupts()
+                values.append([{thread: (ns - then[0].get(thread, 0)) / seconds / 1e7 for thread, ns in now[0].items()}] +
+                              [(b - a) / seconds for a, b in zip(then[1:], now[1:])])
+            threads, woken, _, interrupts = values[1]
+            programs = values[0][2] / 1e7
+            print(f"{name:<20} {sum(threads.values()):>8.2f} {programs:>6.2f} {sum(threads.values()) + programs:>6.2f} "
+                  f"{woken:>11.1f} {start_s:>13.2f} {interrupts:>19.0f} {alone:>8.0f}")
+            print("    " + ", ".join(f"{thread} {percent:.2f}" for thread, percent in threads.items()))
+
+
 try:
     os.environ["LD_LIBRARY_PATH"] = os.path.dirname(LIBCUDA)  # the recorder probes it at its start
+    idle_cost()
     cost("A switch", RECORDERS, pingpong)
     cost("A CUDA call", CALL_RECORDERS, cuda_calls)
     recorder_cost()

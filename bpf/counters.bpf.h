@@ -21,7 +21,7 @@ struct {
 struct ss_counter_values {
 	struct bpf_perf_event_value last[SS_MAX_COUNTERS];
 	__u32 valid; /* bit i: last[i] was read */
-	__u32 zero;
+	__u32 era; /* of ss_counters_era, in which they were */
 };
 
 /* This CPU only; measures on one CPU never interrupt each other. */
@@ -37,8 +37,11 @@ const volatile __u32 ss_counters_opened = 0;
 const volatile __u32 ss_nr_more = 0; /* counters behind each measure */
 const volatile __u32 ss_nr_possible_cpus = 0;
 
-/* Written by the collector: counters cost too much here. */
-__u32 ss_counters_off;
+/*
+ * Written by the collector. 0: counters cost too much here. Another number than before: they are read
+ * again, and what they have counted meanwhile is nobody's.
+ */
+__u32 ss_counters_era;
 
 /*
  * Without a branch: the verifier would follow those of each counter times those of all others. A read
@@ -85,6 +88,10 @@ __noinline int ss_read_all_counters(struct ss_long_measure *msg)
 
 	if (!values || !msg)
 		return 0;
+	if (values->era != ss_counters_era) {
+		values->era = ss_counters_era;
+		values->valid = 0;
+	}
 #pragma unroll
 	for (__u32 i = 0; i < SS_NR_COUNTERS; i++)
 		ss_read_counter(&msg->measure.counters[i], values, i, cpu);
@@ -96,7 +103,7 @@ __noinline int ss_read_all_counters(struct ss_long_measure *msg)
 
 static __always_inline bool ss_counters_wanted(void)
 {
-	return ss_counters_opened && !ss_counters_off;
+	return ss_counters_opened && ss_counters_era;
 }
 
 /* REQUIRES: its counters are zero. Once per measure, on the CPU it is about. */

@@ -22,6 +22,7 @@ struct ss_cpu {
 	__u64 task; /* that was switched in last, and its signal_struct: to tell a missed switch */
 	__u64 signal;
 	__u32 epoch; /* of ss_watch, when this CPU's measures began; 0: never */
+	__u32 idles; /* 1: its last measure is a tick's, and nothing has run since */
 } __attribute__((aligned(64))); /* no two CPUs share a cache line */
 
 struct {
@@ -39,6 +40,8 @@ struct {
  */
 unsigned int ss_recording; /* 1: the processes of the machine are in the table */
 unsigned int ss_watch[SS_MAX_CPUS];
+/* How long a measure of an idle CPU may be: less than a slot waits for what is late. */
+unsigned long long ss_max_idle_ns;
 
 static __always_inline struct ss_cpu *ss_this_cpu(void)
 {
@@ -184,7 +187,7 @@ static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interv
 static __always_inline void ss_cpu_hold_name(struct task_struct *p)
 {
 	struct ss_cpu *cpu = ss_this_cpu();
-	struct task_struct *running = bpf_get_current_task_btf();
+	struct task_struct *running = ss_task_to_read(bpf_get_current_task_btf());
 	__u32 nr_untold = 1;
 
 	if (cpu && p->signal == running->signal)
@@ -221,6 +224,7 @@ static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 ep
 		return;
 	sender->batch.used = 0; /* of a time before this CPU's buffer */
 	cpu->epoch = epoch;
+	cpu->idles = 0;
 	ss_interval_begin(&cpu->interval, now_ns);
 	ss_cpu_set_thread(cpu, running);
 	ss_cpu_set_process(ctx, cpu, running);
@@ -243,6 +247,7 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 		ss_cpu_watch(ctx, cpu, epoch, next);
 		return;
 	}
+	cpu->idles = 0;
 	missed = !ss_cpu_runs(cpu, prev);
 	if (missed || prev->signal != next->signal)
 		ss_cpu_tell_name(ctx, cpu, prev);
@@ -271,16 +276,22 @@ static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct ta
 
 	if (!epoch || !ss_recording || cpu->epoch != epoch)
 		return;
+	msg.missed = ss_interval_missed_ticks(&cpu->interval, due_ns);
+	/* Its measure goes on: one that is long is cut at the borders like any other. */
+	if (cpu->idles && !msg.missed && ss_cpu_runs(cpu, running) &&
+	    due_ns - cpu->interval.last_ns < ss_max_idle_ns)
+		return;
 	ss_cpu_tell_name(ctx, cpu, running);
 	if (ss_cpu_runs(cpu, running))
 		ss_cpu_take_wait(cpu, running);
 	else
 		ss_cpu_set_unknown(cpu);
 	ss_cpu_measure(ctx, &cpu->interval, cpu->interval.tgid, SS_MEASURE_TICK);
-
+	cpu->idles = !!(cpu->interval.flags & SS_MEASURE_IDLE);
+	if (!msg.missed)
+		return;
 	ss_fill_hdr(&msg.hdr, SS_TICK, sizeof(msg), cpu->interval.last_ns);
 	msg.due_ns = due_ns;
-	msg.missed = ss_interval_missed_ticks(&cpu->interval, due_ns);
 	ss_output(ctx, &msg.hdr, sizeof(msg));
 }
 

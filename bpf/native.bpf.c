@@ -27,6 +27,8 @@ static __always_inline int ss_switched(void *ctx, bool preempt, struct task_stru
 {
 	struct ss_process *process;
 
+	prev = ss_task_to_read(prev);
+	next = ss_task_to_read(next);
 	ss_cpu_switch(ctx, preempt, prev, next, prev_state);
 
 	/* Last: the free is never before the measure that it closes. */
@@ -60,8 +62,9 @@ int BPF_PROG(ss_sched_switch_stateless, bool preempt, struct task_struct *prev,
 }
 
 SEC("tp_btf/sched_wakeup_new")
-int BPF_PROG(ss_sched_wakeup_new, struct task_struct *p)
+int BPF_PROG(ss_sched_wakeup_new, struct task_struct *task)
 {
+	struct task_struct *p = ss_task_to_read(task);
 	struct ss_process *process = ss_process_find(p);
 	struct ss_rmid_event event = {};
 	struct ss_task_meta meta;
@@ -117,6 +120,7 @@ static __always_inline void ss_process_renamed(void *ctx, struct task_struct *p,
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(ss_sched_process_exec, struct task_struct *p)
 {
+	p = ss_task_to_read(p);
 	ss_process_renamed(ctx, p, p->comm, SS_TASK_EXEC);
 	return 0;
 }
@@ -125,6 +129,7 @@ int BPF_PROG(ss_sched_process_exec, struct task_struct *p)
 SEC("tp_btf/task_rename")
 int BPF_PROG(ss_task_rename, struct task_struct *p, const char *comm)
 {
+	p = ss_task_to_read(p);
 	if (p->pid == p->tgid)
 		ss_process_renamed(ctx, p, comm, SS_TASK_RENAME);
 	return 0;
@@ -144,7 +149,10 @@ int ss_walk(struct bpf_iter__task *ctx)
 	bool created = false;
 
 	/* A new thread's sched_wakeup_new is still to come. */
-	if (!p || p->__state & (SS_TASK_DEAD | SS_TASK_NEW))
+	if (!p)
+		return 0;
+	p = ss_task_to_read(p);
+	if (p->__state & (SS_TASK_DEAD | SS_TASK_NEW))
 		return 0;
 	process = ss_process_find(p);
 	if (!process)
@@ -266,7 +274,7 @@ int ss_start_timer(void *ctx)
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(ss_hrtimer_expire_exit)
 {
-	struct task_struct *running = bpf_get_current_task_btf();
+	struct task_struct *running = ss_task_to_read(bpf_get_current_task_btf());
 	struct ss_cpu *cpu = ss_this_cpu();
 	__u32 epoch = ss_watch_epoch();
 	__u64 due_ns;
@@ -293,7 +301,7 @@ int ss_tick_perf_event(void *ctx)
 	struct ss_cpu *cpu = ss_this_cpu();
 
 	if (cpu)
-		ss_cpu_tick(ctx, cpu, bpf_get_current_task_btf(), bpf_ktime_get_ns());
+		ss_cpu_tick(ctx, cpu, ss_task_to_read(bpf_get_current_task_btf()), bpf_ktime_get_ns());
 	return 0;
 }
 

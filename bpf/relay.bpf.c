@@ -76,7 +76,17 @@ SS_RELAY(ss_rmid_free, ss_rmid_event, SS_RMID_FREE)
 SS_RELAY(ss_rmid_alloc_failed, ss_rmid_event, SS_RMID_ALLOC_FAILED)
 SS_RELAY(ss_rmid_existing, ss_rmid_event, SS_RMID_EXISTING)
 SS_RELAY(ss_rdt_sample, ss_rdt_sample, SS_RDT_SAMPLE)
-SS_RELAY(ss_tick, ss_tick, SS_TICK)
 SS_RELAY(ss_cpu_state, ss_cpu_state, SS_CPU_STATE)
+
+/* Most have nothing to say. */
+SEC("raw_tp/ss_tick")
+int ss_tick_relay(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct ss_tick msg = {};
+
+	if (ss_copy(ctx, &msg.hdr, sizeof(msg), SS_TICK) && msg.missed)
+		ss_output(ctx, &msg.hdr, sizeof(msg));
+	return 0;
+}
 
 char LICENSE[] SEC("license") = "GPL";

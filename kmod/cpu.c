@@ -27,10 +27,42 @@ struct ss_cpu {
 	/* all fields: this CPU only, interrupts off */
 	bool watched;
 	u32 slot; /* of the process that runs, for ss_process_ran() */
+	u32 nr_events; /* switches and ticks */
+	u64 probe_ns; /* what they took, by those that were timed; others read it */
 	struct ss_interval interval;
 };
 
 static DEFINE_PER_CPU(struct ss_cpu, ss_cpu);
+
+/* One of so many events is timed, and stands for them; a prime, so that no rhythm is met. */
+#define SS_TIMED_EVENTS 61
+
+static u64 ss_cpu_begin_event(struct ss_cpu *cpu)
+{
+	return ++cpu->nr_events % SS_TIMED_EVENTS ? 0 : ktime_get_mono_fast_ns();
+}
+
+/* With what listens to our tracepoints, which runs within. */
+static void ss_cpu_end_event(struct ss_cpu *cpu, u64 begun_ns)
+{
+	u64 now_ns;
+
+	if (likely(!begun_ns))
+		return;
+	now_ns = ktime_get_mono_fast_ns();
+	if (now_ns > begun_ns) /* it may step back by nanoseconds */
+		WRITE_ONCE(cpu->probe_ns, cpu->probe_ns + (now_ns - begun_ns) * SS_TIMED_EVENTS);
+}
+
+u64 ss_cpu_probe_ns(void)
+{
+	unsigned int cpu;
+	u64 sum = 0;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(&ss_cpu, cpu)->probe_ns);
+	return sum;
+}
 
 static u64 ss_run_delay(const struct task_struct *p)
 {
@@ -99,6 +131,7 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 {
 	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
 	struct ss_interval *interval = &cpu->interval;
+	const u64 begun_ns = ss_cpu_begin_event(cpu);
 
 	if (cpu->watched) {
 		ss_interval_take_wait(interval, ss_run_delay(prev));
@@ -116,6 +149,7 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 	/* Last, also on a CPU that is not watched: the free is never before the measure it closes. */
 	if (unlikely(prev_state & TASK_DEAD))
 		ss_process_thread_dead(prev);
+	ss_cpu_end_event(cpu, begun_ns);
 }
 
 void ss_cpu_tick(u64 due_ns)
@@ -123,9 +157,11 @@ void ss_cpu_tick(u64 due_ns)
 	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
 	struct ss_interval *interval = &cpu->interval;
 	struct ss_tick msg = {};
+	u64 begun_ns;
 
 	if (!cpu->watched)
 		return;
+	begun_ns = ss_cpu_begin_event(cpu);
 	ss_cpu_tell_name(interval, current);
 	ss_interval_take_wait(interval, ss_run_delay(current));
 	ss_cpu_measure(interval, interval->tgid, SS_MEASURE_TICK);
@@ -138,6 +174,7 @@ void ss_cpu_tick(u64 due_ns)
 	msg.due_ns = due_ns;
 	msg.missed = ss_interval_missed_ticks(interval, due_ns);
 	trace_ss_tick(&msg);
+	ss_cpu_end_event(cpu, begun_ns);
 }
 
 static void ss_cpu_emit_state(u64 now_ns, u32 online)

@@ -160,6 +160,7 @@ static int ss_info_show(struct seq_file *m, void *v)
 	seq_printf(m, "rmids: %u\n", ss_rmid_count());
 	seq_printf(m, "limbo_ns: %llu\n", SS_RMID_LIMBO_NS);
 	ss_tick_show(m);
+	seq_printf(m, "probe_ns: %llu\n", ss_cpu_probe_ns());
 	seq_printf(m, "rmid_allocs: %llu\n", stats.nr_alloc);
 	seq_printf(m, "rmid_frees: %llu\n", stats.nr_free);
 	seq_printf(m, "rmid_retried_allocs: %llu\n", stats.nr_retried);

@@ -200,6 +200,8 @@ u32 ss_cpu_hold_name(void);
 void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *next,
 		   unsigned int prev_state);
 void ss_cpu_tick(u64 due_ns);
+/* Time of switches and ticks of all CPUs that was ours, estimated. */
+u64 ss_cpu_probe_ns(void);
 
 /* probes.c: the scheduler's tracepoints. They do nothing before ss_probes_armed. */
 

@@ -18,7 +18,8 @@ enum class Exit : int {
   kBusy = 7,
   kIdentity = 8,  // the accounting identity is broken: a bug of ours
   kBadInput = 9,
-  kDataLost = 10,  // only with --strict
+  kDataLost = 10,   // only with --strict
+  kTooCostly = 11,  // --max-overhead N,stop
   kCommandFailed = 125,
   kCommandNotExecutable = 126,
   kCommandNotFound = 127,

@@ -1,29 +1,42 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 
 namespace slotscope {
 
 // One thread waits until another has something for it. Notify() costs next to nothing while nobody
-// waits.
+// waits. (std::atomic's wait would yield a dozen times before it sleeps, which on an idle machine is
+// most of what a wait costs.)
 //
 //   uint32_t seen = wakeup.seen();      // before looking
 //   if (nothing is there) wakeup.Wait(seen);
 class Wakeup {
  public:
-  uint32_t seen() const { return count_.load(std::memory_order_acquire); }
+  uint32_t seen() const {
+    std::lock_guard lock(mutex_);
+    return count_;
+  }
   // Until Notify() has been called since seen().
-  void Wait(uint32_t seen) const { count_.wait(seen, std::memory_order_acquire); }
+  void Wait(uint32_t seen) const {
+    std::unique_lock lock(mutex_);
+    notified_.wait(lock, [&] { return count_ != seen; });
+  }
   // After what the other thread waits for can be seen.
   void Notify() {
-    count_.fetch_add(1, std::memory_order_release);
-    count_.notify_one();
+    {
+      std::lock_guard lock(mutex_);
+      count_++;
+    }
+    notified_.notify_one();
   }
 
  private:
-  std::atomic<uint32_t> count_{0};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable notified_;
+  uint32_t count_ = 0;
 };
 
 }  // namespace slotscope

@@ -40,6 +40,11 @@ namespace {
 
 constexpr uint64_t kTtyProgressNs = 500'000'000;
 constexpr uint64_t kPlainProgressNs = 2'000'000'000;
+constexpr uint64_t kLookMs = 500, kSamplingLookMs = 100;
+constexpr uint64_t kMaxIdleNs = 32'000'000;
+// More than programs ever take for an event on the machines that we know, and for a CUDA call with what
+// it calls itself.
+constexpr uint64_t kMaxEventCostNs = 2'000, kMaxCallCostNs = 20'000;
 // After the command's end: its last slot is complete when every CPU has ticked once more.
 constexpr useconds_t kAfterCommandUs = 5'000;
 constexpr uint64_t kStartGraceNs = 1'000'000'000;
@@ -84,7 +89,8 @@ std::string WhyNotModule() {
 }
 
 ChosenSource ChooseSource(const RecordOptions& options, std::vector<int32_t> served_first) {
-  SourceOptions source = {options.counters, options.nr_rmids, std::move(served_first)};
+  SourceOptions source = {options.counters, options.nr_rmids, std::move(served_first),
+                          std::min(kMaxIdleNs, options.output.window_ns / 2)};
   switch (options.source) {
     case SourceChoice::kKmod:
       return {MakeKmodSource(source), "asked for"};
@@ -270,6 +276,7 @@ class Recording {
     SlotSink* first = services_.Chain(facts, writer);
     Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, first, services_.keeps(),
                       writer, options_.raw.empty() ? nullptr : &raw_);
+    if (!HasConsumer()) pipeline.AllowQuiet();
     if (Status status = pipeline.Start(); !status.ok()) {
       pipeline.Stop();
       output_.Discard();
@@ -329,6 +336,12 @@ class Recording {
     wait.For("the server of --metrics or --remediate");
     services_.StopServing();
     SayAll(GatherNews());
+  }
+
+  // Somebody waits for slots, to act on them.
+  bool HasConsumer() const {
+    return !options_.remediate.empty() || KindOf(options_.output.path) == OutputKind::kStream ||
+           options_.output.window_ns < OutputOptions().window_ns;
   }
 
   // Before a command begins, so that its first call is seen.
@@ -415,13 +428,12 @@ class Recording {
 
   void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns, int nr_stops) {
     ProgressLine progress(has_command());
-    std::vector<int> programs = source_->program_fds();
-    for (int fd : cuda_.program_fds()) programs.push_back(fd);
-    OverheadMeter meter(programs, ReadCpuList("online").size(), options_.max_overhead_percent);
-    OverheadGuard guard(options_.max_overhead_percent, source_->info().counted != 0);
+    const size_t nr_cpus = ReadCpuList("online").size();
+    OverheadGuard guard(options_.max_overhead, nr_cpus);
+    OverheadMeter meter([this] { return CostsNow(); }, nr_cpus, guard.limit_percent());
     for (;;) {
       uint64_t elapsed_ns = MonotonicNs() - start_ns;
-      uint64_t timeout_ms = 100;
+      uint64_t timeout_ms = meter.is_sampling() ? kSamplingLookMs : kLookMs;
       if (options_.duration_ns) {
         if (elapsed_ns >= options_.duration_ns) break;
         timeout_ms = std::min(timeout_ms, (options_.duration_ns - elapsed_ns) / 1'000'000 + 1);
@@ -442,8 +454,8 @@ class Recording {
       }
       const RunCounts now = pipeline->counts();
       progress.Show(now, writer->nr_rows());
-      if (meter.Poll(MonotonicNs(), now.merge.nr_messages + now.accounting.received[kSwitches]) &&
-          !StepDown(pipeline, &guard, &progress, meter.percent()))
+      if (meter.Poll(MonotonicNs(), MaxProgramsNs(now)) &&
+          !Guard(pipeline, &guard, &progress, meter.percent()))
         break;
     }
     progress.End();
@@ -453,26 +465,53 @@ class Recording {
     for (const std::string& warning : warnings) Say(stderr, "slotscope: {}\n", warning);
   }
 
+  // The module times its probes, and the programs that listen to them within.
+  ProgramCosts CostsNow() const {
+    ProgramCosts costs;
+    costs.probe_ns = source_->probe_ns();
+    if (!costs.probe_ns) costs.run_ns = RunTimeNs(source_->program_fds());
+    costs.run_ns += RunTimeNs(cuda_.program_fds(), cuda_.trap_ns());
+    return costs;
+  }
+
+  // About: messages and switches, since a batch holds many.
+  static uint64_t MaxProgramsNs(const RunCounts& now) {
+    return (now.merge.nr_messages + now.accounting.received[kSwitches]) * kMaxEventCostNs +
+           now.gpu.nr_calls * kMaxCallCostNs;
+  }
+
   // False: the recording is to stop.
-  bool StepDown(Pipeline* pipeline, OverheadGuard* guard, ProgressLine* progress, double percent) {
+  bool Guard(Pipeline* pipeline, OverheadGuard* guard, ProgressLine* progress, double percent) {
     using Step = OverheadGuard::Step;
-    const Step step = guard->OnSecond(percent);
-    if (step == Step::kNone) return true;
-    const std::string text = guard->Text(step, percent);
+    const auto change = guard->OnSecond(percent, [this](Step step) {
+      return step == Step::kFastRounds || (step == Step::kCounters && source_->info().counted != 0) ||
+             (step == Step::kCuda && cuda_.has_seen_any());
+    });
+    if (!change) return true;
     progress->End();
-    Say(stderr, "slotscope: {}\n", text);
-    others_.PutNote(text);
-    if (step == Step::kSlowRounds) pipeline->SlowDown();
-    if (step == Step::kNoCounters) source_->StopCounters();
-    stopped_by_guard_ = step == Step::kStop;
-    return !stopped_by_guard_;
+    Say(stderr, "slotscope: {}\n", change->text);
+    others_.PutNote(change->text);
+    stopped_by_guard_ = change->stop;
+    if (change->stop || change->stay) return !change->stop;
+    switch (change->step) {
+      case Step::kFastRounds:
+        pipeline->SlowDown(change->without);
+        break;
+      case Step::kCounters:
+        source_->ReadCounters(!change->without);
+        break;
+      case Step::kCuda:
+        cuda_.SetProbing(!change->without);
+    }
+    return true;
   }
 
   Status Finish(const Pipeline& pipeline, RunSummary* run) {
     Status status = output_.Finish(run);
     if (status.ok()) status = pipeline.status();
-    if (status.ok() && stopped_by_guard_ && options_.output.strict)
-      status = {Exit::kDataLost, "the recording was stopped by --max-overhead (--strict)"};
+    if (status.ok() && stopped_by_guard_)
+      status = {Exit::kTooCostly,
+                "the recording was stopped by --max-overhead; what was recorded is kept"};
     if (options_.raw.empty()) return status;
     // Both files are tried; the first error counts.
     Status raw_status = pipeline.raw_status();

@@ -153,8 +153,11 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
                   "three); or none",
                   CounterColumns())
           .c_str())(
-      "max-overhead", Text(&texts->max_overhead, "PCT"),
-      "what the recording may cost, in % of all CPUs; above it steps down, then stops (default 3)")(
+      "max-overhead", Text(&texts->max_overhead, "LIMIT"),
+      "what the recording may cost: a share of all CPUs, and CPUs (default 3%,2cpus; one given alone "
+      "has "
+      "no other beside it); above it does without what it can until it is below again, or ends with "
+      ",stop")(
       "remediate", Text(&record->remediate, "PATH")->implicit_value(kRemediateSocket),
       "serve GPU memory and straggling to a consumer on a Unix socket (--remediate=PATH; default "
       "/tmp/ingero-remediate.sock)")("remediate-group", Text(&record->remediate_group, "GROUP"),
@@ -186,6 +189,36 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
   DescribeThresholds(&texts->judge, &options);
   options.add(DescribeOutput(&texts->output, &record->output));
   return options;
+}
+
+// 3%, 2cpus, 3%,2cpus; each of them with ,stop.
+Status ParseMaxOverhead(const std::string& text, OverheadLimit* limit) {
+  const auto parse = [](std::string_view word, std::string_view unit, double min, double max,
+                        double* to) {
+    if (word.ends_with(unit)) word.remove_suffix(unit.size());
+    double number = 0;
+    auto [end, err] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (err != std::errc() || end != word.data() + word.size() || !(number >= min && number <= max))
+      return false;
+    *to = number;
+    return true;
+  };
+  double percent = 0, cpus = 0;
+  for (const std::string& word : Split(text)) {
+    const bool is_cpus = word.ends_with("cpus");
+    if (word == "stop" ? !std::exchange(limit->stops, true)
+        : is_cpus      ? !cpus && parse(word, "cpus", 0.01, 10'000, &cpus)
+                       : !percent && parse(word, "%", 0.1, 100, &percent))
+      continue;
+    return Usage(
+        fmt::format("--max-overhead {}: give a percentage of all CPUs, 0.1 to 100, a number of CPUs, or "
+                    "both, as 3%,2cpus; with ,stop the recording ends above it",
+                    text));
+  }
+  if (!percent && !cpus) return {};  // the usual limit
+  limit->percent = percent ? percent : 100;
+  limit->cpus = cpus;
+  return {};
 }
 
 Status ParseRecord(const RecordTexts& texts, RecordOptions* record) {
@@ -221,11 +254,9 @@ Status ParseRecord(const RecordTexts& texts, RecordOptions* record) {
   if (!ParseNumber(texts.rmids, 2, 512, &number))
     return Usage(fmt::format("--rmids {}: give a number from 2 to 512", texts.rmids));
   record->nr_rmids = static_cast<uint32_t>(number);
-  double& percent = record->max_overhead_percent;
-  const std::string& text = texts.max_overhead;
-  auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), percent);
-  if (err != std::errc() || end != text.data() + text.size() || !(percent >= 0.1 && percent <= 100))
-    return Usage(fmt::format("--max-overhead {}: give a percentage of all CPUs, 0.1 to 100", text));
+  if (!texts.max_overhead.empty())
+    if (Status status = ParseMaxOverhead(texts.max_overhead, &record->max_overhead); !status.ok())
+      return status;
   if (Status status = ParseOutput(texts.output, &record->output); !status.ok()) return status;
   if (!texts.trigger.empty())
     if (Status status = ParseTriggers(texts.trigger, *record, &record->output.triggers); !status.ok())

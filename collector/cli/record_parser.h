@@ -20,7 +20,7 @@ struct RecordTexts {
   std::string duration;
   std::string events = "cycles,instructions,llc_misses";
   std::string rmids = "512";
-  std::string max_overhead = "3";
+  std::string max_overhead;
   std::string health_interval = "10";
   std::string detect;
   std::string trigger;

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,8 +58,8 @@ Status MapEvents::OpenCpu(int cpu) {
   attr.config = PERF_COUNT_SW_DUMMY;
   attr.mmap = 1;
   attr.mmap2 = 1;
-  attr.watermark = 1;  // nobody is woken
-  attr.wakeup_watermark = UINT32_MAX;
+  attr.watermark = 1;
+  attr.wakeup_watermark = 1;
   UniqueFd fd(static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
   void* memory = MAP_FAILED;
   if (fd.valid()) memory = mmap(nullptr, kMapBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
@@ -95,6 +96,12 @@ bool MapEvents::FollowHotplug() {
     if (!open && IsCpuOnline(cpu)) (void)OpenCpu(cpu);  // what it maps is then not seen as it happens
   }
   return false;
+}
+
+void MapEvents::Wait(int stop_fd, int timeout_ms) const {
+  std::vector<pollfd> fds = {{stop_fd, POLLIN, 0}};
+  for (const Ring& ring : rings_) fds.push_back({ring.fd.get(), POLLIN, 0});
+  poll(fds.data(), fds.size(), timeout_ms);
 }
 
 bool MapEvents::Take(const OnMapped& on_mapped) {

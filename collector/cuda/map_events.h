@@ -25,6 +25,8 @@ class MapEvents {
 
   // On the CPUs that are online. Fails if there is none on which it can.
   Status Open();
+  // Until something has come, `stop_fd` can be read, or `timeout_ms` passed.
+  void Wait(int stop_fd, int timeout_ms) const;
   // What has come since the last call. False: some was lost, or came on CPUs that came online later: all
   // processes have to be looked at.
   bool Take(const OnMapped& on_mapped);

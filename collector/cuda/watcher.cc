@@ -23,6 +23,7 @@
 #include "base/event_fd.h"
 #include "base/proc.h"
 #include "base/thread.h"
+#include "cuda/trap_cost.h"
 #include "cuda/uretprobe_safety.h"
 #include "nvml/visible.h"
 
@@ -102,6 +103,8 @@ void CudaWatcher::AddLosses(SourceLosses* losses, std::vector<LostCalls>* lost) 
   losses->nr_unnamed_calls = nr_unnamed_calls_;
   losses->nr_bypassed_calls = probes_.count(SS_CUDA_NR_BYPASSED);
   losses->bypassed_ns = watchdog_.bypassed_ns();
+  std::lock_guard lock(unprobed_mutex_);
+  losses->unprobed_ns = unprobed_ns_ + (unprobed_since_ns_ ? MonotonicNs() - unprobed_since_ns_ : 0);
 }
 
 void CudaWatcher::Run() {
@@ -115,8 +118,12 @@ void CudaWatcher::Run() {
   uint64_t next_release_ns = MonotonicNs() + kReleasePeriodNs;
   uint64_t scanned_ns = MonotonicNs();
   while (!stop_requested_.load(std::memory_order_relaxed)) {
-    pollfd fd = {wake_.get(), POLLIN, 0};
-    poll(&fd, 1, watches.ok() ? kLookMs : kScanMs);
+    WaitForMaps(watches.ok());
+    FollowWish();
+    if (is_suspended_) {
+      (void)map_events_.Take([](int32_t, std::string_view) {});
+      continue;
+    }
     LookAtMapped();
     if (!is_complete_ && (!watches.ok() || MonotonicNs() - scanned_ns >= kScanMs * 1'000'000ull)) {
       is_complete_ = watches.ok();
@@ -129,6 +136,41 @@ void CudaWatcher::Run() {
     next_release_ns = MonotonicNs() + kReleasePeriodNs;
     ReleaseUnused();
   }
+}
+
+void CudaWatcher::SetProbing(bool probes) {
+  probing_wanted_.store(probes, std::memory_order_relaxed);
+  eventfd_write(wake_.get(), 1);
+}
+
+// Time without probes is that from before the first is detached until all are attached.
+void CudaWatcher::FollowWish() {
+  const bool wanted = probing_wanted_.load(std::memory_order_relaxed);
+  if (wanted != is_suspended_) return;
+  if (!wanted) {
+    {
+      std::lock_guard lock(unprobed_mutex_);
+      unprobed_since_ns_ = MonotonicNs();
+    }
+    Release([](const File&) { return true; });
+  } else {
+    AttachSystemLibraries();
+    ScanAll();
+    std::lock_guard lock(unprobed_mutex_);
+    unprobed_ns_ += MonotonicNs() - std::exchange(unprobed_since_ns_, 0);
+  }
+  is_suspended_ = !wanted;
+}
+
+// Until a file is mapped, then a while for what is mapped beside it: whoever maps many does not wake us
+// for each.
+void CudaWatcher::WaitForMaps(bool watches) {
+  const bool is_behind = watches && (!mapped_.empty() || !is_complete_);
+  if (!is_behind) map_events_.Wait(wake_.get(), kScanMs);
+  pollfd wake = {wake_.get(), POLLIN, 0};
+  if (poll(&wake, 1, kLookMs) <= 0) return;
+  eventfd_t times;
+  eventfd_read(wake_.get(), &times);
 }
 
 // Those that have mapped something since. Whoever maps files all the time waits, and all do if the
@@ -209,6 +251,7 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
 // Once per process and program: an exec may change the environment, and with it which GPUs it sees.
 void CudaWatcher::TellView(int32_t tgid) {
   has_seen_any_.store(true, std::memory_order_relaxed);
+  items_->SetUrgent(true);  // calls that are lost
   const uint64_t began = ReadStartTicks(tgid), stack = ReadStackStart(tgid);
   auto [at, is_new] = seen_.try_emplace(tgid);
   if (!is_new && at->second.began == began && at->second.stack == stack) return;
@@ -259,6 +302,8 @@ void CudaWatcher::AttachTo(File* file, const std::string& path) {
     return;
   }
   file->attached = true;
+  if (trap_ns_.load(std::memory_order_relaxed) == 0)
+    trap_ns_.store(MeasureTrapNs(), std::memory_order_relaxed);
   file->error.clear();
 }
 
@@ -298,6 +343,7 @@ void CudaWatcher::ReleaseUnused() {
   for (auto& [key, file] : files_)
     std::erase_if(file.users, [](int32_t tgid) { return !IsAlive(tgid); });
   std::erase_if(seen_, [](const auto& entry) { return !IsAlive(entry.first); });
+  items_->SetUrgent(!seen_.empty());
   // A child that was forked has mapped nothing itself, and uses it.
   if (std::any_of(files_.begin(), files_.end(), is_unused)) ScanAll();
   // Forgotten altogether: its inode's number may be used for another file.

@@ -49,6 +49,10 @@ class CudaWatcher {
   // Any thread, from Start() on.
   std::vector<int> program_fds() const { return probes_.program_fds(); }
   bool uses_multi() const { return probes_.uses_multi(); }
+  // Any thread: nothing is probed soon, to cost less, or all is again.
+  void SetProbing(bool probes);
+  // Any thread: CPU time that it takes to get to one of the programs, ns. 0: not known, or not yet.
+  double trap_ns() const { return trap_ns_.load(std::memory_order_relaxed); }
   // Any thread: a process that uses CUDA was seen.
   bool has_seen_any() const { return has_seen_any_.load(std::memory_order_relaxed); }
 
@@ -65,6 +69,8 @@ class CudaWatcher {
   };
 
   void Run();
+  void FollowWish();
+  void WaitForMaps(bool watches);
   void LookAtMapped();
   bool TakeLook(int32_t tgid, uint64_t second);
   void ScanAll();
@@ -107,6 +113,12 @@ class CudaWatcher {
   std::thread thread_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> has_seen_any_{false};
+  std::atomic<bool> probing_wanted_{true};
+  bool is_suspended_ = false;
+  std::mutex unprobed_mutex_;       // of the two below
+  uint64_t unprobed_ns_ = 0;        // before
+  uint64_t unprobed_since_ns_ = 0;  // 0: it is probed
+  std::atomic<double> trap_ns_{0};
   News news_;
 };
 

@@ -99,6 +99,7 @@ struct SourceLosses {
   uint64_t nr_untold_renames = 0;  // of processes that rename themselves all the time
   uint64_t nr_unnamed_calls = 0;   // of nr_lost_calls: those that no LostCalls tells of
   uint64_t nr_late_looks = 0;      // for CUDA at a process, or at all, that were put off
+  uint64_t unprobed_ns = 0;        // in which CUDA was not probed, to cost less
   bool operator==(const SourceLosses&) const = default;
 };
 static_assert(sizeof(SourceLosses) % kItemAlign == 0);

@@ -71,7 +71,7 @@ bool ItemRouter::OnLosses(const ItemHeader& item, std::span<const std::byte> pay
   if (payload.size() <= kNamelessLosses) losses.nr_unnamed_calls = losses.nr_lost_calls;
   // What of CUDA finds no room in a ring is counted where it is written, call by call.
   if (losses.nr_unnamed_calls != losses_.nr_unnamed_calls ||
-      losses.nr_bypassed_calls != losses_.nr_bypassed_calls)
+      losses.nr_bypassed_calls != losses_.nr_bypassed_calls || losses.unprobed_ns != losses_.unprobed_ns)
     gpu_->OnLostCalls(from_ns, item.begin_ns);
   losses_ = losses;
   losses_ns_ = item.begin_ns;

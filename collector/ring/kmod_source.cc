@@ -138,7 +138,13 @@ class KmodSource final : public Source {
 
   std::vector<int> program_fds() const override { return ProgramFds(skeleton_->obj); }
 
-  void StopCounters() override { skeleton_->bss->ss_counters_off = 1; }
+  // An older module does not say.
+  uint64_t probe_ns() const override {
+    std::string text;
+    return ReadModuleFile(kModuleInfoPath, &text).ok() ? ToNumber(ParseModuleInfo(text), "probe_ns") : 0;
+  }
+
+  void ReadCounters(bool read) override { skeleton_->bss->ss_counters_era = read ? ++counters_era_ : 0; }
 
  private:
   void FillInfo(const ModuleInfo& module, int some_online_cpu) {
@@ -188,6 +194,7 @@ class KmodSource final : public Source {
     bpf_map__set_max_entries(skeleton_->maps.ss_events, static_cast<uint32_t>(nr_cpus_));
     bpf_map__set_max_entries(skeleton_->maps.ss_perf_counters, counters_.nr_map_entries());
     counters_.Tell(skeleton_->rodata);
+    skeleton_->bss->ss_counters_era = counters_era_;
     if (int err = relay__load(skeleton_.get()))
       return {
           err == -EPERM ? Exit::kPrivilege : Exit::kKernel,
@@ -198,6 +205,7 @@ class KmodSource final : public Source {
 
   size_t nr_cpus_;
   CounterGroups counters_;
+  uint32_t counters_era_ = 1;
   SourceInfo info_;
   SourceLosses at_start_;
   bool has_hardware_ = false;

@@ -161,6 +161,10 @@ class NativeSource final : public Source {
   }
 
   void Stop() override {
+    // Ends what idle CPUs are in the midst of: to be switched to is a measure.
+    if (skeleton_ && skeleton_->bss && skeleton_->bss->ss_recording && options_.max_idle_ns)
+      for (int cpu : info_.watched_cpus)
+        if (rings_->is_open(cpu)) (void)OnCpu(cpu, [] {});
     tick_links_.clear();
     links_.clear();
     if (skeleton_ && skeleton_->bss) skeleton_->bss->ss_recording = 0;
@@ -186,7 +190,7 @@ class NativeSource final : public Source {
 
   std::vector<int> program_fds() const override { return ProgramFds(skeleton_->obj); }
 
-  void StopCounters() override { skeleton_->bss->ss_counters_off = 1; }
+  void ReadCounters(bool read) override { skeleton_->bss->ss_counters_era = read ? ++counters_era_ : 0; }
 
  private:
   // Every hook is a tp_btf program, so the kernel's BTF must know it.
@@ -251,6 +255,8 @@ class NativeSource final : public Source {
     counters_.Tell(skeleton_->rodata);
     for (bpf_map* map : {maps.ss_processes, maps.ss_threads})
       bpf_map__set_max_entries(map, ReadPidMax());
+    skeleton_->bss->ss_max_idle_ns = options_.max_idle_ns;
+    skeleton_->bss->ss_counters_era = counters_era_;
     auto& progs = skeleton_->progs;
     bpf_program__set_autoload(progs.ss_sched_switch, has_switch_state_);
     bpf_program__set_autoload(progs.ss_sched_switch_stateless, !has_switch_state_);
@@ -379,6 +385,7 @@ class NativeSource final : public Source {
   }
 
   SourceOptions options_;
+  uint32_t counters_era_ = 1;
   size_t nr_cpus_;
   CounterGroups counters_;
   SourceInfo info_;

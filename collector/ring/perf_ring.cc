@@ -69,7 +69,7 @@ Status PerfRings::Open(int cpu, int writer) {
   attr.sample_type = PERF_SAMPLE_RAW;
   attr.sample_period = 1;
   attr.watermark = 1;
-  attr.wakeup_watermark = static_cast<uint32_t>(pages_ * kPageSize / 2);
+  attr.wakeup_watermark = static_cast<uint32_t>(pages_ * kPageSize / 4);
   int key = cpu;
   LIBBPF_OPTS(perf_buffer_raw_opts, opts, .cpu_cnt = 1, .cpus = &writer, .map_keys = &key);
   perf_buffer* buffer = perf_buffer__new_raw(map_fd_, pages_, &attr, NeverCalled, nullptr, &opts);
@@ -116,6 +116,14 @@ Taken PerfRings::Take(int cpu, uint64_t* until, std::span<std::byte> to) {
   // Pairs with the kernel's read of data_tail: what lies before it is ours no longer.
   __atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
   return taken;
+}
+
+size_t PerfRings::ring_bytes() const { return pages_ * kPageSize; }
+
+void PerfRings::Watch(int fd, Trigger trigger) {
+  epoll_event event = {.events = EPOLLIN | (trigger == Trigger::kEdge ? EPOLLET : 0u),
+                       .data = {.fd = -1}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
 }
 
 void PerfRings::Wait(int timeout_ms) {

@@ -22,7 +22,8 @@ struct Taken {
 };
 
 // One libbpf perf_buffer per CPU, so that each can be opened anew after hotplug. Never one wake-up per
-// event: the kernel wakes us when a buffer is half full, else the caller drains by time. One thread.
+// event: the kernel wakes us when a buffer is a quarter full, else the caller drains by time. One
+// thread.
 class PerfRings {
  public:
   // `map_fd` is the BPF_MAP_TYPE_PERF_EVENT_ARRAY, not owned.
@@ -44,8 +45,12 @@ class PerfRings {
   // is_open(cpu).
   Taken Take(int cpu, uint64_t* until, std::span<std::byte> to);
 
-  // Until a buffer is half full or `timeout_ms` passed.
+  size_t ring_bytes() const;
+  // Until a buffer is a quarter full, a watched descriptor has something, or `timeout_ms` passed.
   void Wait(int timeout_ms);
+  // `fd` ends waits, too: as long as it can be read, or once each time that it can again.
+  enum class Trigger { kLevel, kEdge };
+  void Watch(int fd, Trigger trigger);
 
  private:
   struct Deleter {

@@ -2,6 +2,8 @@
 #include "ring/reader.h"
 
 #include <fmt/core.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/cpu_list.h"
+#include "base/event_fd.h"
 #include "base/thread.h"
 
 namespace slotscope {
@@ -26,6 +29,8 @@ constexpr size_t kLargeMachineCpus = 16;
 // A CLOCK_REALTIME that was set: less is the imprecision of reading two clocks.
 constexpr uint64_t kClockStepNs = 10'000;
 constexpr size_t kMinDrainBytes = 32u << 10;
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr time_t kNever = time_t{1} << 33;  // seconds since 1970
 
 }  // namespace
 
@@ -48,6 +53,9 @@ Status Reader::Start() {
   for (size_t cpu = 0; cpu < nr_cpus_; cpu++)
     if (cpus_[cpu].online) AnnounceOnline(cpu, now_ns);
   if (Status status = TakeDump(); !status.ok()) return status;
+  if (Status status = OpenEventFd(&wake_); !status.ok()) return status;
+  source_->rings().Watch(wake_.get(), PerfRings::Trigger::kLevel);
+  WatchClock();
   thread_ = std::thread([this] { Run(); });
   return {};
 }
@@ -55,6 +63,7 @@ Status Reader::Start() {
 void Reader::Stop() {
   if (!thread_.joinable()) return;
   stop_requested_.store(true, std::memory_order_relaxed);
+  eventfd_write(wake_.get(), 1);
   thread_.join();
 }
 
@@ -90,7 +99,7 @@ void Reader::Put(ItemKind kind, size_t stream, uint64_t begin_ns, uint64_t end_n
 void Reader::DrainRing(size_t cpu) {
   if (!source_->rings().is_open(static_cast<int>(cpu))) return;
   const uint64_t before_ns = MonotonicNs();
-  uint64_t until = 0;
+  uint64_t until = 0, bytes = 0;
   for (bool more = true; more;) {
     // Some room for records, or a block of its own: a ring that is never empty must not make small
     // items.
@@ -105,15 +114,19 @@ void Reader::DrainRing(size_t cpu) {
     std::memcpy(at, &header, sizeof(header));
     block_->Resize(block_->size() + sizeof(header) + taken.size);
     more = taken.more;
+    bytes += taken.size;
     if (more) HandOver();
   }
+  most_bytes_ = std::max(most_bytes_, bytes);
 }
 
 void Reader::DrainAll() {
   const uint64_t begun_ns = MonotonicNs();
+  most_bytes_ = 0;
   others_->Prompt();
   for (size_t cpu = 0; cpu < nr_cpus_; cpu++) DrainRing(cpu);
   FollowLostCalls(begun_ns);
+  FollowFill(begun_ns);
   Put(ItemKind::kRoundEnd, 0, 0);
   HandOver();
 }
@@ -193,6 +206,31 @@ void Reader::ReopenDeadRings() {
   output_errors_ = std::move(errors);
 }
 
+// Would a quiet round be short enough for what has come in this one?
+void Reader::FollowFill(uint64_t begun_ns) {
+  const uint64_t took_ms = (begun_ns - std::exchange(round_begun_ns_, begun_ns)) / kNsPerMs + 1;
+  const bool is_quiet =
+      most_bytes_ * kQuietRoundMs / took_ms < source_->rings().ring_bytes() / kQuietShare;
+  nr_quiet_rounds_ = is_quiet ? std::min(nr_quiet_rounds_ + 1, kQuietPatience) : 0;
+}
+
+int Reader::NextRoundMs() const {
+  const int round_ms = round_ms_.load(std::memory_order_relaxed);
+  const bool is_quiet = may_be_quiet_ && nr_quiet_rounds_ >= kQuietPatience && !others_->is_urgent();
+  return is_quiet ? std::max(round_ms, kQuietRoundMs) : round_ms;
+}
+
+// A step is to be noticed at once, however long a round is.
+void Reader::WatchClock() {
+  clock_set_.Reset(timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+  itimerspec never = {};
+  never.it_value.tv_sec = kNever;
+  if (clock_set_.valid() &&
+      timerfd_settime(clock_set_.get(), TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, nullptr) ==
+          0)
+    source_->rings().Watch(clock_set_.get(), PerfRings::Trigger::kEdge);
+}
+
 void Reader::FollowClock() {
   ClockPair now = ReadClocks();
   auto moved_ns = static_cast<uint64_t>(std::abs(now.unix_offset_ns - unix_offset_ns_));
@@ -253,7 +291,7 @@ void Reader::Run() {
   RaiseThreadPriority();
   uint64_t next_hotplug_ns = 0, next_loss_check_ns = 0, next_dump_ns = 0;
   while (!stop_requested_.load(std::memory_order_relaxed)) {
-    source_->rings().Wait(round_ms_.load(std::memory_order_relaxed));
+    source_->rings().Wait(NextRoundMs());
     FollowClock();
     PutOthers();
     DrainAll();

@@ -44,8 +44,12 @@ class Reader {
   Status Start();
   // Any thread: a dump is taken soon; several requests are one.
   void RequestDump() { dump_requested_.store(true, std::memory_order_relaxed); }
-  // Any thread: drains less often, when the recording costs too much.
-  void SlowDown() { round_ms_.store(kSlowRoundMs, std::memory_order_relaxed); }
+  // Before Start(): while little comes, rounds may be long. Nobody acts on what we say within less.
+  void AllowQuiet() { may_be_quiet_ = true; }
+  // Any thread: drains less often or not, when the recording costs too much.
+  void SlowDown(bool slow) {
+    round_ms_.store(slow ? kSlowRoundMs : kRoundMs, std::memory_order_relaxed);
+  }
   // Detaches the source, drains the rest, announces the last rounds and joins.
   void Stop();
   // After Stop() and whatever was queued, there is no more.
@@ -64,6 +68,11 @@ class Reader {
   // ring holds 30 ms of the worst storm; one that is half full ends the wait.
   static constexpr int kRoundMs = 10;
   static constexpr int kSlowRoundMs = 40;
+  // While no ring would be filled by an eighth in so long. A round with more is the last of them, and a
+  // ring that is a quarter full ends it.
+  static constexpr int kQuietRoundMs = 200;
+  static constexpr uint64_t kQuietShare = 8;
+  static constexpr int kQuietPatience = 16;  // rounds
 
   void Run();
   // An item of the current block, or of a new one.
@@ -79,6 +88,9 @@ class Reader {
   void BringOnline(size_t cpu);
   void TakeOffline(size_t cpu);
   void ReopenDeadRings();
+  void FollowFill(uint64_t begun_ns);
+  int NextRoundMs() const;
+  void WatchClock();
   void FollowClock();
   void FollowLosses();
   void FollowLostCalls(uint64_t begun_ns);
@@ -97,6 +109,12 @@ class Reader {
   Block* block_ = nullptr;  // being filled
   std::vector<Cpu> cpus_;
   std::vector<uint64_t> output_errors_;  // [cpu]
+  bool may_be_quiet_ = false;
+  int nr_quiet_rounds_ = 0;  // on end
+  uint64_t most_bytes_ = 0;  // of a ring, in this round
+  uint64_t round_begun_ns_ = 0;
+  UniqueFd wake_;       // somebody wants the thread to look around
+  UniqueFd clock_set_;  // a timer that never ends, but when somebody sets the wall clock
   int64_t unix_offset_ns_;
   uint64_t unix_error_ns_;
   SourceLosses losses_;

@@ -67,8 +67,11 @@ class Source {
   virtual int output_errors_fd() const = 0;
   // Any thread, from Start() on: the BPF programs, for their statistics.
   virtual std::vector<int> program_fds() const = 0;
-  // Any thread, from Start() on: perf counters are not read any more.
-  virtual void StopCounters() = 0;
+  // Any thread, from Start() on: CPU time of the machine that our probes took so far, with the programs
+  // that listen to them; 0: only the programs are known.
+  virtual uint64_t probe_ns() const { return 0; }
+  // Any thread, from Start() on: whether perf counters are read. They are when it starts.
+  virtual void ReadCounters(bool read) = 0;
   virtual PerfRings& rings() = 0;
 };
 
@@ -78,6 +81,8 @@ struct SourceOptions {
   // Processes that get an RMID before others, with their children, while the source exists. Module only:
   // the RMIDs of the eBPF source count nothing.
   std::vector<int32_t> served_first;
+  // eBPF source only: the time of an idle CPU may be told so late. Less than a slot waits.
+  uint64_t max_idle_ns = 0;
 };
 
 // Does something on a CPU, unless that is away. If it goes while we are at it, that is no failure: the

@@ -98,6 +98,9 @@ constexpr Counter kCounters[] = {
      [](Counts run) { return run.losses.nr_bypassed_calls; }, ""},
     {"cuda_bypassed_ns", kNote, kCuda, "eBPF", "ns in which it gave none",
      [](Counts run) { return run.losses.bypassed_ns; }, ""},
+    {"cuda_unprobed_ns", kLost, kUnprobed, "eBPF",
+     "ns in which CUDA was not probed, as the recording cost too much (--max-overhead)",
+     [](Counts run) { return run.losses.unprobed_ns; }, ""},
     {"malformed_cuda_calls", kNote, kCuda, "merge", "of the messages that cannot be: of CUDA calls",
      [](Counts run) { return run.merge.nr_malformed_calls; }, ""},
     {"late_cuda_calls", kLost, kCuda, "GPU",
@@ -174,6 +177,8 @@ bool IsInScope(CountScope scope, const RunCounts& run) {
     case kCuda:  // some calls, or none because all of them were lost
       return run.gpu.nr_calls || run.losses.nr_lost_calls || run.losses.bypassed_ns ||
              run.merge.nr_malformed_calls;
+    case kUnprobed:
+      return run.losses.unprobed_ns > 0;
     case kJoined:
       return run.remote != RemoteCounts();
   }

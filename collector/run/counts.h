@@ -45,7 +45,7 @@ enum class Severity : uint8_t {
 };
 
 // Which runs have it: in others it is not shown.
-enum class CountScope : uint8_t { kAll, kRdt, kCuda, kJoined };
+enum class CountScope : uint8_t { kAll, kRdt, kCuda, kUnprobed, kJoined };
 bool IsInScope(CountScope scope, const RunCounts& counts);
 
 struct Counter {

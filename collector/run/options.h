@@ -10,6 +10,7 @@
 #include "recording/folder.h"
 #include "ring/counters.h"
 #include "run/incidents.h"
+#include "run/overhead.h"
 #include "slots/fold.h"
 
 namespace slotscope {
@@ -71,7 +72,7 @@ struct RecordOptions {
   uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits
   CounterSpecs counters;
   uint32_t nr_rmids = 512;
-  double max_overhead_percent = 3;  // of all CPUs
+  OverheadLimit max_overhead;
   std::vector<std::string> command;
 };
 

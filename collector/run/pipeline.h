@@ -30,6 +30,8 @@ class Pipeline {
            ItemQueue* others, SlotSink* first, uint32_t keeps, Writer* writer, RawFileWriter* raw);
   ~Pipeline();
 
+  // Before Start(), see Reader.
+  void AllowQuiet() { reader_.AllowQuiet(); }
   // The writer is started by the caller, once its sinks have their header; slots wait for it.
   Status Start();
   // Drains what is on its way, finishes the last slot and joins. The writers are stopped too.
@@ -43,7 +45,7 @@ class Pipeline {
   bool failed() const {
     return broken_.load(std::memory_order_relaxed) || (raw_writer_ && raw_writer_->failed());
   }
-  void SlowDown() { reader_.SlowDown(); }
+  void SlowDown(bool slow) { reader_.SlowDown(slow); }
   std::vector<std::string> TakeWarnings() { return reader_.TakeWarnings(); }
 
   // After Stop().

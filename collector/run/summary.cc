@@ -110,8 +110,8 @@ HeaderLines SummaryLines(const RunSummary& run) {
   const Accounting& a = run.counts.accounting;
   HeaderLines lines;
   // Behind the counters of each scope its accounts.
-  for (const CountScope scope :
-       {CountScope::kAll, CountScope::kRdt, CountScope::kCuda, CountScope::kJoined}) {
+  for (const CountScope scope : {CountScope::kAll, CountScope::kRdt, CountScope::kCuda,
+                                 CountScope::kUnprobed, CountScope::kJoined}) {
     if (!IsInScope(scope, run.counts)) continue;
     for (const Counter& counter : Counters())
       if (counter.scope == scope)

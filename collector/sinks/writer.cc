@@ -11,7 +11,7 @@ namespace {
 
 // Of some 140 bytes: a batch has this many, and as many more as a slot.
 constexpr size_t kBatchRows = 1024;
-constexpr size_t kBatchSlots = 64;
+constexpr size_t kBatchSlots = 256;
 constexpr uint64_t kFlushPeriodNs = 500'000'000;  // a killed run loses at most a second
 
 }  // namespace

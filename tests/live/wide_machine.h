@@ -54,7 +54,7 @@ class WideMachine final : public Source {
   std::vector<uint64_t> output_errors() const override { return std::vector<uint64_t>(shape_.nr_cpus); }
   int output_errors_fd() const override { return -1; }
   std::vector<int> program_fds() const override { return {}; }
-  void StopCounters() override {}
+  void ReadCounters(bool) override {}
   PerfRings& rings() override { return *rings_; }
 
   Facts MakeFacts(const ClockPair& clocks) const;
