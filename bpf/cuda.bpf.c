@@ -18,6 +18,7 @@
  *
  * What is lost is lost of one process, whose name waits in ss_cuda_losers.
  */
+#include "cost.bpf.h"
 #include "output.bpf.h"
 
 #include <bpf/bpf_core_read.h>
@@ -593,8 +594,12 @@ static __always_inline void ss_cuda_share_stack(void)
 SEC("uprobe")
 int ss_cuda_enter(struct pt_regs *ctx)
 {
+	__u64 begun_ns;
+
 	ss_cuda_own_stack();
+	begun_ns = ss_cost_begin();
 	ss_cuda_called(ctx);
+	ss_cost_end(begun_ns);
 	ss_cuda_share_stack();
 	return 0;
 }
@@ -602,8 +607,12 @@ int ss_cuda_enter(struct pt_regs *ctx)
 SEC("uretprobe")
 int ss_cuda_leave(struct pt_regs *ctx)
 {
+	__u64 begun_ns;
+
 	ss_cuda_own_stack();
+	begun_ns = ss_cost_begin();
 	ss_cuda_went_back(ctx);
+	ss_cost_end(begun_ns);
 	ss_cuda_share_stack();
 	return 0;
 }

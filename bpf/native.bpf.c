@@ -16,6 +16,7 @@
  * refuses bpf_timer (PREEMPT_RT), a cpu-clock perf event drives ss_tick_perf_event instead: it is not
  * aligned to the border and can miss ticks on an idle CPU.
  */
+#include "cost.bpf.h"
 #include "cpu.bpf.h"
 
 #include <bpf/bpf_tracing.h>
@@ -25,6 +26,7 @@
 static __always_inline int ss_switched(void *ctx, bool preempt, struct task_struct *prev,
 				       struct task_struct *next, unsigned int prev_state)
 {
+	const __u64 begun_ns = ss_cost_begin();
 	struct ss_process *process;
 
 	prev = ss_task_to_read(prev);
@@ -32,14 +34,14 @@ static __always_inline int ss_switched(void *ctx, bool preempt, struct task_stru
 	ss_cpu_switch(ctx, preempt, prev, next, prev_state);
 
 	/* Last: the free is never before the measure that it closes. */
-	if (!(prev_state & SS_TASK_DEAD))
-		return 0;
-	process = ss_process_find(prev);
-	if (!process) {
-		SS_COUNT(ss_nr_unknown_dead);
-		return 0;
+	if (prev_state & SS_TASK_DEAD) {
+		process = ss_process_find(prev);
+		if (process)
+			ss_thread_uncount(ctx, prev, process);
+		else
+			SS_COUNT(ss_nr_unknown_dead);
 	}
-	ss_thread_uncount(ctx, prev, process);
+	ss_cost_end(begun_ns);
 	return 0;
 }
 
@@ -277,10 +279,11 @@ int BPF_PROG(ss_hrtimer_expire_exit)
 	struct task_struct *running = ss_task_to_read(bpf_get_current_task_btf());
 	struct ss_cpu *cpu = ss_this_cpu();
 	__u32 epoch = ss_watch_epoch();
-	__u64 due_ns;
+	__u64 due_ns, begun_ns;
 
 	if (!cpu || !cpu->tick_due_ns)
 		return 0;
+	begun_ns = ss_cost_begin();
 	due_ns = cpu->tick_due_ns;
 	cpu->tick_due_ns = 0;
 	if (epoch && ss_recording && cpu->epoch != epoch)
@@ -292,16 +295,19 @@ int BPF_PROG(ss_hrtimer_expire_exit)
 		ss_cpu_set_thread(cpu, running);
 		ss_cpu_set_process(ctx, cpu, running);
 	}
+	ss_cost_end(begun_ns);
 	return 0;
 }
 
 SEC("perf_event")
 int ss_tick_perf_event(void *ctx)
 {
+	const __u64 begun_ns = ss_cost_begin();
 	struct ss_cpu *cpu = ss_this_cpu();
 
 	if (cpu)
 		ss_cpu_tick(ctx, cpu, ss_task_to_read(bpf_get_current_task_btf()), bpf_ktime_get_ns());
+	ss_cost_end(begun_ns);
 	return 0;
 }
 

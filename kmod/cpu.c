@@ -36,6 +36,7 @@ static DEFINE_PER_CPU(struct ss_cpu, ss_cpu);
 
 /* One of so many events is timed, and stands for them; a prime, so that no rhythm is met. */
 #define SS_TIMED_EVENTS 61
+#define SS_LONGEST_EVENT_NS 100000
 
 static u64 ss_cpu_begin_event(struct ss_cpu *cpu)
 {
@@ -50,7 +51,8 @@ static void ss_cpu_end_event(struct ss_cpu *cpu, u64 begun_ns)
 	if (likely(!begun_ns))
 		return;
 	now_ns = ktime_get_mono_fast_ns();
-	if (now_ns > begun_ns) /* it may step back by nanoseconds */
+	/* It may step back by nanoseconds; what took longer was interrupted, or its CPU was away. */
+	if (now_ns > begun_ns && now_ns - begun_ns < SS_LONGEST_EVENT_NS)
 		WRITE_ONCE(cpu->probe_ns, cpu->probe_ns + (now_ns - begun_ns) * SS_TIMED_EVENTS);
 }
 

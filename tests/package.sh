@@ -58,15 +58,19 @@ unit=/lib/systemd/system/slotscope.service
 unit_keep() { sed -n 's/^Environment="SLOTSCOPE_KEEP=\(.*\)"$/\1/p' $unit | sed 's/%%/%/g'; }
 unit_command() { sed -n "s/^ExecStart=\/bin\/sh -c '\(.*\)'$/\1/p" $unit | sed 's/%%/%/g'; }
 
-# Well-formed, not enabled, and its command records.
+# As setpriv wants them: +bpf,+perfmon...
+unit_capabilities() { sed -n 's/^CapabilityBoundingSet=//p' $unit | tr 'A-Z ' 'a-z,' | sed 's/cap_/+/g'; }
+
+# Well-formed, confined, not enabled, and its command records with what it may.
 use_unit() {
 	quietly systemd-analyze verify $unit
+	quietly systemd-analyze security --offline=true --threshold=30 $unit
 	[ ! -e /etc/systemd/system/multi-user.target.wants/slotscope.service ] || fail "the unit is enabled"
 	mkdir /var/lib/slotscope
 	# shellcheck source=debian/slotscope.default
 	. /etc/default/slotscope
 	SLOTSCOPE_OPTIONS="$SLOTSCOPE_OPTIONS --duration 1" SLOTSCOPE_KEEP=$(unit_keep) STATE_DIRECTORY=/var/lib/slotscope \
-		quietly sh -c "$(unit_command)"
+		quietly setpriv --bounding-set="-all,$(unit_capabilities)" --no-new-privs sh -c "$(unit_command)"
 	zstd -dcq /var/lib/slotscope/slotscope.rec/slots-*.csv.zst | grep -q '^# identity: holds' ||
 		fail "the unit's command recorded nothing that holds"
 	rm -r /var/lib/slotscope

@@ -22,6 +22,7 @@
 #include "base/escape.h"
 #include "base/file_limit.h"
 #include "base/say.h"
+#include "base/service_manager.h"
 #include "cuda/watcher.h"
 #include "nvml/nvml.h"
 #include "nvml/sampler.h"
@@ -39,12 +40,11 @@ namespace slotscope {
 namespace {
 
 constexpr uint64_t kTtyProgressNs = 500'000'000;
-constexpr uint64_t kPlainProgressNs = 2'000'000'000;
-constexpr uint64_t kLookMs = 500, kSamplingLookMs = 100;
+// A log is told less and less often.
+constexpr uint64_t kPlainProgressNs = 2'000'000'000, kMaxPlainProgressNs = 3'600'000'000'000;
+constexpr uint64_t kStatusNs = 10'000'000'000;
+constexpr uint64_t kLookMs = 500;
 constexpr uint64_t kMaxIdleNs = 32'000'000;
-// More than programs ever take for an event on the machines that we know, and for a CUDA call with what
-// it calls itself.
-constexpr uint64_t kMaxEventCostNs = 2'000, kMaxCallCostNs = 20'000;
 // After the command's end: its last slot is complete when every CPU has ticked once more.
 constexpr useconds_t kAfterCommandUs = 5'000;
 constexpr uint64_t kStartGraceNs = 1'000'000'000;
@@ -138,21 +138,23 @@ void GatherFacts(const RecordOptions& options, const SourceInfo& info, const std
 class ProgressLine {
  public:
   // A command on the same terminal has it for itself.
-  explicit ProgressLine(bool has_command)
-      : tty_(isatty(STDERR_FILENO)), silent_(tty_ && has_command), start_ns_(MonotonicNs()) {}
+  ProgressLine(bool has_command, const ServiceManager* manager)
+      : manager_(manager),
+        tty_(isatty(STDERR_FILENO)),
+        silent_(tty_ && has_command),
+        start_ns_(MonotonicNs()) {}
 
   void Show(const RunCounts& now, uint64_t nr_rows) {
-    uint64_t time_ns = MonotonicNs();
-    uint64_t since_ns = time_ns - shown_ns_;
-    if (silent_ || since_ns < (tty_ ? kTtyProgressNs : kPlainProgressNs)) return;
-    double rate = static_cast<double>(now.merge.nr_messages - last_messages_) /
-                  (static_cast<double>(since_ns) / 1e9);
-    Say(stderr, "{}{:6.1f} s  {:8.0f} events/s  {:10} rows  {} lost{}", tty_ ? "\r" : "",
-        static_cast<double>(time_ns - start_ns_) / 1e9, rate, nr_rows, now.merge.nr_lost,
-        tty_ ? " \x1b[K" : "\n");
-    fflush(stderr);
-    shown_ns_ = time_ns;
-    last_messages_ = now.merge.nr_messages;
+    const uint64_t time_ns = MonotonicNs();
+    if (!silent_ && time_ns - said_.ns >= period_ns_) {
+      Say(stderr, "{}{}{}", tty_ ? "\r" : "", Text(&said_, time_ns, now, nr_rows),
+          tty_ ? " \x1b[K" : "\n");
+      fflush(stderr);
+      // A quarter of the time since the start: a day is some 50 lines, a month some 800.
+      if (!tty_)
+        period_ns_ = std::clamp((time_ns - start_ns_) / 4, kPlainProgressNs, kMaxPlainProgressNs);
+    }
+    if (time_ns - told_.ns >= kStatusNs) manager_->Status(Text(&told_, time_ns, now, nr_rows));
   }
   // Before anything else is printed.
   void End() {
@@ -160,11 +162,24 @@ class ProgressLine {
   }
 
  private:
+  struct Shown {
+    uint64_t ns = MonotonicNs();
+    uint64_t nr_messages = 0;
+  };
+  std::string Text(Shown* last, uint64_t time_ns, const RunCounts& now, uint64_t nr_rows) const {
+    const double rate = static_cast<double>(now.merge.nr_messages - last->nr_messages) /
+                        (static_cast<double>(time_ns - last->ns) / 1e9);
+    *last = {time_ns, now.merge.nr_messages};
+    return fmt::format("{:6.1f} s  {:8.0f} events/s  {:10} rows  {} lost",
+                       static_cast<double>(time_ns - start_ns_) / 1e9, rate, nr_rows, now.merge.nr_lost);
+  }
+
+  const ServiceManager* manager_;
   bool tty_;
   bool silent_;
   uint64_t start_ns_;
-  uint64_t shown_ns_ = MonotonicNs();
-  uint64_t last_messages_ = 0;
+  uint64_t period_ns_ = tty_ ? kTtyProgressNs : kPlainProgressNs;
+  Shown said_, told_;
 };
 
 // Those that ask us to stop. Under nohup a terminal that is gone does not.
@@ -213,6 +228,7 @@ class Recording {
     if (Status status = CheckBpfUsable(); !status.ok()) return status;
     if (Status status = CheckPidNamespace(options_); !status.ok()) return status;
     signals_ = OpenSignals();
+    manager_.Open();
     if (Status status = output_.Open(); !status.ok()) return status;
     if (!options_.raw.empty())
       if (Status status = OpenRaw(&raw_, options_.raw); !status.ok()) return status;
@@ -297,6 +313,7 @@ class Recording {
       return status;
     }
     int nr_stops = WaitForFirstSlot(pipeline);
+    manager_.Ready();
     uint64_t start_ns = MonotonicNs();
     if (has_command()) {
       if (Status status = command_.Release(); !status.ok()) {
@@ -306,6 +323,7 @@ class Recording {
     }
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
     const EndsAtOnce from_here_on;
+    manager_.Stopping();
     SayAll(TakeNews());
     pipeline.Stop();
     const uint64_t end_ns = MonotonicNs();
@@ -427,13 +445,13 @@ class Recording {
   }
 
   void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns, int nr_stops) {
-    ProgressLine progress(has_command());
+    ProgressLine progress(has_command(), &manager_);
     const size_t nr_cpus = ReadCpuList("online").size();
     OverheadGuard guard(options_.max_overhead, nr_cpus);
-    OverheadMeter meter([this] { return CostsNow(); }, nr_cpus, guard.limit_percent());
+    OverheadMeter meter([this] { return source_->probe_ns() + cuda_.probe_ns(); }, nr_cpus);
     for (;;) {
       uint64_t elapsed_ns = MonotonicNs() - start_ns;
-      uint64_t timeout_ms = meter.is_sampling() ? kSamplingLookMs : kLookMs;
+      uint64_t timeout_ms = kLookMs;
       if (options_.duration_ns) {
         if (elapsed_ns >= options_.duration_ns) break;
         timeout_ms = std::min(timeout_ms, (options_.duration_ns - elapsed_ns) / 1'000'000 + 1);
@@ -454,30 +472,14 @@ class Recording {
       }
       const RunCounts now = pipeline->counts();
       progress.Show(now, writer->nr_rows());
-      if (meter.Poll(MonotonicNs(), MaxProgramsNs(now)) &&
-          !Guard(pipeline, &guard, &progress, meter.percent()))
-        break;
+      manager_.Poll(MonotonicNs(), now.merge.nr_rounds);  // reader and merge go on
+      if (meter.Poll(MonotonicNs()) && !Guard(pipeline, &guard, &progress, meter.percent())) break;
     }
     progress.End();
   }
 
   static void SayAll(const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) Say(stderr, "slotscope: {}\n", warning);
-  }
-
-  // The module times its probes, and the programs that listen to them within.
-  ProgramCosts CostsNow() const {
-    ProgramCosts costs;
-    costs.probe_ns = source_->probe_ns();
-    if (!costs.probe_ns) costs.run_ns = RunTimeNs(source_->program_fds());
-    costs.run_ns += RunTimeNs(cuda_.program_fds(), cuda_.trap_ns());
-    return costs;
-  }
-
-  // About: messages and switches, since a batch holds many.
-  static uint64_t MaxProgramsNs(const RunCounts& now) {
-    return (now.merge.nr_messages + now.accounting.received[kSwitches]) * kMaxEventCostNs +
-           now.gpu.nr_calls * kMaxCallCostNs;
   }
 
   // False: the recording is to stop.
@@ -524,6 +526,7 @@ class Recording {
 
   const RecordOptions& options_;
   UniqueFd signals_;
+  ServiceManager manager_;
   Output output_{options_.output};
   RawFileWriter raw_;
   Command command_;

@@ -243,8 +243,8 @@ CudaCounts CudaProbes::counts() const {
   return counts;
 }
 
-std::vector<int> CudaProbes::program_fds() const {
-  return skeleton_ ? ProgramFds(skeleton_->obj) : std::vector<int>();
+ProgramCosts CudaProbes::costs() const {
+  return skeleton_ ? ReadProgramCosts(bpf_map__fd(skeleton_->maps.ss_costs)) : ProgramCosts();
 }
 
 }  // namespace slotscope

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "cuda/library.h"
+#include "ring/bpf_object.h"
 #include "ring/item.h"
 
 struct cuda;
@@ -65,8 +66,8 @@ class CudaProbes {
   // Of the probes: see SumSkippedRuns.
   uint64_t nr_skipped_runs() const;
   CudaCounts counts() const;
-  // Any thread, after Load(); empty before.
-  std::vector<int> program_fds() const;
+  // Any thread, after Load(); nothing before.
+  ProgramCosts costs() const;
   bool uses_multi() const { return use_multi_; }
 
  private:

@@ -138,6 +138,12 @@ void CudaWatcher::Run() {
   }
 }
 
+uint64_t CudaWatcher::probe_ns() const {
+  const ProgramCosts costs = probes_.costs();
+  return costs.ns + static_cast<uint64_t>(trap_ns_.load(std::memory_order_relaxed) *
+                                          static_cast<double>(costs.nr_runs));
+}
+
 void CudaWatcher::SetProbing(bool probes) {
   probing_wanted_.store(probes, std::memory_order_relaxed);
   eventfd_write(wake_.get(), 1);
@@ -251,7 +257,6 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
 // Once per process and program: an exec may change the environment, and with it which GPUs it sees.
 void CudaWatcher::TellView(int32_t tgid) {
   has_seen_any_.store(true, std::memory_order_relaxed);
-  items_->SetUrgent(true);  // calls that are lost
   const uint64_t began = ReadStartTicks(tgid), stack = ReadStackStart(tgid);
   auto [at, is_new] = seen_.try_emplace(tgid);
   if (!is_new && at->second.began == began && at->second.stack == stack) return;
@@ -343,7 +348,6 @@ void CudaWatcher::ReleaseUnused() {
   for (auto& [key, file] : files_)
     std::erase_if(file.users, [](int32_t tgid) { return !IsAlive(tgid); });
   std::erase_if(seen_, [](const auto& entry) { return !IsAlive(entry.first); });
-  items_->SetUrgent(!seen_.empty());
   // A child that was forked has mapped nothing itself, and uses it.
   if (std::any_of(files_.begin(), files_.end(), is_unused)) ScanAll();
   // Forgotten altogether: its inode's number may be used for another file.

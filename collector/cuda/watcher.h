@@ -46,13 +46,11 @@ class CudaWatcher {
 
   // Any thread: sentences about what cannot be seen, since the last call; each once.
   std::vector<std::string> TakeNews() { return news_.Take(); }
-  // Any thread, from Start() on.
-  std::vector<int> program_fds() const { return probes_.program_fds(); }
+  // Any thread: CPU time that the probes took so far, about, with the traps that lead to them.
+  uint64_t probe_ns() const;
   bool uses_multi() const { return probes_.uses_multi(); }
   // Any thread: nothing is probed soon, to cost less, or all is again.
   void SetProbing(bool probes);
-  // Any thread: CPU time that it takes to get to one of the programs, ns. 0: not known, or not yet.
-  double trap_ns() const { return trap_ns_.load(std::memory_order_relaxed); }
   // Any thread: a process that uses CUDA was seen.
   bool has_seen_any() const { return has_seen_any_.load(std::memory_order_relaxed); }
 
@@ -118,7 +116,7 @@ class CudaWatcher {
   std::mutex unprobed_mutex_;       // of the two below
   uint64_t unprobed_ns_ = 0;        // before
   uint64_t unprobed_since_ns_ = 0;  // 0: it is probed
-  std::atomic<double> trap_ns_{0};
+  std::atomic<double> trap_ns_{0};  // see MeasureTrapNs()
   News news_;
 };
 

@@ -3,8 +3,11 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -73,6 +76,25 @@ Status TakeName(const std::string& temporary, const std::string& path, bool exis
   return Fail(path, "take its name");
 }
 
+// Whoever may not give it away lets the group in beside its own, if the filesystem knows such lists.
+bool GiveToGroup(int file, gid_t group) {
+  const std::string path = fmt::format("/proc/self/fd/{}", file);
+  if (fchownat(file, "", static_cast<uid_t>(-1), group, AT_EMPTY_PATH) == 0)
+    return chmod(path.c_str(), 0770) == 0;
+  if (errno != EPERM) return false;
+  constexpr uint32_t kNobody = ACL_UNDEFINED_ID;
+  constexpr uint16_t kAll = ACL_READ | ACL_WRITE | ACL_EXECUTE;
+  struct {
+    posix_acl_xattr_header header = {POSIX_ACL_XATTR_VERSION};
+    posix_acl_xattr_entry entries[5];
+  } list = {.entries = {{ACL_USER_OBJ, kAll, kNobody},
+                        {ACL_GROUP_OBJ, 0, kNobody},
+                        {ACL_GROUP, kAll, group},
+                        {ACL_MASK, kAll, kNobody},
+                        {ACL_OTHER, 0, kNobody}}};
+  return setxattr(path.c_str(), "system.posix_acl_access", &list, sizeof(list), 0) == 0;
+}
+
 }  // namespace
 
 Status SocketFile::Listen(const std::string& path, std::optional<gid_t> group) {
@@ -103,8 +125,7 @@ Status SocketFile::Listen(const std::string& path, std::optional<gid_t> group) {
   if (fstat(file.get(), &own) != 0 || !S_ISSOCK(own.st_mode) || own.st_uid != geteuid() ||
       listen(fd.get(), kBacklog) != 0)
     status = Fail(path, "listen");
-  else if (group && (fchownat(file.get(), "", static_cast<uid_t>(-1), *group, AT_EMPTY_PATH) != 0 ||
-                     chmod(fmt::format("/proc/self/fd/{}", file.get()).c_str(), 0770) != 0))
+  else if (group && !GiveToGroup(file.get(), *group))
     status = Fail(path, "give it to the group");
   else
     status = TakeName(temporary, path, exists, seen);

@@ -77,13 +77,17 @@ uint64_t SumOutputErrors(int map_fd) {
   return sum;
 }
 
-std::vector<int> ProgramFds(const bpf_object* object) {
-  std::vector<int> fds;
-  bpf_program* program;
-  bpf_object__for_each_program(program, object) {
-    if (int fd = bpf_program__fd(program); fd >= 0) fds.push_back(fd);
+ProgramCosts ReadProgramCosts(int map_fd) {
+  const int nr_cpus = libbpf_num_possible_cpus();
+  const uint32_t key = 0;
+  ProgramCosts sum;
+  std::vector<ProgramCosts> per_cpu(nr_cpus > 0 ? static_cast<size_t>(nr_cpus) : 0);
+  if (per_cpu.empty() || bpf_map_lookup_elem(map_fd, &key, per_cpu.data())) return {};
+  for (const ProgramCosts& cpu : per_cpu) {
+    sum.nr_runs += cpu.nr_runs;
+    sum.ns += cpu.ns;
   }
-  return fds;
+  return sum;
 }
 
 uint64_t SumSkippedRuns(const bpf_object* object, const bpf_program* except) {

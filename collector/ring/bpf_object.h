@@ -30,8 +30,12 @@ uint64_t SumOutputErrors(int map_fd);
 // The same by CPU.
 std::vector<uint64_t> OutputErrorsByCpu(int map_fd);
 
-// File descriptors of all loaded programs of the object, which it keeps.
-std::vector<int> ProgramFds(const bpf_object* object);
+// What programs took so far, as they measure themselves (ss_costs).
+struct ProgramCosts {
+  uint64_t nr_runs = 0;
+  uint64_t ns = 0;
+};
+ProgramCosts ReadProgramCosts(int map_fd);
 
 // Runs that the kernel skipped because the program was already running on that CPU, over all programs
 // of the object but `except` (may be null).

@@ -2,7 +2,6 @@
 // What other threads than the reader have to say: the reader puts it between the rings' items.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <mutex>
@@ -56,9 +55,6 @@ class ItemQueue {
   void AddLosses(SourceLosses* losses, std::vector<LostCalls>* lost) const {
     if (add_losses_) add_losses_(losses, lost);
   }
-  // Any thread. While it is set each round says something that slots wait for, so rounds are short.
-  void SetUrgent(bool is_urgent) { is_urgent_.store(is_urgent, std::memory_order_relaxed); }
-  bool is_urgent() const { return is_urgent_.load(std::memory_order_relaxed); }
   std::vector<Entry> Take() {
     std::lock_guard lock(mutex_);
     return std::exchange(entries_, {});
@@ -67,7 +63,6 @@ class ItemQueue {
  private:
   std::function<void()> prompt_;
   LossesFn add_losses_;
-  std::atomic<bool> is_urgent_{false};
   std::mutex mutex_;
   std::vector<Entry> entries_;
 };

@@ -136,9 +136,7 @@ class KmodSource final : public Source {
     return OutputErrorsByCpu(bpf_map__fd(skeleton_->maps.ss_output_errors));
   }
 
-  std::vector<int> program_fds() const override { return ProgramFds(skeleton_->obj); }
-
-  // An older module does not say.
+  // With the relay, which runs within. An older module does not say.
   uint64_t probe_ns() const override {
     std::string text;
     return ReadModuleFile(kModuleInfoPath, &text).ok() ? ToNumber(ParseModuleInfo(text), "probe_ns") : 0;

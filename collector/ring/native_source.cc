@@ -188,7 +188,9 @@ class NativeSource final : public Source {
     return OutputErrorsByCpu(bpf_map__fd(skeleton_->maps.ss_output_errors));
   }
 
-  std::vector<int> program_fds() const override { return ProgramFds(skeleton_->obj); }
+  uint64_t probe_ns() const override {
+    return ReadProgramCosts(bpf_map__fd(skeleton_->maps.ss_costs)).ns;
+  }
 
   void ReadCounters(bool read) override { skeleton_->bss->ss_counters_era = read ? ++counters_era_ : 0; }
 

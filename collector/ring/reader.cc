@@ -216,7 +216,7 @@ void Reader::FollowFill(uint64_t begun_ns) {
 
 int Reader::NextRoundMs() const {
   const int round_ms = round_ms_.load(std::memory_order_relaxed);
-  const bool is_quiet = may_be_quiet_ && nr_quiet_rounds_ >= kQuietPatience && !others_->is_urgent();
+  const bool is_quiet = may_be_quiet_ && nr_quiet_rounds_ >= kQuietPatience;
   return is_quiet ? std::max(round_ms, kQuietRoundMs) : round_ms;
 }
 

@@ -65,11 +65,9 @@ class Source {
   virtual std::vector<uint64_t> output_errors() const = 0;
   // From Start() on: the map behind it, for other programs that write into the rings.
   virtual int output_errors_fd() const = 0;
-  // Any thread, from Start() on: the BPF programs, for their statistics.
-  virtual std::vector<int> program_fds() const = 0;
-  // Any thread, from Start() on: CPU time of the machine that our probes took so far, with the programs
-  // that listen to them; 0: only the programs are known.
-  virtual uint64_t probe_ns() const { return 0; }
+  // Any thread, from Start() on: CPU time that our probes of switches and ticks took so far, about; 0:
+  // it is not known.
+  virtual uint64_t probe_ns() const = 0;
   // Any thread, from Start() on: whether perf counters are read. They are when it starts.
   virtual void ReadCounters(bool read) = 0;
   virtual PerfRings& rings() = 0;

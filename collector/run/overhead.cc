@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "run/overhead.h"
 
-#include <bpf/bpf.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
 
@@ -13,7 +12,6 @@ namespace slotscope {
 namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-constexpr uint64_t kSampleNs = 100'000'000;
 constexpr size_t kPatienceDownS = 3;
 constexpr int kPatienceUpS = 10, kMaxPatienceUpS = 600;
 constexpr int kTooEarlyS = 60;     // after it went up
@@ -59,66 +57,18 @@ std::string OverheadLimit::Text() const {
                      stops ? ",stop" : "");
 }
 
-uint64_t RunTimeNs(const std::vector<int>& program_fds, double trap_ns) {
-  uint64_t sum = 0;
-  for (int fd : program_fds) {
-    bpf_prog_info info = {};
-    uint32_t size = sizeof(info);
-    if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0)
-      sum += info.run_time_ns + static_cast<uint64_t>(trap_ns * static_cast<double>(info.run_cnt));
-  }
-  return sum;
-}
-
-OverheadMeter::OverheadMeter(CostsFn costs, size_t nr_cpus, double limit_percent)
-    : costs_(std::move(costs)), nr_cpus_(nr_cpus), limit_percent_(limit_percent) {}
-
-uint64_t OverheadMeter::ProcessTimeNs() {
+bool OverheadMeter::Poll(uint64_t now_ns) {
+  const bool is_first = second_began_ns_ == 0;  // what it took to start is not counted
+  const uint64_t elapsed_ns = now_ns - second_began_ns_;
+  if (!is_first && elapsed_ns < kSecondNs) return false;
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  return ToNs(usage.ru_utime) + ToNs(usage.ru_stime);
-}
-
-bool OverheadMeter::Poll(uint64_t now_ns, uint64_t max_programs_ns) {
-  if (second_began_ns_ == 0) {  // what it took to start is not counted
-    second_began_ns_ = now_ns;
-    process_time_ns_ = ProcessTimeNs();
-    probe_ns_ = costs_().probe_ns;
-    max_programs_ns_ = max_programs_ns;
-    return false;
-  }
-  if (stats_.valid() && now_ns - stats_since_ns_ >= kSampleNs) {
-    program_share_ =
-        static_cast<double>(costs_().run_ns - run_ns_) / static_cast<double>(now_ns - stats_since_ns_);
-    stats_.Reset();
-  }
-  const uint64_t elapsed_ns = now_ns - second_began_ns_;
-  if (elapsed_ns < kSecondNs || stats_.valid()) return false;
-
-  const uint64_t process_ns = ProcessTimeNs();
-  const ProgramCosts costs = costs_();
-  const auto percent_of = [&](uint64_t ns) {
-    return 100 * static_cast<double>(ns) / static_cast<double>(elapsed_ns) /
-           static_cast<double>(nr_cpus_);
-  };
-  const double known_percent =
-      percent_of(process_ns - process_time_ns_) + percent_of(costs.probe_ns - probe_ns_);
-  const double most_percent = percent_of(max_programs_ns - max_programs_ns_);
-  // As long as even the bound stays below the limit nothing needs to be measured, and nothing happens.
-  const bool may_matter = known_percent + most_percent > limit_percent_;
-  percent_ =
-      known_percent + (may_matter ? 100 * program_share_ / static_cast<double>(nr_cpus_) : most_percent);
-  if (may_matter) {
-    stats_.Reset(
-        bpf_enable_stats(BPF_STATS_RUN_TIME));  // refused by old kernels: then the process is all
-    stats_since_ns_ = now_ns;
-    run_ns_ = costs_().run_ns;
-  }
+  const uint64_t taken_ns = ToNs(usage.ru_utime) + ToNs(usage.ru_stime) + probe_ns_();
+  percent_ = 100 * static_cast<double>(taken_ns - taken_ns_) / static_cast<double>(elapsed_ns) /
+             static_cast<double>(nr_cpus_);
   second_began_ns_ = now_ns;
-  process_time_ns_ = process_ns;
-  probe_ns_ = costs.probe_ns;
-  max_programs_ns_ = max_programs_ns;
-  return true;
+  taken_ns_ = taken_ns;
+  return !is_first;
 }
 
 std::optional<OverheadGuard::Change> OverheadGuard::OnSecond(double percent,

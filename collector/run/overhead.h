@@ -7,9 +7,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include "base/unique_fd.h"
 
 namespace slotscope {
 
@@ -24,43 +23,25 @@ struct OverheadLimit {
   std::string Text() const;
 };
 
-// What runs in the kernel for us.
-struct ProgramCosts {
-  uint64_t run_ns = 0;    // while statistics are on, of BPF programs; of traps that lead to them
-  uint64_t probe_ns = 0;  // at any time: of the module's probes and ticks, with what listens to them
-};
-
-// Measures once a second: the CPU time of this process, and of what runs in the kernel for it. The
-// kernel's own statistics of programs cost each run some 30 ns, so they are switched on for a part of
-// the second only, and not at all while there are so few events that the limit cannot be reached.
+// Measures once a second: the CPU time of this process, and of what runs in the kernel for it.
 class OverheadMeter {
  public:
-  using CostsFn = std::function<ProgramCosts()>;
-  OverheadMeter(CostsFn costs, size_t nr_cpus, double limit_percent);
+  // probe_ns: what the latter took so far.
+  OverheadMeter(std::function<uint64_t()> probe_ns, size_t nr_cpus)
+      : probe_ns_(std::move(probe_ns)), nr_cpus_(nr_cpus) {}
 
-  // To be called twice a second, ten times while is_sampling(). True when a new value is there.
-  // max_programs_ns: what programs may have taken so far at most, by the number of events.
-  bool Poll(uint64_t now_ns, uint64_t max_programs_ns);
-  // Programs are being measured: for a tenth of a second.
-  bool is_sampling() const { return stats_.valid(); }
-  // Of all CPUs, in the last second. Above the limit only if it was measured; below it may be a bound.
+  // To be called twice a second or so. True when a new value is there.
+  bool Poll(uint64_t now_ns);
+  // Of all CPUs, in the last second.
   double percent() const { return percent_; }
 
  private:
-  static uint64_t ProcessTimeNs();
-
-  CostsFn costs_;
+  std::function<uint64_t()> probe_ns_;
   size_t nr_cpus_;
-  double limit_percent_;
-  UniqueFd stats_;  // open: the kernel measures programs
-  uint64_t stats_since_ns_ = 0, run_ns_ = 0;
-  double program_share_ = 0;  // of one CPU, as last measured
-  uint64_t second_began_ns_ = 0, process_time_ns_ = 0, max_programs_ns_ = 0, probe_ns_ = 0;
+  uint64_t second_began_ns_ = 0;
+  uint64_t taken_ns_ = 0;  // until then
   double percent_ = 0;
 };
-
-// Of BPF programs, by their descriptors. `trap_ns`: what it takes to get to one, beside its own time.
-uint64_t RunTimeNs(const std::vector<int>& program_fds, double trap_ns = 0);
 
 // Decides. What is above the limit for some seconds on end makes it take the next step, and what is
 // below half of it for longer makes it take the last one back: later each time that this was too early.

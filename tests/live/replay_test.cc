@@ -135,56 +135,5 @@ TEST(Replay, ARecorderThatStoodStillLosesNothingUncounted) {
       << output;
 }
 
-std::string OverheadCommand(const std::string& dir, const std::string& limit) {
-  const char* source = UsesModule() ? "kmod" : "bpf";
-  return "cd " + dir + " && $S record --source " + source + " --max-overhead " + limit +
-         " --duration 300 --raw r.raw -o a.csv";
-}
-
-constexpr const char* kLoad = "head -c 100000000 /dev/zero | cksum >x";
-
-// Nobody is watched at any price, if that is what the user wants: it does without what it can, says so
-// where it happens, and ends; all before the end of its duration. Replay reads of it in the file.
-TEST(Overhead, ARecordingThatCostsTooMuchStopsIfItShall) {
-  const std::string dir = MakeDir("overhead");
-  std::string output;
-  ASSERT_EQ(Shell(OverheadCommand(dir, "0.1,stop") + " & cd " + dir +
-                      "; sleep 0.2; while kill -0 $! 2>/dev/null; do " + kLoad +
-                      "; done; wait $!; [ $? = 11 ] && $S replay r.raw -o b.csv && cmp a.csv b.csv",
-                  &output),
-            0)
-      << output;
-  EXPECT_NE(output.find("more than --max-overhead 0.1%,stop allows"), std::string::npos) << output;
-  CsvFile csv = ReadCsv(dir + "/a.csv");
-  CheckIdentity(csv);
-  const std::string text = Text(dir + "/a.csv");
-  size_t slowed = text.find("the buffers are drained less often"),
-         stopped = text.find("the recording stops");
-  ASSERT_NE(stopped, std::string::npos) << output;
-  EXPECT_LT(slowed, stopped);
-  EXPECT_GT(slowed, text.find("slot_start_ns")) << "it is where it happened, not in the header";
-}
-
-// As a rule it records on: through a burst, and as before once that is over.
-TEST(Overhead, ABurstIsRecordedAndThenAllIsAsBefore) {
-  const std::string dir = MakeDir("burst");
-  std::string output;
-  ASSERT_EQ(
-      Shell(OverheadCommand(dir, "2") + " 2>err & recorder=$!; cd " + dir +
-                "; until grep -q recording err; do sleep 0.05; done; "
-                "until grep -q 'less often' err; do $T --workload ping-pong 100000 >/dev/null; done; "
-                "until grep -q 'as often as before' err; do sleep 0.2; done; kill $recorder; wait "
-                "$recorder && $S replay r.raw -o b.csv && cmp a.csv b.csv",
-            &output),
-      0)
-      << output << Text(dir + "/err");
-  CsvFile csv = ReadCsv(dir + "/a.csv");
-  CheckIdentity(csv);
-  const std::string text = Text(dir + "/a.csv");
-  size_t slowed = text.find("less often"), again = text.find("as often as before");
-  ASSERT_NE(again, std::string::npos);
-  EXPECT_LT(slowed, again);
-}
-
 }  // namespace
 }  // namespace slotscope

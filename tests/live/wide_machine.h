@@ -53,7 +53,7 @@ class WideMachine final : public Source {
   SourceLosses losses() const override { return {}; }
   std::vector<uint64_t> output_errors() const override { return std::vector<uint64_t>(shape_.nr_cpus); }
   int output_errors_fd() const override { return -1; }
-  std::vector<int> program_fds() const override { return {}; }
+  uint64_t probe_ns() const override { return 0; }
   void ReadCounters(bool) override {}
   PerfRings& rings() override { return *rings_; }
 

@@ -4,9 +4,11 @@
 
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -274,6 +276,38 @@ TEST_F(ServerTest, LetsInRootItsUserAndItsGroup) {
   EXPECT_EQ(ConnectAs(path_, kUser, kOther, {}), 1) << "and by who it is";
   EXPECT_EQ(server_.stats().nr_refused, 1u);
   EXPECT_EQ(server_.stats().nr_consumers, 3u);
+  done = true;
+  sender.join();
+}
+
+// A service has few capabilities: CAP_CHOWN is not among them.
+TEST_F(ServerTest, LetsItsGroupInWhereItMayNotGiveTheFileAway) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  constexpr uid_t kUser = 65534;
+  constexpr gid_t kGroup = 12345, kOther = 23456;
+  ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct all[2], few[2];
+  ASSERT_EQ(syscall(SYS_capget, &header, all), 0);
+  std::copy(std::begin(all), std::end(all), few);
+  few[0].effective &= ~(1u << CAP_CHOWN);
+  ASSERT_EQ(syscall(SYS_capset, &header, few), 0);
+  const Status status = server_.Start(path_, kGroup, &news_);
+  ASSERT_EQ(syscall(SYS_capset, &header, all), 0);
+  ASSERT_TRUE(status.ok()) << status.message();
+  struct stat info;
+  ASSERT_EQ(lstat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_gid, getgid());
+  std::atomic<bool> done{false};
+  std::thread sender([&] {
+    while (!done) {
+      server_.Send("a\n");
+      usleep(500);
+    }
+  });
+  EXPECT_EQ(ConnectAs(path_, 0, 0, {}), 0);
+  EXPECT_EQ(ConnectAs(path_, kUser, kGroup, {}), 0);
+  EXPECT_EQ(ConnectAs(path_, kUser, kOther, {}), 2);
   done = true;
   sender.join();
 }

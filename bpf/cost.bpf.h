@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What our programs take: one run of 61 is timed, and stands for them. The kernel's own statistics cost
+ * each run, and ask for CAP_SYS_ADMIN.
+ */
+#ifndef SLOTSCOPE_COST_BPF_H
+#define SLOTSCOPE_COST_BPF_H
+
+#include "vmlinux.h"
+
+#include <bpf/bpf_helpers.h>
+
+#define SS_TIMED_RUNS 61 /* a prime, so that no rhythm is met */
+#define SS_LONGEST_RUN_NS 100000ull /* what took longer was interrupted, or its CPU was away */
+
+struct ss_cost {
+	__u64 nr_runs;
+	__u64 ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ss_cost);
+} ss_costs SEC(".maps");
+
+/* 0: this run is not timed. */
+static __always_inline __u64 ss_cost_begin(void)
+{
+	__u32 key = 0;
+	struct ss_cost *cost = bpf_map_lookup_elem(&ss_costs, &key);
+
+	if (!cost || ++cost->nr_runs % SS_TIMED_RUNS)
+		return 0;
+	return bpf_ktime_get_ns();
+}
+
+static __always_inline void ss_cost_end(__u64 begun_ns)
+{
+	struct ss_cost *cost;
+	__u64 took_ns;
+	__u32 key = 0;
+
+	if (!begun_ns)
+		return;
+	took_ns = bpf_ktime_get_ns() - begun_ns;
+	cost = bpf_map_lookup_elem(&ss_costs, &key);
+	if (cost && took_ns < SS_LONGEST_RUN_NS)
+		cost->ns += took_ns * SS_TIMED_RUNS;
+}
+
+#endif /* SLOTSCOPE_COST_BPF_H */

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// What a recording costs: what it says of that, and what it does when it is too much.
+#include <bpf/bpf.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/unique_fd.h"
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+std::string Text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string MakeDir(const std::string& name) {
+  std::string dir = TempDir() + "/" + name;
+  mkdir(dir.c_str(), 0755);
+  return dir;
+}
+
+// By id: time of all BPF programs of our kind that are loaded, by the kernel's statistics.
+std::map<uint32_t, uint64_t> ProgramTimes() {
+  std::map<uint32_t, uint64_t> times;
+  uint32_t id = 0;
+  while (bpf_prog_get_next_id(id, &id) == 0) {
+    const UniqueFd fd(bpf_prog_get_fd_by_id(id));
+    bpf_prog_info info = {};
+    uint32_t size = sizeof(info);
+    if (!fd.valid() || bpf_obj_get_info_by_fd(fd.get(), &info, &size)) continue;
+    if (std::string_view(info.name).starts_with("ss_")) times[id] = info.run_time_ns;
+  }
+  return times;
+}
+
+// The kernel knows, too, what programs take, with some ns more of each run, to get there. The module's
+// probes are more than the relay that runs within.
+TEST(Overhead, WhatProbesTakeIsWhatTheKernelSays) {
+  const auto before = ProgramTimes();
+  Recorder recorder;
+  ASSERT_NO_FATAL_FAILURE(recorder.Start());
+  const UniqueFd statistics(bpf_enable_stats(BPF_STATS_RUN_TIME));
+  ASSERT_TRUE(statistics.valid());
+  const auto sum_of = [&] {
+    uint64_t sum_ns = 0;
+    for (const auto& [id, ns] : ProgramTimes()) sum_ns += before.contains(id) ? 0 : ns;
+    return sum_ns;
+  };
+  const uint64_t truth_begin_ns = sum_of(), begin_ns = recorder.source().probe_ns();
+  ASSERT_EQ(RunWorkload({"ping-pong", "100000"}).exit_code, 0);
+  const uint64_t truth_ns = sum_of() - truth_begin_ns, said_ns = recorder.source().probe_ns() - begin_ns;
+  recorder.Stop();
+  ASSERT_GT(truth_ns, 1'000'000u);
+  RecordProperty("said_percent", static_cast<int>(100 * said_ns / truth_ns));
+  EXPECT_GE(said_ns, truth_ns / 2) << truth_ns;
+  if (!UsesModule()) {
+    EXPECT_LE(said_ns, truth_ns + truth_ns / 4) << truth_ns;
+  }
+}
+
+std::string OverheadCommand(const std::string& dir, const std::string& limit) {
+  const char* source = UsesModule() ? "kmod" : "bpf";
+  return "cd " + dir + " && $S record --source " + source + " --max-overhead " + limit +
+         " --duration 300 --raw r.raw -o a.csv";
+}
+
+constexpr const char* kLoad = "head -c 100000000 /dev/zero | cksum >x";
+
+// Nobody is watched at any price, if that is what the user wants: it does without what it can, says so
+// where it happens, and ends; all before the end of its duration. Replay reads of it in the file.
+TEST(Overhead, ARecordingThatCostsTooMuchStopsIfItShall) {
+  const std::string dir = MakeDir("overhead");
+  std::string output;
+  ASSERT_EQ(Shell(OverheadCommand(dir, "0.1,stop") + " & cd " + dir +
+                      "; sleep 0.2; while kill -0 $! 2>/dev/null; do " + kLoad +
+                      "; done; wait $!; [ $? = 11 ] && $S replay r.raw -o b.csv && cmp a.csv b.csv",
+                  &output),
+            0)
+      << output;
+  EXPECT_NE(output.find("more than --max-overhead 0.1%,stop allows"), std::string::npos) << output;
+  CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  const std::string text = Text(dir + "/a.csv");
+  size_t slowed = text.find("the buffers are drained less often"),
+         stopped = text.find("the recording stops");
+  ASSERT_NE(stopped, std::string::npos) << output;
+  EXPECT_LT(slowed, stopped);
+  EXPECT_GT(slowed, text.find("slot_start_ns")) << "it is where it happened, not in the header";
+}
+
+// As a rule it records on: through a burst, and as before once that is over.
+TEST(Overhead, ABurstIsRecordedAndThenAllIsAsBefore) {
+  const std::string dir = MakeDir("burst");
+  std::string output;
+  ASSERT_EQ(
+      Shell(OverheadCommand(dir, "2") + " 2>err & recorder=$!; cd " + dir +
+                "; until grep -q recording err; do sleep 0.05; done; "
+                "until grep -q 'less often' err; do $T --workload ping-pong 100000 >/dev/null; done; "
+                "until grep -q 'as often as before' err; do sleep 0.2; done; kill $recorder; wait "
+                "$recorder && $S replay r.raw -o b.csv && cmp a.csv b.csv",
+            &output),
+      0)
+      << output << Text(dir + "/err");
+  CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  const std::string text = Text(dir + "/a.csv");
+  size_t slowed = text.find("less often"), again = text.find("as often as before");
+  ASSERT_NE(again, std::string::npos);
+  EXPECT_LT(slowed, again);
+}
+
+}  // namespace
+}  // namespace slotscope
