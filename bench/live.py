@@ -48,7 +48,7 @@ def usable(name, command):
 
 
 class Recorder:
-    """Runs while the with block does; after it, cpu_s is its CPU time."""
+    """Runs while the with block does; after it, cpu_s is its CPU time, and start_s what it took until it recorded."""
 
     def __init__(self, command):
         self.command = command
@@ -56,6 +56,11 @@ class Recorder:
     def __enter__(self):
         self.log = open(f"{work}/log", "wb")
         self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log)
+        for _ in range(200):
+            time.sleep(0.01)
+            if b"recording" in open(f"{work}/log", "rb").read():
+                break
+        self.start_s = self.cpu_time()
         time.sleep(1.5)  # it attaches; nothing is timed yet
         if self.process.poll() is not None:
             sys.exit(f"live.py: {' '.join(self.command)} ended: {open(f'{work}/log').read()}")
@@ -173,7 +178,7 @@ def idle_cost(seconds=10):
             continue
         with Recorder(command) as recorder:
             pid = recorder.process.pid
-            start_s = recorder.before
+            start_s = recorder.start_s
             time.sleep(3)  # it takes some rounds to find that little comes
             values = []
             for stats in "1", "0":

@@ -265,6 +265,21 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 }
 
 /*
+ * Of an idle CPU's tick: its measure goes on, and there is nothing to tell. One that is long is cut at
+ * the borders like any other.
+ */
+static __always_inline bool ss_cpu_stays_idle(struct ss_cpu *cpu, __u64 due_ns)
+{
+	struct ss_interval *interval = &cpu->interval;
+
+	if (!cpu->idles || due_ns > interval->last_due_ns + SS_TICK_PERIOD_NS + SS_TICK_PERIOD_NS / 2 ||
+	    due_ns - interval->last_ns >= ss_max_idle_ns)
+		return false;
+	interval->last_due_ns = due_ns;
+	return true;
+}
+
+/*
  * Does nothing on a CPU that is not watched yet: only a switch, or the timer's own program, may begin to
  * watch it. A perf_event program may not even name the allocator's map (its lock is refused there).
  */
@@ -276,11 +291,9 @@ static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct ta
 
 	if (!epoch || !ss_recording || cpu->epoch != epoch)
 		return;
-	msg.missed = ss_interval_missed_ticks(&cpu->interval, due_ns);
-	/* Its measure goes on: one that is long is cut at the borders like any other. */
-	if (cpu->idles && !msg.missed && ss_cpu_runs(cpu, running) &&
-	    due_ns - cpu->interval.last_ns < ss_max_idle_ns)
+	if (ss_cpu_stays_idle(cpu, due_ns))
 		return;
+	msg.missed = ss_interval_missed_ticks(&cpu->interval, due_ns);
 	ss_cpu_tell_name(ctx, cpu, running);
 	if (ss_cpu_runs(cpu, running))
 		ss_cpu_take_wait(cpu, running);

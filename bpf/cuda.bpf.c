@@ -20,6 +20,7 @@
  */
 #include "cost.bpf.h"
 #include "output.bpf.h"
+#include "task.bpf.h"
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
@@ -163,7 +164,7 @@ static __always_inline void ss_cuda_lose(__u32 which, __s32 tgid, __u64 start_ti
 
 static __always_inline void ss_cuda_lose_mine(__u32 which, struct task_struct *task)
 {
-	ss_cuda_lose(which, task->tgid, task->group_leader->start_time);
+	ss_cuda_lose(which, task->tgid, ss_task_to_read(task)->group_leader->start_time);
 }
 
 static __always_inline bool ss_cuda_is_bypassed(void)
@@ -202,7 +203,7 @@ static __always_inline struct ss_cuda_frame *ss_cuda_top(struct ss_cuda_thread *
 /* Will whoever has its return address at sp return by way of us? True if that cannot be known. */
 static __always_inline bool ss_cuda_returns_to_us(struct task_struct *task, __u64 sp)
 {
-	struct mm_struct___uprobes *mm = (void *)task->mm;
+	struct mm_struct___uprobes *mm = (void *)ss_task_to_read(task)->mm;
 	__u64 trampoline = 0, address = 0;
 
 	if (bpf_core_field_exists(mm->uprobes_state.xol_area->vaddr))
@@ -430,7 +431,7 @@ static __always_inline void ss_cuda_fill(struct ss_cuda_call *call, struct task_
 {
 	ss_fill_hdr(&call->hdr, SS_CUDA_CALL, sizeof(*call), ts_ns);
 	call->start_ns = open_call->start_ns;
-	call->start_time_ns = task->group_leader->start_time;
+	call->start_time_ns = ss_task_to_read(task)->group_leader->start_time;
 	call->tgid = task->tgid;
 	call->tid = task->pid;
 	call->op = probe->op;

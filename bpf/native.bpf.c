@@ -223,7 +223,9 @@ unsigned int ss_timer_armed[SS_MAX_CPUS];
 static __always_inline void ss_set_timer_armed(__u32 cpu, bool armed)
 {
 	SS_FIFO_OPAQUE(cpu);
-	ss_timer_armed[cpu & (SS_MAX_CPUS - 1)] = armed;
+	cpu &= SS_MAX_CPUS - 1;
+	if (ss_timer_armed[cpu] != armed) /* its line is that of other CPUs, which tick now, too */
+		ss_timer_armed[cpu] = armed;
 }
 
 static __always_inline long ss_timer_arm(struct ss_timer *timer, __u32 cpu, __u64 now_ns)
@@ -249,7 +251,8 @@ static int ss_timer_fired(void *map, __u32 *key, struct ss_timer *timer)
 		ss_set_timer_armed(*key, false); /* its CPU went offline; the collector starts it anew */
 		return 0;
 	}
-	state->tick_due_ns = timer->due_ns;
+	if (!ss_cpu_stays_idle(state, timer->due_ns))
+		state->tick_due_ns = timer->due_ns;
 	ss_timer_arm(timer, cpu, bpf_ktime_get_ns());
 	return 0;
 }

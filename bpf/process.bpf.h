@@ -18,6 +18,7 @@
 #define SLOTSCOPE_PROCESS_BPF_H
 
 #include "output.bpf.h"
+#include "task.bpf.h"
 
 #include <bpf/bpf_core_read.h>
 
@@ -98,20 +99,6 @@ unsigned long long ss_nr_untold_renames; /* beyond SS_RENAMES_MAX, and overtaken
  */
 unsigned int ss_processes_full;
 unsigned int ss_threads_full;
-
-/*
- * Of kernels since 6.2. For each pointer that is read through a trusted one the verifier (6.8 to 6.18)
- * looks through all types of the kernel up to four times; that was most of a recorder's start. What is
- * only read is as good through one that is not trusted, and costs the same.
- */
-extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __weak __ksym;
-
-static __always_inline struct task_struct *ss_task_to_read(struct task_struct *p)
-{
-	if (bpf_rdonly_cast)
-		return bpf_rdonly_cast(p, bpf_core_type_id_kernel(struct task_struct));
-	return p;
-}
 
 #define SS_COUNT(counter) __sync_fetch_and_add(&(counter), 1)
 

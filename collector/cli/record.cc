@@ -39,11 +39,11 @@
 namespace slotscope {
 namespace {
 
-constexpr uint64_t kTtyProgressNs = 500'000'000;
+constexpr uint64_t kTtyProgressNs = 900'000'000;
 // A log is told less and less often.
 constexpr uint64_t kPlainProgressNs = 2'000'000'000, kMaxPlainProgressNs = 3'600'000'000'000;
 constexpr uint64_t kStatusNs = 10'000'000'000;
-constexpr uint64_t kLookMs = 500;
+constexpr uint64_t kLookMs = 1'000;
 constexpr uint64_t kMaxIdleNs = 32'000'000;
 // After the command's end: its last slot is complete when every CPU has ticked once more.
 constexpr useconds_t kAfterCommandUs = 5'000;

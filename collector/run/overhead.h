@@ -30,7 +30,7 @@ class OverheadMeter {
   OverheadMeter(std::function<uint64_t()> probe_ns, size_t nr_cpus)
       : probe_ns_(std::move(probe_ns)), nr_cpus_(nr_cpus) {}
 
-  // To be called twice a second or so. True when a new value is there.
+  // To be called once a second or so. True when a new value is there.
   bool Poll(uint64_t now_ns);
   // Of all CPUs, in the last second.
   double percent() const { return percent_; }
