@@ -308,6 +308,12 @@ bench-live: deps-test deps-peers ## what it costs this machine to be watched, be
 	$(Q)$(MAKE) all $(B)/pingpong $(B)/cudacalls $(STANDIN)
 	$(Q)bench/live.py $(B)
 
+SOAK_SECONDS ?= 600
+
+soak: deps-test ## months of a recorder's life in SOAK_SECONDS (600): churn, full disks, kills; does it grow? root
+	$(Q)$(MAKE) all $(B)/live_tests
+	$(Q)tests/soak/soak.py $(B) $(SOAK_SECONDS)
+
 bench-wide: deps-test ## what a recording of 256 CPUs takes, whose rings are filled at live speed on those that there are; root
 	$(Q)$(MAKE) $(B)/bench-wide
 	$(Q)$(B)/bench-wide 256 5000 20
@@ -345,4 +351,4 @@ deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-d
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: FORCE help all bpf collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-detect bench-live bench-wide bench-vm check fmt install uninstall dkms-install deb clean
+.PHONY: FORCE help all bpf collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-detect bench-live bench-wide bench-vm soak check fmt install uninstall dkms-install deb clean

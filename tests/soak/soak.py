@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""soak.py BUILD_FOLDER [SECONDS]: months of a recorder's life in minutes. Needs root, and puts nothing outside a
+temporary folder.
+
+A recorder with a small ring, a segment per second, a consumer's socket and metrics records a machine on which processes are born
+by the thousand, CUDA libraries come and go as files of their own, the disk is full now and then, consumers connect and
+leave, incidents are asked for, helpers of the load are killed, and the recorder itself stands still for a moment. In each of four
+quarters of that time it is looked at every second, and the last is compared with the second: memory at most 1% more, not one file
+descriptor, mapping or thread more, CPU time per event at most 5% more. (The first is for what is made once.) Then nothing may be lost
+but what is counted, and every complete segment must say that its identity holds. Exit code 0 or 1."""
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+build = os.path.abspath(sys.argv[1])
+seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 600
+DISK = 48 << 20
+MAX_MORE = {"memory": 0.01, "fds": 0, "maps": 0, "threads": 0, "cpu": 0.05}
+work = tempfile.mkdtemp(prefix="slotscope-soak.")
+disk = f"{work}/disk"
+recording = f"{disk}/soak.rec"
+metrics_port = 20000 + os.getpid() % 20000
+done = threading.Event()
+counts = collections.Counter()
+failures = []
+random.seed(1)
+
+
+def fail(text):
+    failures.append(text)
+    print(f"FAIL {text}")
+
+
+def workload(*args, **more):
+    return subprocess.Popen([f"{build}/live_tests", "--workload", *map(str, args)], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, **more)
+
+
+def births():
+    while not done.is_set():
+        workload("storm", 500).wait()
+        counts["processes"] += 500
+
+
+def switches():
+    while not done.is_set():
+        workload("ping-pong", 20000).wait()
+        done.wait(0.2)
+
+
+def killed():
+    while not done.is_set():
+        victim = workload("busy", 60000, start_new_session=True)
+        done.wait(random.uniform(0.1, 1))
+        os.killpg(victim.pid, signal.SIGKILL)
+        victim.wait()
+        counts["kills"] += 1
+
+
+def libraries():
+    """Each time other files, so that probes are attached and detached."""
+    while not done.is_set():
+        folder = tempfile.mkdtemp(dir=work)
+        for name in ("libcuda.so.1", "libcudart.so.13"):
+            shutil.copy(f"{build}/standin/{name}", folder)
+            counts["libraries"] += 1
+        workload("cuda", random.choice([0, 1, 6]), env=dict(os.environ, LD_LIBRARY_PATH=folder)).wait()
+        shutil.rmtree(folder)
+
+
+def consumers():
+    while not done.is_set():
+        try:
+            with socket.socket(socket.AF_UNIX) as consumer:
+                consumer.connect(f"{work}/remediate.sock")
+                consumer.settimeout(0.5)
+                consumer.recv(random.choice([1, 4096]))
+        except OSError:
+            pass
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=2).read()
+        except OSError:
+            pass
+        counts["consumers"] += 2
+        done.wait(random.uniform(0, 0.2))
+
+
+def full_disks():
+    while not done.wait(random.uniform(5, 15)):
+        room = shutil.disk_usage(disk).free
+        try:
+            with open(f"{disk}/filler", "wb") as filler:
+                for _ in range(room // 65536 + 1):
+                    filler.write(bytes(65536))
+        except OSError:
+            counts["full disks"] += 1
+        done.wait(random.uniform(0.5, 2))
+        os.remove(f"{disk}/filler")
+
+
+def incidents():
+    while not done.wait(random.uniform(2, 8)):
+        recorder.send_signal(signal.SIGUSR2)
+        counts["incidents"] += 1
+
+
+def pauses():
+    while not done.wait(random.uniform(10, 20)):
+        recorder.send_signal(signal.SIGSTOP)
+        time.sleep(random.uniform(0.05, 0.3))
+        recorder.send_signal(signal.SIGCONT)
+        counts["pauses"] += 1
+
+
+def run(one):
+    try:
+        one()
+    except Exception as error:  # pylint: disable=broad-except
+        fail(f"{one.__name__}: {error!r}")
+
+
+Look = collections.namedtuple("Look", "memory fds maps threads cpu_ns events")
+
+
+def metric(text, name):
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
+
+
+def look():
+    folder = f"/proc/{recorder.pid}"
+    status = dict(line.split(":", 1) for line in open(f"{folder}/status"))
+    rss_kb = sum(int(status[key].split()[0]) for key in ("RssAnon", "RssFile", "RssShmem"))
+    cpu_ns = sum(int(open(f"{folder}/task/{thread}/schedstat").read().split()[0]) for thread in os.listdir(f"{folder}/task"))
+    text = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=5).read().decode()
+    return Look(rss_kb / 1024, len(os.listdir(f"{folder}/fd")), sum(1 for _ in open(f"{folder}/maps")), int(status["Threads"]),
+                cpu_ns, metric(text, "slotscope_messages_total"))
+
+
+def look_on():
+    """Looks once a second; a list per quarter."""
+    quarters = [[] for _ in range(4)]
+    start = time.monotonic()
+    while (passed := time.monotonic() - start) < seconds and recorder.poll() is None:
+        try:
+            quarters[min(3, int(4 * passed / seconds))].append(look())
+        except OSError:
+            pass  # while it stands still
+        time.sleep(1)
+    return quarters
+
+
+def show(quarters):
+    print(f"{'quarter':>7} {'events':>10} {'memory MB':>10} {'fds':>6} {'maps':>6} {'threads':>8} {'CPU ns/event':>13}")
+    rows = []
+    for number, looks in enumerate(quarters, 1):
+        events = looks[-1].events - looks[0].events
+        row = {"memory": statistics.median(one.memory for one in looks)}
+        # Probes come and go: what is there at the least is what stays.
+        row.update({key: min(getattr(one, key) for one in looks) for key in ("fds", "maps", "threads")})
+        row["cpu"] = (looks[-1].cpu_ns - looks[0].cpu_ns) / max(1, events)
+        rows.append(row)
+        print(f"{number:>7} {events:>10.0f} {row['memory']:>10.1f} {row['fds']:>6} {row['maps']:>6} {row['threads']:>8} {row['cpu']:>13.0f}")
+    return rows
+
+
+def compare(rows):
+    for key, most in MAX_MORE.items():
+        before, after = rows[1][key], rows[3][key]
+        if after > before * (1 + most):
+            fail(f"{key}: {before:g} in the second quarter, {after:g} in the last, {100 * (after / before - 1):.1f}% more")
+
+
+def check_recording():
+    manifest = [json.loads(line) for line in open(f"{recording}/manifest.ndjson")]
+    if len(manifest) < 3:
+        fail("the manifest names no segments")
+    files = sorted(name for name in os.listdir(recording) if name.startswith("slots-") and name.endswith(".csv.zst"))
+    text = subprocess.run(["zstd", "-dcq"] + [f"{recording}/{name}" for name in files[-3:]], stdout=subprocess.PIPE, check=True)
+    identities = [line for line in text.stdout.decode().splitlines() if line.startswith("# identity: ")]
+    if not identities or not all(line.startswith("# identity: holds") for line in identities):
+        fail(f"identity: {identities}")
+    parts = [name for name in os.listdir(recording) if name.endswith(".part")]
+    if parts:
+        fail(f"left behind: {parts}")
+
+
+os.mkdir(disk)
+subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
+try:
+    log = open(f"{work}/log", "wb")
+    recorder = subprocess.Popen(
+        [f"{build}/slotscope", "record", "--gpu", "on", "--output", recording, "--keep", "24h,16M", "--segment", "1", "--max-overhead",
+         "100", "--trigger", "wait=50ms", f"--remediate={work}/remediate.sock", f"--metrics=127.0.0.1:{metrics_port}"],
+        stdout=log, stderr=log)
+    while b"recording to" not in open(f"{work}/log", "rb").read():
+        if recorder.poll() is not None:
+            sys.exit(f"soak.py: {open(f'{work}/log').read()}")
+        time.sleep(0.1)
+    threads = [threading.Thread(target=run, args=(one,)) for one in (births, switches, killed, libraries, consumers, full_disks, incidents, pauses)]
+    for thread in threads:
+        thread.start()
+    quarters = look_on()
+    done.set()
+    for thread in threads:
+        thread.join()
+    if recorder.poll() is not None:
+        fail(f"the recorder ended with {recorder.returncode}")
+    recorder.send_signal(signal.SIGCONT)
+    recorder.send_signal(signal.SIGINT)
+    code = recorder.wait(timeout=120)
+    if code != 0:
+        fail(f"the recorder's exit code is {code}")
+    print(f"soak of {seconds} s: " + ", ".join(f"{number} {what}" for what, number in sorted(counts.items())))
+    if all(len(looks) > 2 for looks in quarters):
+        compare(show(quarters))
+    else:
+        fail("there are not enough looks")
+    check_recording()
+    if failures:
+        print(open(f"{work}/log", errors="replace").read()[-6000:])
+finally:
+    done.set()
+    if recorder.poll() is None:
+        recorder.kill()
+    subprocess.run(["umount", "-l", disk], check=False)
+    shutil.rmtree(work, ignore_errors=True)
+print("FAIL" if failures else "PASS")
+sys.exit(bool(failures))
