@@ -47,7 +47,12 @@ Status RunDetect(const DetectOptions& options) {
   for (const std::string& problem : inputs.problems) Say(stderr, "slotscope: {}\n", problem);
   const Findings findings = Judge(inputs.records, judge);
   std::unique_ptr<HostHistory> host;
-  if (status = ReadHost(options.host, AllOf<NcclHang>(findings), &host); !status.ok()) return status;
+  if (status = ReadHost(options.host, AllOf<NcclHang>(findings), &host); !status.ok()) {
+    // What is damaged of a recording hides neither the rest of it nor what the dumps say.
+    if (status.code() != Exit::kBadInput || !host) return status;
+    Say(stderr, "slotscope: {}\n", status.message());
+    inputs.problems.push_back(status.message());
+  }
   EvidenceFn evidence;
   if (host) evidence = [&](const NcclHang& hang) { return HostEvidenceOf(*host, hang, {}); };
   std::string output;

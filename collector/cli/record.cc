@@ -366,8 +366,9 @@ class Recording {
   Status StartGpu(Facts* facts) {
     if (options_.gpu == GpuChoice::kOff) return {};
     facts->gpus = nvml_->gpus();
+    const bool is_asked_for = options_.gpu == GpuChoice::kOn || !options_.remediate.empty();
     Status status = cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd(), facts->gpus,
-                                !options_.remediate.empty(), &others_);
+                                !options_.remediate.empty(), !is_asked_for, &others_);
     if (status.ok()) {
       facts->gpu = fmt::format("uprobes in CUDA's libraries ({})",
                                cuda_.uses_multi() ? "many at once" : "one by one");

@@ -43,6 +43,15 @@ constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib
                                           "/usr/local/cuda/lib64", "/usr/lib/wsl/lib"};
 constexpr const char* kLibraryPatterns[] = {"libcuda.so.1", "libcudart.so.[0-9]*"};
 
+constexpr int kDriverMs = 60'000;
+// NVIDIA's, and that of Windows below WSL.
+constexpr const char* kDrivers[] = {"/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg"};
+
+bool HasDriver() {
+  return std::any_of(std::begin(kDrivers), std::end(kDrivers),
+                     [](const char* path) { return access(path, F_OK) == 0; });
+}
+
 bool IsAlive(int32_t tgid) { return kill(tgid, 0) == 0 || errno == EPERM; }
 
 }  // namespace
@@ -50,7 +59,8 @@ bool IsAlive(int32_t tgid) { return kill(tgid, 0) == 0 || errno == EPERM; }
 CudaWatcher::~CudaWatcher() { Stop(); }
 
 Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, bool has_watchdog,
-                          ItemQueue* items) {
+                          bool waits_for_driver, ItemQueue* items) {
+  waits_for_driver_ = waits_for_driver;
   gpus_ = std::move(gpus);
   items_ = items;
   if (Status status = CheckUretprobesAreSafe(); !status.ok()) return status;
@@ -109,6 +119,7 @@ void CudaWatcher::AddLosses(SourceLosses* losses, std::vector<LostCalls>* lost) 
 
 void CudaWatcher::Run() {
   NameThread("ss-cuda");
+  if (waits_for_driver_) WaitForDriver();
   const Status watches = map_events_.Open();
   if (!watches.ok())
     news_.Tell(
@@ -142,6 +153,15 @@ uint64_t CudaWatcher::probe_ns() const {
   const ProgramCosts costs = probes_.costs();
   return costs.ns + static_cast<uint64_t>(trap_ns_.load(std::memory_order_relaxed) *
                                           static_cast<double>(costs.nr_runs));
+}
+
+// Or for the end.
+void CudaWatcher::WaitForDriver() {
+  pollfd stop = {wake_.get(), POLLIN, 0};
+  while (!HasDriver() && !stop_requested_.load(std::memory_order_relaxed)) {
+    eventfd_t times;
+    if (poll(&stop, 1, kDriverMs) > 0) eventfd_read(wake_.get(), &times);
+  }
 }
 
 void CudaWatcher::SetProbing(bool probes) {

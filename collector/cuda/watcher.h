@@ -38,9 +38,10 @@ class CudaWatcher {
   // Loads the probes, which write into the source's rings, attaches them to the system's CUDA libraries
   // and to those of running processes, and starts the thread. `gpus` are those in the facts; which of
   // them a process sees goes to *items, which outlives this. `has_watchdog`: whoever acts on it may beat
-  // (see Watchdog); without a BPF file system nobody can, and that is said.
+  // (see Watchdog); without a BPF file system nobody can, and that is said. `waits_for_driver`: on a
+  // machine without a GPU's driver nobody is looked for before there is one.
   Status Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, bool has_watchdog,
-               ItemQueue* items);
+               bool waits_for_driver, ItemQueue* items);
   // Detaches.
   void Stop();
 
@@ -67,6 +68,7 @@ class CudaWatcher {
   };
 
   void Run();
+  void WaitForDriver();
   void FollowWish();
   void WaitForMaps(bool watches);
   void LookAtMapped();
@@ -113,6 +115,7 @@ class CudaWatcher {
   std::atomic<bool> has_seen_any_{false};
   std::atomic<bool> probing_wanted_{true};
   bool is_suspended_ = false;
+  bool waits_for_driver_ = false;
   std::mutex unprobed_mutex_;       // of the two below
   uint64_t unprobed_ns_ = 0;        // before
   uint64_t unprobed_since_ns_ = 0;  // 0: it is probed

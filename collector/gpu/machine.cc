@@ -57,23 +57,57 @@ void GpuMachine::End(int32_t gpu, uint64_t ns) {
   if (has(gpu)) use(gpu).activity.End(ns);
 }
 
+void GpuMachine::Standing::AddUnmeasured(uint32_t unmeasured, int32_t sign) {
+  for (size_t i = 0; i < kNrGpuValues; i++)
+    if (unmeasured >> i & 1) nr_unmeasured[i] += static_cast<uint32_t>(sign);
+}
+
+uint32_t GpuMachine::Standing::unmeasured() const {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < kNrGpuValues; i++) bits |= uint32_t{nr_unmeasured[i] > 0} << i;
+  return bits;
+}
+
+// Each GPU that it sees; null: one that is not known.
+template <typename Fn>
+void GpuMachine::ForEachSeen(ProcessKey process, const Fn& on_use) {
+  const View* const view = FindView(process);
+  if (!view) return on_use(static_cast<Use*>(nullptr));
+  for (const int32_t gpu : view->gpus)
+    on_use(has(gpu) && !gpus_[static_cast<size_t>(gpu)].divided ? &use(gpu) : nullptr);
+}
+
 void GpuMachine::AddUnmeasured(ProcessKey process, uint32_t unmeasured) {
   if (!unmeasured) return;
-  const View* const view = FindView(process);
-  for (size_t i = 0; view && i < view->gpus.size(); i++) {
-    const int32_t gpu = view->gpus[i];
-    if (has(gpu) && !gpus_[static_cast<size_t>(gpu)].divided)
-      use(gpu).total.row.unmeasured |= unmeasured;
-    else
-      unplaced_ |= unmeasured;
-  }
-  if (!view) unplaced_ |= unmeasured;
+  ForEachSeen(process,
+              [&](Use* seen) { (seen ? seen->total.row.unmeasured : unplaced_) |= unmeasured; });
+}
+
+void GpuMachine::AddStandingUnmeasured(ProcessKey process, uint32_t unmeasured, int32_t sign) {
+  if (!unmeasured) return;
+  ForEachSeen(process, [&](Use* seen) {
+    (seen ? seen->standing : unplaced_standing_).AddUnmeasured(unmeasured, sign);
+  });
+}
+
+// What is on a GPU that is not known may be on any.
+uint32_t GpuMachine::UnplacedOf(const GpuPart& part) {
+  uint32_t unplaced = 0;
+  for (size_t i = 0; i < kNrGpuValues; i++) unplaced |= uint32_t{part.row.values[i] > 0} << i;
+  return unplaced;
+}
+
+void GpuMachine::AddStanding(const GpuPart& part, int32_t sign) {
+  if (!has(part.gpu)) return unplaced_standing_.AddUnmeasured(UnplacedOf(part), sign);
+  Standing& standing = use(part.gpu).standing;
+  standing.AddUnmeasured(part.row.unmeasured, sign);
+  for (size_t i = 0; i < kNrGpuValues; i++)
+    standing.values[i] += sign > 0 ? part.row.values[i] : 0 - part.row.values[i];
 }
 
 void GpuMachine::Add(const GpuPart& part) {
   if (!has(part.gpu)) {
-    // It may have been any.
-    for (size_t i = 0; i < kNrGpuValues; i++) unplaced_ |= uint32_t{part.row.values[i] > 0} << i;
+    unplaced_ |= UnplacedOf(part);
     return;
   }
   Use& here = use(part.gpu);
@@ -97,9 +131,13 @@ void GpuMachine::TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals) {
     here.total.sm_since_ns = std::min(sample.since_ns, ts_ns);
     here.total.sm_until_ns = ts_ns;
   }
+  unplaced_ |= unplaced_standing_.unmeasured();
   for (size_t i = 0; i < uses_.size(); i++) {
     Use& here = uses_[i];
     here.total.gpu = static_cast<int32_t>(i);
+    for (size_t value = 0; value < kNrGpuValues; value++)
+      here.total.row.values[value] += here.standing.values[value];
+    here.total.row.unmeasured |= here.standing.unmeasured();
     here.total.row.values[kGpuActiveNs] = here.activity.Take(end_ns);
     here.any |= here.total.row.values[kGpuActiveNs] > 0;
     here.total.row.any = here.any;

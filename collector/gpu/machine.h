@@ -3,6 +3,7 @@
 // and what NVML says of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -37,6 +38,10 @@ class GpuMachine {
   // of a process is not known of any GPU that it sees.
   void Add(const GpuPart& part);
   void AddUnmeasured(ProcessKey process, uint32_t unmeasured);
+  // The same for every slot from now on (+1), and not any more (-1): with the views that were there
+  // then.
+  void AddStanding(const GpuPart& part, int32_t sign);
+  void AddStandingUnmeasured(ProcessKey process, uint32_t unmeasured, int32_t sign);
   bool has_views() const { return !views_.empty(); }
   // There are no GPUs that are known, so TakeSlot() says nothing.
   bool is_quiet() const { return uses_.empty(); }
@@ -52,8 +57,16 @@ class GpuMachine {
     uint64_t ts_ns;
     GpuSample sample;
   };
+  // Of processes in which nothing happens.
+  struct Standing {
+    std::array<uint64_t, kNrGpuValues> values = {};
+    std::array<uint32_t, kNrGpuValues> nr_unmeasured = {};
+    void AddUnmeasured(uint32_t unmeasured, int32_t sign);
+    uint32_t unmeasured() const;
+  };
   struct Use {
     Activity activity;
+    Standing standing;
     GpuTotal total = {};  // of the slot; what NVML said stays
     bool any = false;
     uint64_t used_ns = 0;  // when NVML last said what is in use
@@ -66,12 +79,16 @@ class GpuMachine {
   static constexpr uint64_t kMaxSampleAgeNs = 1'000'000'000;
 
   const View* FindView(ProcessKey process) const;
+  template <typename Fn>
+  void ForEachSeen(ProcessKey process, const Fn& on_use);
+  static uint32_t UnplacedOf(const GpuPart& part);
   bool has(int32_t gpu) const { return gpu >= 0 && static_cast<size_t>(gpu) < gpus_.size(); }
   Use& use(int32_t gpu) { return uses_[static_cast<size_t>(gpu)]; }
 
   std::vector<GpuDevice> gpus_;
-  std::vector<Use> uses_;  // of gpus_
-  uint32_t unplaced_ = 0;  // bit GpuValue: in this slot some of it was on a GPU that is not known
+  std::vector<Use> uses_;       // of gpus_
+  uint32_t unplaced_ = 0;       // bit GpuValue: in this slot some of it was on a GPU that is not known
+  Standing unplaced_standing_;  // nr_unmeasured: of whom so much is
   std::map<int32_t, std::vector<View>> views_;  // by tgid, in the order of time
   std::deque<Sample> samples_;                  // to come, in the order of time
 };

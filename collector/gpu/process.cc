@@ -437,7 +437,15 @@ void GpuProcess::WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns
     WaitForDevice(key.device, from_ns, end_ns, [](const GpuStream& other) { return other.blocking(); });
 }
 
-GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
+bool GpuProcess::IsStill(uint64_t end_ns) const {
+  return !any_ && !activity_.active() && !lossy_in_slot_ && lossy_until_ns_ <= end_ns &&
+         std::none_of(streams_.begin(), streams_.end(),
+                      [](const auto& entry) { return entry.second.busy(); }) &&
+         std::none_of(uses_.begin(), uses_.end(),
+                      [](const auto& entry) { return entry.second.activity.active(); });
+}
+
+void GpuProcess::ForgetInactive(uint64_t end_ns) {
   for (auto at = streams_.begin(); at != streams_.end();) {
     GpuStream& stream = at->second;
     const bool inactive = stream.last_ns() + kInactiveNs < end_ns && stream.last_ns() > 0;
@@ -451,6 +459,10 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
     }
     at = streams_.erase(at);
   }
+}
+
+GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
+  ForgetInactive(end_ns);
   GpuRow row;
   row.values = {memory_.bytes(), activity_.Take(end_ns), std::exchange(nr_launches_, 0)};
   if (!memory_.complete()) row.unmeasured |= 1u << kGpuMemBytes;

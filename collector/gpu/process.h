@@ -72,6 +72,11 @@ class GpuProcess {
   // The slot ends at ns. Forgets streams that have been silent for kInactiveNs. Adds a part to *parts
   // for each device that it has used.
   GpuRow TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts);
+  // After TakeSlot(end_ns): as long as it makes no call, none is lost, and which GPUs it sees stays the
+  // same, each slot gives the same row and parts, which are shown nowhere by themselves.
+  bool IsStill(uint64_t end_ns) const;
+  // It was for some slots, of which the last ended at end_ns: TakeSlot() forgets streams, too.
+  void ForgetInactive(uint64_t end_ns);
   // Calls may have been lost until until_ns. What it holds is not known any more; how much it launches
   // is not for that long, and if it was capturing not until that ends; whether it is active is not until
   // it has waited for everything, and on which device not until it chooses one.

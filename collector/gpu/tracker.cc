@@ -123,7 +123,48 @@ GpuProcess& GpuTracker::ProcessOf(const Change& change) {
   auto [found, is_new] =
       processes_.try_emplace(change.process, change.process, &machine_, sink, balances, &stats_, &pool_);
   if (is_new && change.at_ns < lossy_until_ns_) found->second.OnLostCalls(lossy_until_ns_);
+  if (is_new)
+    awake_.emplace(change.process, &found->second);
+  else
+    Wake(change.process);
   return found->second;
+}
+
+// Something happens in it, or will.
+void GpuTracker::Wake(ProcessKey key) {
+  soon_still_.erase(key);
+  const auto found = still_.find(key);
+  if (found == still_.end()) return;
+  for (const GpuPart& part : found->second.parts) machine_.AddStanding(part, -1);
+  machine_.AddStandingUnmeasured(key, found->second.row.unmeasured, -1);
+  still_.erase(found);
+  still_version_++;
+  GpuProcess& process = processes_.at(key);
+  process.ForgetInactive(taken_until_ns_);
+  awake_.emplace(key, &process);
+}
+
+void GpuTracker::WakeAll(int32_t tgid) {
+  for (auto at = processes_.lower_bound({tgid, 0}); at != processes_.end() && at->first.tgid == tgid;
+       ++at)
+    Wake(at->first);
+}
+
+void GpuTracker::BeStill() {
+  still_version_ += !soon_still_.empty();
+  for (auto& [key, rest] : soon_still_) {
+    for (const GpuPart& part : rest.parts) machine_.AddStanding(part, 1);
+    machine_.AddStandingUnmeasured(key, rest.row.unmeasured, 1);
+    awake_.erase(key);
+    still_.emplace(key, std::move(rest));
+  }
+  soon_still_.clear();
+}
+
+std::vector<GpuUse> GpuTracker::Still() const {
+  std::vector<GpuUse> uses;
+  for (const auto& [key, rest] : still_) uses.push_back({key, rest.row});
+  return uses;
 }
 
 void GpuTracker::Apply(const Change& change) {
@@ -140,7 +181,10 @@ void GpuTracker::Apply(const Change& change) {
       if (!gone_.contains(change.process)) ProcessOf(change).OnLostCalls(change.until_ns);
       break;
     case kLossOfAll:
-      for (auto& [key, process] : processes_) process.OnLostCalls(change.until_ns);
+      for (auto& [key, process] : processes_) {
+        Wake(key);
+        process.OnLostCalls(change.until_ns);
+      }
       lossy_until_ns_ = std::max(lossy_until_ns_, change.until_ns);
   }
 }
@@ -161,6 +205,8 @@ void GpuTracker::ApplyCall(const Change& change) {
 
 void GpuTracker::ApplyEnd(const Change& change) {
   if (auto found = processes_.find(change.process); found != processes_.end()) {
+    Wake(change.process);
+    awake_.erase(change.process);
     found->second.End(change.at_ns);
     ended_.push_back({change.process, found->second.TakeSlot(change.at_ns, &ended_parts_)});
     processes_.erase(found);
@@ -168,7 +214,9 @@ void GpuTracker::ApplyEnd(const Change& change) {
   } else if (auto gone = gone_.find(change.process); gone != gone_.end()) {
     gone->second &= change.kind != kExit;
   }
-  if (change.kind != kMissing) machine_.OnExit(change.process.tgid, change.at_ns);
+  if (change.kind == kMissing) return;
+  WakeAll(change.process.tgid);
+  machine_.OnExit(change.process.tgid, change.at_ns);
 }
 
 void GpuTracker::AddGone(ProcessKey process, bool is_missing) {
@@ -183,7 +231,7 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetai
   detail->Clear();
   if (applied_ns_ < start_ns) {  // what was before the first slot
     ApplyUntil(start_ns);
-    for (auto& [key, process] : processes_) (void)process.TakeSlot(start_ns, &detail->parts);
+    for (auto& [key, process] : awake_) (void)process->TakeSlot(start_ns, &detail->parts);
     machine_.TakeSlot(start_ns, &detail->totals);
     ended_.clear();
     ended_parts_.clear();
@@ -192,14 +240,23 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetai
     detail->Clear();
   }
   const uint64_t end_ns = start_ns + slot_ns_;
+  BeStill();
+  taken_until_ns_ = start_ns;
   ApplyUntil(end_ns);
   uses->clear();
-  if (processes_.empty() && ended_.empty() && machine_.is_quiet()) return;
+  if (awake_.empty() && ended_.empty() && machine_.is_quiet()) return;
   uses->swap(ended_);
   for (const GpuUse& use : *uses) detail->ended.push_back(use.process);
   detail->parts.swap(ended_parts_);
-  for (auto& [key, process] : processes_)
-    uses->push_back({key, process.TakeSlot(end_ns, &detail->parts)});
+  for (auto& [key, process] : awake_) {
+    const size_t first = detail->parts.size();
+    const GpuRow row = process->TakeSlot(end_ns, &detail->parts);
+    uses->push_back({key, row});
+    const auto parts = std::span(detail->parts).subspan(first);
+    if (!row.any && process->IsStill(end_ns) &&
+        std::none_of(parts.begin(), parts.end(), [](const GpuPart& part) { return part.row.any; }))
+      soon_still_.emplace(key, Rest{row, {parts.begin(), parts.end()}});
+  }
   for (const GpuPart& part : detail->parts) machine_.Add(part);
   for (const GpuUse& use : *uses) machine_.AddUnmeasured(use.process, use.row.unmeasured);
   std::erase_if(detail->parts, [](const GpuPart& part) { return !part.row.any; });

@@ -43,10 +43,13 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   void OnLostCalls(uint64_t from_ns, uint64_t to_ns) override;
   void OnLostCalls(const LostCalls& lost, uint64_t from_ns, uint64_t to_ns) override;
   void OnView(int32_t tgid, std::span<const int32_t> gpus, uint64_t ts_ns) override {
+    WakeAll(tgid);
     machine_.OnView(tgid, gpus, ts_ns);
   }
   void OnSample(const GpuSample& sample, uint64_t ts_ns) override { machine_.OnSample(sample, ts_ns); }
   void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetail* detail) override;
+  uint64_t still_version() const override { return still_version_; }
+  std::vector<GpuUse> Still() const override;
 
   const GpuStats& stats() const { return stats_; }
   const Pool& pool() const { return pool_; }
@@ -80,6 +83,9 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   void ApplyEnd(const Change& change);
   void AddGone(ProcessKey process, bool is_missing);
   GpuProcess& ProcessOf(const Change& change);
+  void BeStill();
+  void Wake(ProcessKey process);
+  void WakeAll(int32_t tgid);
 
   uint64_t slot_ns_;
   uint32_t keeps_;
@@ -93,6 +99,16 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   std::vector<End> ends_;                           // of all processes: most have no GPU
   uint64_t first_end_ns_ = UINT64_MAX;              // of these
   std::map<ProcessKey, GpuProcess> processes_;
+  // Each is in one of these. Who is still has its row and parts counted once, and is not looked at again
+  // before it is awake.
+  struct Rest {
+    GpuRow row;
+    std::vector<GpuPart> parts;
+  };
+  std::map<ProcessKey, GpuProcess*> awake_;
+  std::map<ProcessKey, Rest> still_;
+  std::map<ProcessKey, Rest> soon_still_;  // of awake_: from the next slot on, if nothing happens before
+  uint64_t still_version_ = 0;
   std::vector<GpuUse> ended_;  // in the slot that is being taken
   std::vector<GpuPart> ended_parts_;
   // Processes that have ended lately: a call of one that is very late must not make it anew. True: it is
@@ -101,6 +117,7 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   std::map<ProcessKey, bool> gone_;
   std::deque<ProcessKey> gone_in_order_;
   uint64_t applied_ns_ = 0;
+  uint64_t taken_until_ns_ = 0;  // where the last slot ended
   uint64_t lossy_until_ns_ = 0;  // launches up to there may have been lost
 };
 

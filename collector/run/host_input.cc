@@ -34,11 +34,10 @@ Status ReadRaw(const HostRecording& recording, const std::vector<NcclHang>& hang
   recorder.Look([&](HostHistory& of_recorder) { Prepare(recording, hangs, &of_recorder); });
   Engine engine(reader.facts(), usual.slot_ns, usual.window_ns, GpuTracker::kNothing, &recorder);
   const RawInputEnd end = ReadAll(&reader, recording.raw, &engine, [] { return false; });
-  if (!end.error.empty()) return {Exit::kBadInput, end.error};
   recorder.Look([&](HostHistory& of_recorder) {
     *history = std::make_unique<HostHistory>(std::move(of_recorder));
   });
-  return {};
+  return end.error.empty() ? Status() : Status(Exit::kBadInput, end.error);
 }
 
 }  // namespace

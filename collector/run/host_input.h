@@ -20,7 +20,8 @@ struct HostRecording {
 };
 
 // What the given recording says of the ranks that hang, and of those that hold them up, around those
-// moments. Null in *history if no recording is given. Exit::kBadInput.
+// moments. Null in *history if no recording is given. Exit::kBadInput: not all of it could be read, and
+// *history, if it is not null, has the rest.
 Status ReadHost(const HostRecording& recording, const std::vector<NcclHang>& hangs,
                 std::unique_ptr<HostHistory>* history);
 

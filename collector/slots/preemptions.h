@@ -23,7 +23,7 @@ class Preemptions {
   static constexpr size_t kMaxPerSlot = 4096;
 
   // From now on these, in order. None: OnMeasure() need not be called.
-  void Watch(std::vector<ProcessKey> victims) { victims_ = std::move(victims); }
+  void Watch(const std::vector<ProcessKey>& victims) { victims_ = victims; }
   bool on() const { return !victims_.empty(); }
   // Every measure of each CPU, in the order of its time. `slot`: the one in which it ends.
   void OnMeasure(const ss_measure& measure, OpenSlot* slot);

@@ -407,7 +407,8 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
   finished_.gpu.clear();
   finished_.preemptions.clear();
   options_.gpu->TakeSlot(slot->start_ns, &gpu_uses_, &finished_.gpu_detail);
-  if (gpu_uses_.empty() && !preemptions_.on() && slot->preemptions.empty()) return;
+  FindStill();
+  if (gpu_uses_.empty() && still_.empty() && !preemptions_.on() && slot->preemptions.empty()) return;
   const auto name = [&](ProcessKey key, Comm* comm) {
     const uint32_t process = tracker_.Lookup(key);
     if (process != Tracker::kNoProcess && tracker_.process(process).named)
@@ -415,9 +416,7 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
   };
   for (GpuPart& part : finished_.gpu_detail.parts) name(part.process, &part.comm);
   for (GpuBalance& balance : finished_.gpu_detail.balances) name(balance.process, &balance.comm);
-  std::vector<ProcessKey> users;
-  for (const GpuUse& use : gpu_uses_) users.push_back(use.process);
-  preemptions_.Watch(std::move(users));
+  WatchUsers();
   finished_.preemptions.swap(slot->preemptions);
   Preemptions::Fold(&finished_.preemptions);
   for (const GpuUse& use : gpu_uses_) {
@@ -437,6 +436,45 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
     finished_.gpu.push_back(use.row);
     row->gpu = static_cast<uint32_t>(finished_.gpu.size());
   }
+  if (still_.empty()) return;
+  for (OpenRow& row : slot->rows) {
+    if (row.process >= still_of_.size() || still_of_[row.process] == 0) continue;
+    const GpuUse& use = still_[still_of_[row.process] - 1];
+    if (tracker_.process(row.process).key != use.process) continue;
+    finished_.gpu.push_back(use.row);
+    row.gpu = static_cast<uint32_t>(finished_.gpu.size());
+  }
+}
+
+// Where nothing happens there is nothing to do per slot, but for rows: they find it by their process.
+void SlotBuilder::FindStill() {
+  const bool is_known = still_version_ == options_.gpu->still_version();
+  if (is_known && !has_unfound_still_) return;
+  if (!is_known) still_ = options_.gpu->Still();
+  still_version_ = options_.gpu->still_version();
+  still_of_.clear();
+  has_unfound_still_ = false;
+  for (size_t i = 0; i < still_.size(); i++) {
+    const uint32_t process = tracker_.Lookup(still_[i].process);
+    has_unfound_still_ |= process == Tracker::kNoProcess;
+    if (process == Tracker::kNoProcess) continue;
+    if (process >= still_of_.size()) still_of_.resize(process + 1);
+    still_of_[process] = static_cast<uint32_t>(i + 1);
+  }
+  users_.clear();  // to be gathered again
+}
+
+void SlotBuilder::WatchUsers() {
+  const auto is_same = [](const GpuUse& use, ProcessKey key) { return use.process == key; };
+  if (!users_.empty() &&
+      std::equal(gpu_uses_.begin(), gpu_uses_.end(), awake_users_.begin(), awake_users_.end(), is_same))
+    return;
+  awake_users_.clear();
+  for (const GpuUse& use : gpu_uses_) awake_users_.push_back(use.process);
+  users_ = awake_users_;
+  for (const GpuUse& use : still_) users_.push_back(use.process);
+  std::sort(users_.begin(), users_.end());
+  preemptions_.Watch(users_);
 }
 
 // A few rows are put in order by counting for each how many are before it: no branch depends on who ran.

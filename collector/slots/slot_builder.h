@@ -155,6 +155,8 @@ class SlotBuilder final : public MergeSink {
   OpenSlot* SlotAt(uint64_t ts_ns) { return open_.At(ts_ns, first_fixed_ ? next_start_ns_ : 0); }
   void Retire();
   void JoinGpu(OpenSlot* slot);
+  void FindStill();
+  void WatchUsers();
   static constexpr size_t kFewRows = 32;
   void OrderFew(const OpenSlot& slot);
   void OrderMany(const OpenSlot& slot);
@@ -186,6 +188,11 @@ class SlotBuilder final : public MergeSink {
   MoreCounters more_;
   Slot finished_;
   std::vector<GpuUse> gpu_uses_;
+  std::vector<GpuUse> still_;       // see GpuJoin
+  std::vector<uint32_t> still_of_;  // [process] -> its index in still_ + 1, 0: it is not among them
+  uint64_t still_version_ = 0;
+  bool has_unfound_still_ = false;               // the tracker does not know one of them yet
+  std::vector<ProcessKey> users_, awake_users_;  // of GPUs: all, and those of gpu_uses_
   Preemptions preemptions_;
   std::vector<uint32_t> order_;       // of a slot's rows, by rank; for FillRows()
   std::vector<uint64_t> ranks_used_;  // a bit per rank, for OrderMany()

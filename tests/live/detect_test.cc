@@ -53,7 +53,10 @@ $S replay r.raw -o slots.csv >/dev/null || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --slots slotscope.rec >by_slots || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --slots slots.csv >by_csv || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --raw r.raw >by_raw || exit 1
-cmp by_slots by_raw && cmp by_csv by_raw
+cmp by_slots by_raw && cmp by_csv by_raw || exit 1
+truncate -s -100 "$(ls slotscope.rec/slots-* | tail -n 1)"
+$S detect --fr-dir then --as-of $((called + 400)) --slots slotscope.rec >by_damaged 2>err
+[ $? = 9 ] && grep -q 'is damaged' err || { cat err; exit 1; }
 )sh";
 
 std::vector<nlohmann::json> ReadLines(const std::string& path) {
@@ -97,6 +100,8 @@ TEST(Detect, AHangWithWhatTheHostSawOfIt) {
   ASSERT_EQ(later.size(), 1u);
   ExpectEvidence(later[0], 500);
   EXPECT_EQ(later[0]["host_evidence"][1]["slot_ms"], 1.0);
+  EXPECT_EQ(ReadLines(dir + "/by_damaged").size(), 1u)
+      << "what is damaged of a recording hides no verdict";
   // The file says what was noticed, where it was.
   const CsvFile csv = ReadCsv(dir + "/slots.csv");
   CheckIdentity(csv);

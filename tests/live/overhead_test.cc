@@ -2,6 +2,7 @@
 // What a recording costs: what it says of that, and what it does when it is too much.
 #include <bpf/bpf.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <fstream>
@@ -64,6 +65,30 @@ TEST(Overhead, WhatProbesTakeIsWhatTheKernelSays) {
   if (!UsesModule()) {
     EXPECT_LE(said_ns, truth_ns + truth_ns / 4) << truth_ns;
   }
+}
+
+// How often the recorder's thread that looks for CUDA has slept, while files are mapped all the time.
+std::string WatcherSleeps(const std::string& dir, const std::string& options) {
+  std::string output;
+  EXPECT_EQ(
+      Shell("cd " + dir + " && $S record --source $SRC " + options +
+                " -o a.csv >out 2>err & recorder=$!; cd " + dir +
+                "; until grep -q recording err; do sleep 0.05; done; n=0; while [ $n -lt 50 ]; do "
+                "/bin/true; sleep 0.02; n=$((n + 1)); done; for t in /proc/$recorder/task/*; do grep "
+                "-q ss-cuda $t/comm && sed -n 's/^voluntary_ctxt_switches:\t//p' $t/status; done; kill "
+                "$recorder; wait $recorder",
+            &output),
+      0)
+      << output << Text(dir + "/err");
+  return output;
+}
+
+// A machine without a GPU pays nothing for it.
+TEST(Overhead, WithoutADriverNobodyLooksForCuda) {
+  if (access("/proc/driver/nvidia", F_OK) == 0) GTEST_SKIP() << "there is a driver";
+  const std::string dir = MakeDir("no-driver");
+  EXPECT_LE(std::stoul(WatcherSleeps(dir, "")), 3u);
+  EXPECT_GT(std::stoul(WatcherSleeps(dir, "--gpu on")), 20u);
 }
 
 std::string OverheadCommand(const std::string& dir, const std::string& limit) {

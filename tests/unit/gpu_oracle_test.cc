@@ -199,6 +199,7 @@ void Check(uint64_t seed) {
     tracker.TakeSlot(from, &uses, &detail);
     std::map<ProcessKey, GpuRow> rows;
     for (const GpuUse& use : uses) rows[use.process] = use.row;
+    for (const GpuUse& use : tracker.Still()) EXPECT_TRUE(rows.emplace(use.process, use.row).second);
     std::vector<std::vector<Interval>> on_gpu(kNrGpus);
     std::vector<uint64_t> launches_on(kNrGpus), held_on(kNrGpus);
     uint32_t unplaced = 0;

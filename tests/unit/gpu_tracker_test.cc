@@ -88,6 +88,8 @@ class Gpu {
     next_ns_ += kSlotNs;
     all.clear();
     for (const GpuUse& use : uses) all[use.process.tgid] = use.row;
+    nr_awake = uses.size();
+    for (const GpuUse& use : tracker_.Still()) all[use.process.tgid] = use.row;
     return all.contains(key.tgid) ? all[key.tgid] : GpuRow();
   }
   void SkipTo(uint64_t ms) {
@@ -96,6 +98,7 @@ class Gpu {
   const GpuTracker& tracker() const { return tracker_; }
 
   std::map<int32_t, GpuRow> all;
+  size_t nr_awake = 0;  // in the last slot
   GpuSpans spans;
   GpuDetail detail;  // of the last slot
 
@@ -756,6 +759,34 @@ TEST(GpuTracker, BeforeTheFirstSlotIsInNoSlot) {
   EXPECT_EQ(uses[0].row.values[kGpuActiveNs], kSlotNs);
   EXPECT_EQ(uses[0].row.values[kGpuLaunches], 0u);
   EXPECT_EQ(uses[0].row.values[kGpuMemBytes], 5u);
+}
+
+// Nobody looks at who does nothing: its row stands, and so does its part of what a GPU holds.
+TEST(GpuTracker, WhoDoesNothingIsNotLookedAt) {
+  Gpu gpu;
+  gpu.Alloc(100, 0x1000, 5);
+  gpu.Launch(200, 7);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 5u);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], kSlotNs);
+  EXPECT_EQ(gpu.nr_awake, 1u) << "it is active";
+  gpu.Wait(2 * 1000 + 100, 2 * 1000 + 500, 7);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], kSlotNs / 2);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 0u);
+  const uint64_t version = gpu.tracker().still_version();
+  for (int i = 0; i < 3; i++) {
+    const GpuRow row = gpu.Slot();
+    EXPECT_EQ(gpu.nr_awake, 0u);
+    EXPECT_EQ(row.values, (std::array<uint64_t, kNrGpuValues>{5, 0, 0}));
+    EXPECT_FALSE(row.any);
+  }
+  EXPECT_EQ(gpu.tracker().still_version(), version + 1);
+  gpu.Alloc(7 * 1000 + 100, 0x2000, 6);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 11u);
+  EXPECT_EQ(gpu.nr_awake, 1u);
+  gpu.Slot();
+  gpu.Loss(9 * 1000 + 100);
+  EXPECT_NE(gpu.Slot().unmeasured, 0u);
+  EXPECT_EQ(gpu.nr_awake, 2u);
 }
 
 const GpuPart* PartOf(const Gpu& gpu, ProcessKey key, int32_t device) {

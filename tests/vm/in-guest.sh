@@ -521,14 +521,18 @@ not_here='Fleet.*:Overhead.ABurst*:Cudart.*:Remediate.EveryAllocation*:Remediate
 # Of the live tests, what depends on the kernel's flavour.
 quick='Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Uretprobes.*:Cli.AKernel*'
 # Of those that depend on the flavour, what takes long and is of all of one run's guests.
-another='Storms*:Accuracy.ShortLived*:Cli.AKernel*:Accuracy.AFloodOfNames*:Cuda.Calls*'
+another='Storms*:Accuracy.ShortLived*:Cli.AKernel*:Accuracy.AFloodOfNames*:Cuda.Calls*:Accuracy.Shares*:Accuracy.Eight*'
+another="$another:Accuracy.Command*:Accuracy.Hostile*"
 
 is_quick() { case ${QUICK:-} in [12]) true ;; *) false ;; esac; }
 without=''
-[ "${QUICK:-}" != 2 ] || without="-$another"
+case ${QUICK:-} in
+0) without="-Storms*:Cli.AKernel*" ;;
+2) without="-$another" ;;
+esac
 # Some more than there are RMIDs.
 few_storms() {
-	[ "${QUICK:-}" != 2 ] || SLOTSCOPE_TEST_SCALE=24 live_tests --gtest_filter='Storms*512Rmids'
+	case ${QUICK:-} in [02]) SLOTSCOPE_TEST_SCALE=24 live_tests --gtest_filter='Storms*512Rmids' ;; esac
 }
 
 keep_scheduler_on
@@ -538,7 +542,7 @@ if [ "$1" = kmod ]; then
 	[ ! -e slotscope-short.ko ] || part shorter_messages
 	strings slotscope.ko | grep -q fail_step && fail "the module that users get has fault injection"
 	part procfs_in_use
-	part rmids_go_to_who_runs
+	[ "${QUICK:-}" = 2 ] || part rmids_go_to_who_runs
 	part unwatched_cpu
 	# Before 6.12 no module can know what cpusets have set apart.
 	case $(uname -r) in 6.1.*) ;; *) part isolated_cpu ;; esac
@@ -553,14 +557,15 @@ if [ "$1" = kmod ]; then
 		# below: how many RMIDs there are is said when the module is loaded.
 		part live_tests --gtest_filter="-Storms*:Cuda.A*:Cuda.Many*:Cuda.R*:Cuda.O*:Cuda.D*:Cuda.L*:Cuda.G*:Cli.ModuleAbsent*:$not_here"
 	fi
-	is_quick || part pids_go_round
+	[ -n "${QUICK:-}" ] || part pids_go_round
 	part few_storms
 	# Nothing is left of the processes that the tests made.
 	grep -E '^(rmid_bad_frees|untracked|unknown_dead|stale): [1-9]' /proc/slotscope/info && fail "the module's counters say so"
 	rmmod slotscope || fail "rmmod"
 	# Few RMIDs: storms and crowds that exhaust them.
 	load_module rmids=48
-	is_quick || part live_tests --gtest_filter='Storms*96Rmids:Exhaustion*'
+	is_quick || part live_tests --gtest_filter='Exhaustion*'
+	[ -n "${QUICK:-}" ] || part live_tests --gtest_filter='Storms*96Rmids'
 	rmmod slotscope || fail "rmmod"
 	is_quick || dmesg | grep -q 'times no RMID was free' || fail "the kernel log does not say that RMIDs were short"
 else
