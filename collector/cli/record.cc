@@ -366,7 +366,8 @@ class Recording {
   Status StartGpu(Facts* facts) {
     if (options_.gpu == GpuChoice::kOff) return {};
     facts->gpus = nvml_->gpus();
-    const bool is_asked_for = options_.gpu == GpuChoice::kOn || !options_.remediate.empty();
+    const bool is_asked_for =
+        options_.gpu == GpuChoice::kOn || !options_.remediate.empty() || !options_.fleet.empty();
     Status status = cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd(), facts->gpus,
                                 !options_.remediate.empty(), !is_asked_for, &others_);
     if (status.ok()) {
@@ -374,8 +375,7 @@ class Recording {
                                cuda_.uses_multi() ? "many at once" : "one by one");
       return {};
     }
-    if (options_.gpu == GpuChoice::kOn || !options_.remediate.empty() || !options_.fleet.empty())
-      return status;
+    if (is_asked_for) return status;
     facts->notes.push_back(fmt::format("GPUs are not observed: {}", status.message()));
     SayAll(facts->notes);
     return {};
