@@ -265,14 +265,16 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 }
 
 /*
- * Of an idle CPU's tick: its measure goes on, and there is nothing to tell. One that is long is cut at
- * the borders like any other.
+ * Of an idle CPU's tick: its measure goes on, and there is nothing to tell, unless a switch was hidden
+ * from us. One that is long is cut at the borders like any other.
  */
-static __always_inline bool ss_cpu_stays_idle(struct ss_cpu *cpu, __u64 due_ns)
+static __always_inline bool ss_cpu_stays_idle(struct ss_cpu *cpu, struct task_struct *running,
+					      __u64 due_ns)
 {
 	struct ss_interval *interval = &cpu->interval;
 
-	if (!cpu->idles || due_ns > interval->last_due_ns + SS_TICK_PERIOD_NS + SS_TICK_PERIOD_NS / 2 ||
+	if (!cpu->idles || !ss_cpu_runs(cpu, running) ||
+	    due_ns > interval->last_due_ns + SS_TICK_PERIOD_NS + SS_TICK_PERIOD_NS / 2 ||
 	    due_ns - interval->last_ns >= ss_max_idle_ns)
 		return false;
 	interval->last_due_ns = due_ns;
@@ -291,7 +293,7 @@ static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct ta
 
 	if (!epoch || !ss_recording || cpu->epoch != epoch)
 		return;
-	if (ss_cpu_stays_idle(cpu, due_ns))
+	if (ss_cpu_stays_idle(cpu, running, due_ns))
 		return;
 	msg.missed = ss_interval_missed_ticks(&cpu->interval, due_ns);
 	ss_cpu_tell_name(ctx, cpu, running);

@@ -251,7 +251,7 @@ static int ss_timer_fired(void *map, __u32 *key, struct ss_timer *timer)
 		ss_set_timer_armed(*key, false); /* its CPU went offline; the collector starts it anew */
 		return 0;
 	}
-	if (!ss_cpu_stays_idle(state, timer->due_ns))
+	if (!ss_cpu_stays_idle(state, ss_task_to_read(bpf_get_current_task_btf()), timer->due_ns))
 		state->tick_due_ns = timer->due_ns;
 	ss_timer_arm(timer, cpu, bpf_ktime_get_ns());
 	return 0;
