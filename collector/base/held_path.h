@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
@@ -26,13 +25,6 @@ inline std::string ShownPath(const std::string& path) {
   std::string shown(name, static_cast<size_t>(size));
   if (end != path.npos) shown += path.substr(end);
   return shown;
-}
-
-// Is it at this path?
-inline bool LeadsTo(const std::string& path, int fd) {
-  struct stat at_path, held;
-  return stat(path.c_str(), &at_path) == 0 && fstat(fd, &held) == 0 && at_path.st_dev == held.st_dev &&
-         at_path.st_ino == held.st_ino;
 }
 
 }  // namespace slotscope

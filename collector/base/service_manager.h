@@ -19,7 +19,7 @@ class ServiceManager {
   void Stopping() const { Tell("STOPPING=1"); }
   // A line for `systemctl status`.
   void Status(std::string_view text) const;
-  // To be called twice a second or so. `progress`: a number that is another one each time if all is
+  // To be called once a second or so. `progress`: a number that is another one each time if all is
   // well. The manager ends whoever has not said that for the time that it has set.
   void Poll(uint64_t now_ns, uint64_t progress);
 

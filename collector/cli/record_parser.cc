@@ -154,10 +154,8 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
                   CounterColumns())
           .c_str())(
       "max-overhead", Text(&texts->max_overhead, "LIMIT"),
-      "what the recording may cost: a share of all CPUs, and CPUs (default 3%,2cpus; one given alone "
-      "has "
-      "no other beside it); above it does without what it can until it is below again, or ends with "
-      ",stop")(
+      "what the recording may cost: a share of all CPUs, a number of CPUs, or both (default 3%,2cpus); "
+      "above that it does without what it can until it costs less; with ,stop it ends")(
       "remediate", Text(&record->remediate, "PATH")->implicit_value(kRemediateSocket),
       "serve GPU memory and straggling to a consumer on a Unix socket (--remediate=PATH; default "
       "/tmp/ingero-remediate.sock)")("remediate-group", Text(&record->remediate_group, "GROUP"),

@@ -19,6 +19,7 @@
 #include "base/bounded_file.h"
 #include "base/errno_text.h"
 #include "base/held_path.h"
+#include "base/same_file.h"
 #include "base/thread.h"
 #include "recording/segment_name.h"
 
@@ -296,7 +297,7 @@ Status RecordingFolder::Close() {
     changed_.notify_all();
   }
   thread_.join();
-  if (!LeadsTo(path_, lock_.get())) path_ = ShownPath(held_path_);
+  if (!IsSameFile(path_, held_path_)) path_ = ShownPath(held_path_);
   lock_.Reset();  // the next recorder may go on
   return status_;
 }

@@ -14,6 +14,7 @@
 
 #include "base/errno_text.h"
 #include "base/escape.h"
+#include "base/held_path.h"
 #include "remediate/unix_socket.h"
 
 namespace slotscope {
@@ -78,7 +79,7 @@ Status TakeName(const std::string& temporary, const std::string& path, bool exis
 
 // Whoever may not give it away lets the group in beside its own, if the filesystem knows such lists.
 bool GiveToGroup(int file, gid_t group) {
-  const std::string path = fmt::format("/proc/self/fd/{}", file);
+  const std::string path = HeldPath(file);
   if (fchownat(file, "", static_cast<uid_t>(-1), group, AT_EMPTY_PATH) == 0)
     return chmod(path.c_str(), 0770) == 0;
   if (errno != EPERM) return false;

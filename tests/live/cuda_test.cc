@@ -14,14 +14,6 @@ namespace {
 
 uint64_t Number(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
 
-// Empty, however often the test is repeated.
-std::string MakeDir(const std::string& name) {
-  const std::string dir = TempDir() + "/cuda-" + name;
-  std::filesystem::remove_all(dir);
-  std::filesystem::create_directory(dir);
-  return dir;
-}
-
 struct Recorded {
   CsvFile csv;
   WorkloadResult truth;
@@ -33,7 +25,7 @@ struct Recorded {
 // begins.
 void RecordCuda(const std::string& name, const std::string& which, Recorded* recorded,
                 const std::string& folders = StandinFolder(), bool loses_calls = false) {
-  recorded->dir = MakeDir(name);
+  recorded->dir = MakeDir("cuda-" + name);
   const std::string script =
       "cd " + recorded->dir + " && LD_LIBRARY_PATH=" + folders +
       " $S record --source $SRC --gpu on --raw r.raw --spans s.csv --gpu-csv g.csv -o a.csv -- sh -c '" +
@@ -352,7 +344,7 @@ TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
 // maps alone tell.
 TEST(Cuda, LibrariesOfOthersAndDeletedOnes) {
   WaitForDetachers();
-  const std::string dir = MakeDir("deleted");
+  const std::string dir = MakeDir("cuda-deleted");
   std::string output;
   const std::string script =
       "cd " + dir + " && { unshare -m sh -c 'mkdir m && mount -t tmpfs none m && cp " + StandinFolder() +
@@ -375,7 +367,7 @@ TEST(Cuda, LibrariesOfOthersAndDeletedOnes) {
 // limit that it was given. A kernel without uprobe_multi takes two files for each function and way.
 TEST(Cuda, MoreLibrariesThanTheLimitOfFiles) {
   WaitForDetachers();
-  const std::string dir = MakeDir("limit"), last = IsEmulated() ? "2" : "30";
+  const std::string dir = MakeDir("cuda-limit"), last = IsEmulated() ? "2" : "30";
   std::string output;
   const std::string script =
       "cd " + dir + " && i=0; folders=$PWD; while [ $i -lt " + last +
@@ -397,7 +389,7 @@ TEST(Cuda, MoreLibrariesThanTheLimitOfFiles) {
 
 // Said when it happens, and the others are complete at the end.
 TEST(Cuda, ASideFileThatCannotBeWrittenHoldsNoOtherBack) {
-  const std::string dir = MakeDir("full");
+  const std::string dir = MakeDir("cuda-full");
   std::string output;
   const std::string script =
       "cd " + dir + " && mkdir small && mount -t tmpfs -o size=16k none small || exit 9; " +
@@ -426,7 +418,7 @@ TEST(Cuda, ASideFileThatCannotBeWrittenHoldsNoOtherBack) {
 // goes on for some seconds behind it, so that somebody looks at him many times in one of them.
 TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) {
   WaitForDetachers();
-  const std::string dir = MakeDir("map-flood");
+  const std::string dir = MakeDir("cuda-map-flood");
   std::string output;
   const std::string rest_s = IsEmulated() ? "5" : "2";
   ASSERT_EQ(Shell("cd " + dir + " && cp " + StandinFolder() +
@@ -447,7 +439,7 @@ TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) {
 // Its calls count, and no text of ours is torn.
 TEST(Cuda, AHostileName) {
   WaitForDetachers();
-  const std::string dir = MakeDir("hostile");
+  const std::string dir = MakeDir("cuda-hostile");
   std::string output;
   const std::string name = "libcudart.so.$(printf '13\\n,\"\\033[2J')";
   const std::string script =
@@ -500,7 +492,7 @@ TEST(Cuda, GpuOfARecordingTellsWhatWasLeaked) {
 }
 
 TEST(Cuda, GpuTellsWhoUsesCudaAndWhatIsSeenOfIt) {
-  const std::string dir = MakeDir("now");
+  const std::string dir = MakeDir("cuda-now");
   std::string output;
   ASSERT_EQ(Shell("cd " + dir +
                       " && { CUDA_VISIBLE_DEVICES=1 $T --workload cuda -60000 >truth & }; "
@@ -519,7 +511,7 @@ TEST(Cuda, GpuTellsWhoUsesCudaAndWhatIsSeenOfIt) {
 
 TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {
   WaitForDetachers();
-  const std::string dir = MakeDir("late");
+  const std::string dir = MakeDir("cuda-late");
   std::string output;
   ASSERT_EQ(Shell("cd " + dir +
                       " && { SLOTSCOPE_TEST_WAIT_FOR_FILE=$PWD/go $T --workload cuda -1 >truth & }; "
@@ -544,7 +536,7 @@ TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {
 }
 
 TEST(Cuda, OffMeansOff) {
-  const std::string dir = MakeDir("off");
+  const std::string dir = MakeDir("cuda-off");
   std::string output;
   ASSERT_EQ(
       Shell("cd " + dir + " && LD_LIBRARY_PATH=" + StandinFolder() +

@@ -279,6 +279,18 @@ std::string TempDir() {
   return dir.path;
 }
 
+std::string MakeDir(const std::string& name) {
+  const std::string dir = TempDir() + "/" + name;
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directory(dir);
+  return dir;
+}
+
+std::string Text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 bool IsEmulated() { return getenv("SLOTSCOPE_TEST_SCALE") != nullptr; }
 
 void WaitForDetachers() {

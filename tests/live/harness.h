@@ -118,6 +118,10 @@ void CheckIdentity(const CsvFile& csv);
 std::string SlotscopeBinary();
 // A folder of this test run's own, removed at exit.
 std::string TempDir();
+// A folder in it, empty however often the test is repeated.
+std::string MakeDir(const std::string& name);
+// All of a file.
+std::string Text(const std::string& path);
 
 // Tests run in a guest, whose CPUs are slow.
 bool IsEmulated();

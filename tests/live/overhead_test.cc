@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What a recording costs: what it says of that, and what it does when it is too much.
 #include <bpf/bpf.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -16,17 +13,6 @@
 
 namespace slotscope {
 namespace {
-
-std::string Text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string MakeDir(const std::string& name) {
-  std::string dir = TempDir() + "/" + name;
-  mkdir(dir.c_str(), 0755);
-  return dir;
-}
 
 // By id: time of all BPF programs of our kind that are loaded, by the kernel's statistics.
 std::map<uint32_t, uint64_t> ProgramTimes() {

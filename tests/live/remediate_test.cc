@@ -24,12 +24,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string MakeDir(const std::string& name) {
-  const std::string dir = TempDir() + "/remediate-" + name;
-  std::filesystem::create_directory(dir);
-  return dir;
-}
-
 // A consumer that connects as soon as it can, and keeps what it hears.
 constexpr const char* kKeeper = R"(
 import socket, sys, time
@@ -69,7 +63,7 @@ std::vector<Json> ReadLines(const std::string& path) {
 }
 
 void Hear(const std::string& name, const std::string& which, Heard* heard) {
-  const std::string dir = MakeDir(name);
+  const std::string dir = MakeDir("remediate-" + name);
   std::ofstream(dir + "/keeper.py") << kKeeper;
   // The command begins when the recorder has let the consumer in, and gives it time to find out which
   // GPUs are whose: that is read from a process that lives.
@@ -196,7 +190,7 @@ TEST(Remediate, AProcessBesideARivalStraggles) {
 // Only the first one observes CUDA. Where that takes a second, it still looks at all processes when the
 // workload begins.
 TEST(Remediate, AnotherRecorderJoinsWhatIsServed) {
-  const std::string dir = MakeDir("join");
+  const std::string dir = MakeDir("remediate-join");
   std::string output;
   const std::string crowd = IsEmulated() ? "600" : "1";
   ASSERT_EQ(Shell("cd " + dir + " && { $T --workload sleepers " + crowd +
@@ -237,7 +231,7 @@ TEST(Remediate, AnotherRecorderJoinsWhatIsServed) {
 
 // In a mount namespace of its own, which has a BPF file system.
 TEST(Remediate, WithoutAHeartbeatNothingIsObserved) {
-  const std::string dir = MakeDir("watchdog"), pin = kWatchdogPath;
+  const std::string dir = MakeDir("remediate-watchdog"), pin = kWatchdogPath;
   std::string output;
   const std::string record =
       "LD_LIBRARY_PATH=" + StandinFolder() +
@@ -306,7 +300,7 @@ TEST(Remediate, TheReadmesConsumerUnderstandsWhatWeSend) {
   const std::string all = text.str();
   const size_t begin = all.find("```python\n"), end = all.find("```", begin + 10);
   ASSERT_NE(end, std::string::npos);
-  const std::string dir = MakeDir("readme");
+  const std::string dir = MakeDir("remediate-readme");
   std::ofstream(dir + "/consumer.py") << all.substr(begin + 10, end - begin - 10);
   News news;
   RemediateServer server;

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What record --raw keeps gives the same file again; and what is damaged is refused at the right place.
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include <fstream>
-#include <iterator>
 
 #include "harness.h"
 
@@ -20,17 +16,6 @@ struct ReplayCase {
 void PrintTo(const ReplayCase& c, std::ostream* out) { *out << c.name; }
 
 class ReplayTest : public testing::TestWithParam<ReplayCase> {};
-
-std::string Text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string MakeDir(const std::string& name) {
-  std::string dir = TempDir() + "/" + name;
-  mkdir(dir.c_str(), 0755);
-  return dir;
-}
 
 TEST_P(ReplayTest, GivesTheSameFile) {
   const std::string dir = MakeDir(std::string("replay-") + GetParam().name);
