@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
 # line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
-# qemu-rdt rdt rdt-6.1-some rdt-6.12-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
+# qemu-rdt rdt rdt-6.1-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
 # vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -145,7 +145,6 @@ vm() {
 	case $kernel in *-rt) quick=1 ;; esac
 	case ${2:-}$kernel in
 	some6.1) quick=0 ;;
-	some7.0) quick=1 ;;
 	some*) quick=2 ;;
 	esac
 	if scripts/kernels.sh kdir "$kernel" >/dev/null 2>&1; then
@@ -256,7 +255,7 @@ for group in "$@"; do
 		step "benchmarks, on small inputs" benchmarks_agree
 		;;
 	fleet) fleet ;;
-	fuzz) step "fuzzers, ${FUZZ_SECONDS:-10} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-10}" ;;
+	fuzz) step "fuzzers, ${FUZZ_SECONDS:-5} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-5}" ;;
 	san)
 		step "unit tests, ASan and UBSan" build/asan/unit_tests --gtest_brief=1
 		export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.suppressions
@@ -270,8 +269,7 @@ for group in "$@"; do
 	vm-*-some) group=${group#vm-} && vm "${group%-some}" some ;;
 	vm-*) vm "${group#vm-}" ;;
 	package) step "packages, dkms, their modules in guests 6.1 and 6.12" tests/package.sh ;;
-	rdt-6.1-some) qemu_rdt && SLOTSCOPE_RDT_SECONDS=3 rdt 6.1 reuse coexist ;;
-	rdt-6.12-some) qemu_rdt && SLOTSCOPE_RDT_SECONDS=3 rdt 6.12 wrap44 sleepers ;;
+	rdt-6.1-some) qemu_rdt && SLOTSCOPE_RDT_SECONDS=3 rdt 6.1 reuse coexist sleepers ;;
 	rdt)
 		if qemu_rdt; then
 			rdt 6.1 plain sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers \

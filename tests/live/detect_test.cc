@@ -54,7 +54,8 @@ $S detect --fr-dir then --as-of $((called + 400)) --slots slotscope.rec >by_slot
 $S detect --fr-dir then --as-of $((called + 400)) --slots slots.csv >by_csv || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --raw r.raw >by_raw || exit 1
 cmp by_slots by_raw && cmp by_csv by_raw || exit 1
-truncate -s -100 "$(ls slotscope.rec/slots-* | tail -n 1)"
+last=$(ls slotscope.rec/slots-* | tail -n 1)
+head -c -100 "$last" >cut && mv cut "$last"
 $S detect --fr-dir then --as-of $((called + 400)) --slots slotscope.rec >by_damaged 2>err
 [ $? = 9 ] && grep -q 'is damaged' err || { cat err; exit 1; }
 )sh";
