@@ -200,7 +200,7 @@ FUZZ_NOT := cli/% run/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo det
 	fleet/health fleet/memory_headroom fleet/node% fleet/observer \
 	raw/raw_writer remediate/client remediate/server remediate/socket_file ring/%_source ring/bpf_object ring/perf_ring ring/reader \
 	sinks/top_table sinks/writer slots/fold
-FUZZ_SRC := $(filter-out $(FUZZ_NOT:%=collector/%.cc) tests/gen/%,$(COLLECTOR_SRC)) \
+FUZZ_SRC := $(filter-out $(FUZZ_NOT:%=collector/%.cc),$(COLLECTOR_SRC)) \
 	collector/run/engine.cc collector/cli/options.cc collector/cli/option_text.cc $(wildcard collector/cli/*_parser.cc) \
 	$(addprefix collector/cuda/,calls.cc elf_file.cc library.cc)
 fuzz_unity_src = $(filter $(patsubst %,collector/$1/%,$(notdir $(wildcard collector/$1/*.cc))),$(FUZZ_SRC))
@@ -254,7 +254,7 @@ test: deps-package ## what CI runs, as far as this machine can; what it cannot i
 	$(Q)$(MAKE) -j$(shell nproc) all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(BENCHMARKS) $(FUZZERS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh check,unit,fuzz,live+fleet,qemu-rdt vm-6.1-some,rdt-6.1-some,rdt-6.12-some+vm-6.12-rt-some,vm-7.3-some,vm-7.0-some,package
+	$(Q)tests/run.sh check,unit,live+qemu-rdt,fleet,fuzz vm-6.1-some,rdt-6.1-some+vm-6.12-rt-some,vm-7.3-some,vm-7.0-some,package
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(BENCHMARKS) $(B)/slotscope

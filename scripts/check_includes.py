@@ -23,11 +23,11 @@ EDGES = {
     "cuda": "base ring nvml",
     "raw": "base ring",
     "merge": "base ring",
-    "track": "",
+    "track": "base",
     "slots": "base ring merge track",
     "gpu": "base ring slots",
-    "straggle": "slots",
-    "join": "ring slots",
+    "straggle": "base slots",
+    "join": "base ring slots",
     "recording": "base",
     "sinks": "base slots",
     "detect/inputs": "base",
@@ -38,7 +38,7 @@ EDGES = {
     "fleet": "base slots remediate",
     "metrics": "base slots remediate fleet",
     "run": "base ring raw merge track slots gpu straggle join recording sinks detect/patterns detect/host detect/live remediate fleet metrics",
-    "cli": "base ring nvml cuda raw gpu sinks detect/inputs detect/patterns detect/host fleet run",
+    "cli": "base ring nvml cuda gpu recording sinks detect/inputs detect/patterns detect/host fleet run",
 }
 EDGES = {stage: its.split() for stage, its in EDGES.items()}
 STAGES = list(EDGES)

@@ -144,12 +144,17 @@ void PrintUses(const Facts& facts, const GpuReport& report) {
 }
 
 Status PrintRecording(const std::string& path) {
-  RawFileReader reader;
-  if (Status status = reader.Open(path); !status.ok()) return status;
-  const Facts& facts = reader.facts();
+  RawInput input;
+  if (Status status = input.Open(path); !status.ok()) return status;
+  const Facts& facts = input.facts();
   GpuReport report;
-  Engine engine(facts, SS_TICK_PERIOD_NS, OutputOptions().window_ns, GpuTracker::kSpans, &report);
-  const RawInputEnd end = ReadAll(&reader, path, &engine, [] { return false; });
+  const uint64_t slot_ns = input.slot_ns() ? input.slot_ns() : SS_TICK_PERIOD_NS;
+  Engine engine(facts, slot_ns, OutputOptions().window_ns, GpuTracker::kSpans, &report);
+  RawInputEnd end;
+  if (Status status = input.ReadAll(
+          &engine, [] { return false; }, &end);
+      !status.ok())
+    return status;
 
   if (facts.gpu.empty()) Say(stdout, "CUDA was not observed in this recording\n");
   if (facts.gpus.empty()) Say(stdout, "GPUs: not known\n");
@@ -165,6 +170,7 @@ Status PrintRecording(const std::string& path) {
   if (report.nr_left_out()) Say(stdout, "note: there was no room for {} more\n", report.nr_left_out());
   for (const std::string& note : report.notes()) Say(stdout, "note: {}\n", note);
   for (const std::string& note : engine.builder().late_notes()) Say(stdout, "note: {}\n", note);
+  if (!input.note().empty()) Say(stdout, "note: {}\n", input.note());
   if (!end.cut.empty()) Say(stdout, "note: {}\n", end.cut);
   if (!end.error.empty()) return {Exit::kBadInput, end.error};
   return {};

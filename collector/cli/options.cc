@@ -30,13 +30,14 @@ constexpr VerbText kVerbs[] = {
     {"record", "[options] [-- COMMAND [ARG...]]",
      "writes a row per process and millisecond to slotscope.rec, until Ctrl-C,\n"
      "for --duration, or until COMMAND exits (its rows, the rest folded into one)\n"},
-    {"replay", "[options] FILE",
-     "makes a recording again, from what record --raw FILE has kept; no root\n"},
+    {"replay", "[options] [RECORDING|FILE]",
+     "makes a recording again, from what record --raw-table or --raw FILE has\n"
+     "kept (default: the newest recording here, else the service's); no root\n"},
     {"gen", "[options] FILE", "makes a raw FILE of a machine that does not exist, for tests\n", true},
     {"rmids", "", "prints the RMID table of the kernel module\n"},
-    {"gpu", "[FILE]",
+    {"gpu", "[RECORDING|FILE]",
      "prints the GPUs, the processes that use CUDA, and what can be seen of\n"
-     "them; of a raw FILE: their memory, activity and leaks\n"},
+     "them; of what was recorded raw: their memory, activity and leaks\n"},
     {"detect", "[--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] ...",
      "finds what went wrong in what others wrote down: the flight recorder's\n"
      "dumps of a job's ranks, kernel logs, events of the cluster; and says\n"
@@ -110,7 +111,6 @@ Status ParseWords(const std::string& verb, const std::vector<std::string>& words
   return {};
 }
 
-// replay and gen: one file.
 Status TakeFile(const char* verb, const std::vector<std::string>& rest, std::string* path) {
   if (rest.size() != 1 || rest[0].empty())
     return Usage(fmt::format("{} wants one file, and got {}", verb, rest.size()));
@@ -199,7 +199,8 @@ Status ParseOptions(int argc, char** argv, Options* options) {
       return status;
     if (wants_help) return show_help(&of_replay);
     options->verb = Options::Verb::kReplay;
-    if (Status status = TakeFile("replay", rest, &options->replay.path); !status.ok()) return status;
+    if (!rest.empty())
+      if (Status status = TakeFile("replay", rest, &options->replay.path); !status.ok()) return status;
     if (Status status = ParseOutput(replay, &options->replay.output); !status.ok()) return status;
     return CheckNames(options->replay.output, "", "", {{"what is replayed", options->replay.path}});
   }

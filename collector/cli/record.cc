@@ -288,10 +288,14 @@ class Recording {
       raw_.Discard();
       return status;
     }
+    RawSink* raw = options_.raw.empty() ? nullptr : &raw_;
+    if (!raw)
+      if (Status status = output_.OpenRawTable(facts, clocks.monotonic_ns, &raw); !status.ok())
+        return status;
     Writer* writer = output_.MakeWriter(facts, Writer::Queue::kLive);
     SlotSink* first = services_.Chain(facts, writer);
     Pipeline pipeline(facts, clocks, options_.output, source_.get(), &others_, first, services_.keeps(),
-                      writer, options_.raw.empty() ? nullptr : &raw_);
+                      writer, raw);
     if (!HasConsumer()) pipeline.AllowQuiet();
     if (Status status = pipeline.Start(); !status.ok()) {
       pipeline.Stop();

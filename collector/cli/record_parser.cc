@@ -148,6 +148,7 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       "what is kept beyond that, a minute before and half a minute behind: straggle, xid, nccl_hang, "
       "wait=20ms (a process waited so long for a CPU); SIGUSR2 does the same")(
       "raw", Text(&record->raw, "FILE"), "also keep what the kernel sent, for replay")(
+      "raw-table", po::bool_switch(&record->output.raw_table), "the same, in the recording")(
       "events", Text(&texts->events, "LIST"),
       fmt::format("perf counters, commas between them, each optionally =EVENT: {} (default: the first "
                   "three); or none",
@@ -256,6 +257,11 @@ Status ParseRecord(const RecordTexts& texts, RecordOptions* record) {
     if (Status status = ParseMaxOverhead(texts.max_overhead, &record->max_overhead); !status.ok())
       return status;
   if (Status status = ParseOutput(texts.output, &record->output); !status.ok()) return status;
+  if (record->output.raw_table && !record->raw.empty())
+    return Usage("--raw and --raw-table keep the same: leave one of them out");
+  if (record->output.raw_table && KindOf(record->output.path) != OutputKind::kFolder)
+    return Usage(
+        "--raw-table is for a recording, which is a folder: give another --output, or --raw FILE");
   if (!texts.trigger.empty())
     if (Status status = ParseTriggers(texts.trigger, *record, &record->output.triggers); !status.ok())
       return status;

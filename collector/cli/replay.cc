@@ -7,7 +7,8 @@
 
 #include "base/escape.h"
 #include "base/say.h"
-#include "raw/raw_file.h"
+#include "cli/output_parser.h"
+#include "recording/reader.h"
 #include "run/output.h"
 #include "run/pipeline.h"
 #include "run/raw_input.h"
@@ -22,9 +23,10 @@ int Fail(const Status& status) {
 
 // Everything but the clock and the source is as in a recording.
 Status RunReplay(const ReplayOptions& options) {
-  RawFileReader reader;
-  if (Status status = reader.Open(options.path); !status.ok()) return status;
-  const Facts& facts = reader.facts();
+  RawInput input;
+  if (Status status = input.Open(options.path); !status.ok()) return status;
+  if (!input.note().empty()) Say(stderr, "slotscope: {}\n", input.note());
+  const Facts& facts = input.facts();
   Output output(options.output);
   if (Status status = output.Open(); !status.ok()) return status;
   if (Status status = output.MakeFolder(); !status.ok()) return status;
@@ -33,8 +35,14 @@ Status RunReplay(const ReplayOptions& options) {
 
   Engine engine(facts, options.output.slot_ns, options.output.window_ns, KeepsOf(options.output),
                 writer);
-  const RawInputEnd end = ReadAll(&reader, options.path, &engine, [&] { return writer->failed(); });
+  RawInputEnd end;
+  const Status begun = input.ReadAll(
+      &engine, [&] { return writer->failed(); }, &end);
   writer->Stop();
+  if (!begun.ok()) {
+    output.Discard();
+    return begun;
+  }
 
   RunSummary run = Summarize(engine);
   run.notes = facts.notes;
@@ -63,7 +71,13 @@ Status RunGenerate(const GenerateOptions& options) {
 
 }  // namespace
 
-int Replay(const ReplayOptions& options) { return Fail(RunReplay(options)); }
+int Replay(const ReplayOptions& options) {
+  if (!options.path.empty()) return Fail(RunReplay(options));
+  ReplayOptions found = options;
+  Status status = FindRecording(&found.path);
+  if (status.ok()) status = CheckNames(found.output, "", "", {{"what is replayed", found.path}});
+  return Fail(status.ok() ? RunReplay(found) : status);
+}
 
 int Generate(const GenerateOptions& options) { return Fail(RunGenerate(options)); }
 

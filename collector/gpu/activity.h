@@ -19,6 +19,10 @@ class Activity {
     if (--nr_active_ == 0) CountUntil(ns);
   }
   bool active() const { return nr_active_ > 0; }
+  template <typename Archive>
+  void State(Archive& state) {
+    state(nr_active_, since_ns_, counted_until_ns_, active_ns_);
+  }
   // The time since the last call, up to ns, which is where a slot ends: 100% of it at most.
   uint64_t Take(uint64_t ns) {
     if (active()) CountUntil(ns);

@@ -43,6 +43,9 @@ class GpuMachine {
   void AddStanding(const GpuPart& part, int32_t sign);
   void AddStandingUnmeasured(ProcessKey process, uint32_t unmeasured, int32_t sign);
   bool has_views() const { return !views_.empty(); }
+  // Everything but the GPUs themselves (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
   // There are no GPUs that are known, so TakeSlot() says nothing.
   bool is_quiet() const { return uses_.empty(); }
   // The slot ends at end_ns.
@@ -52,10 +55,21 @@ class GpuMachine {
   struct View {
     uint64_t ts_ns;
     std::vector<int32_t> gpus;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(ts_ns, gpus);
+    }
   };
   struct Sample {
     uint64_t ts_ns;
     GpuSample sample;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(ts_ns);
+      state.Plain(sample);
+    }
   };
   // Of processes in which nothing happens.
   struct Standing {
@@ -63,6 +77,11 @@ class GpuMachine {
     std::array<uint32_t, kNrGpuValues> nr_unmeasured = {};
     void AddUnmeasured(uint32_t unmeasured, int32_t sign);
     uint32_t unmeasured() const;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(values, nr_unmeasured);
+    }
   };
   struct Use {
     Activity activity;
@@ -70,6 +89,11 @@ class GpuMachine {
     GpuTotal total = {};  // of the slot; what NVML said stays
     bool any = false;
     uint64_t used_ns = 0;  // when NVML last said what is in use
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(activity, standing, total, any, used_ns);
+    }
   };
   // Of processes with one number, one after the other.
   static constexpr size_t kMaxViews = 4;

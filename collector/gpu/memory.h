@@ -21,6 +21,11 @@ struct GpuPlace {
   int32_t device = kUnknownDevice;
   uint64_t context = 0;
   bool operator==(const GpuPlace&) const = default;
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(device, context);
+  }
 };
 
 class GpuMemory {
@@ -65,6 +70,9 @@ class GpuMemory {
   }
   // Devices on which something was allocated or freed since it was last asked.
   std::vector<int32_t> TakeTouched() { return std::exchange(touched_, {}); }
+  // Everything (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
   size_t nr_allocations() const { return allocations_.size() + physical_.size(); }
   uint64_t nr_unknown_frees() const { return nr_unknown_frees_; }
 
@@ -75,6 +83,11 @@ class GpuMemory {
     uint32_t space;
     int32_t device;
     bool operator==(const Key&) const = default;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(handle, space, device);
+    }
   };
   struct KeyHash {
     size_t operator()(const Key& key) const {
@@ -87,6 +100,12 @@ class GpuMemory {
     ss_cuda_memory kind;
     uint64_t context;
     uint64_t start_ns;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(bytes, context, start_ns);
+      state.Enum(kind, SS_CUDA_MIPMAPPED_ARRAY);
+    }
   };
   struct Physical {
     uint64_t bytes;
@@ -95,10 +114,20 @@ class GpuMemory {
     uint64_t start_ns;
     uint32_t nr_references;
     uint32_t nr_mappings;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(bytes, counted, device, start_ns, nr_references, nr_mappings);
+    }
   };
   struct Mapping {
     uint64_t bytes;
     uint64_t handle;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(bytes, handle);
+    }
   };
   using Allocations = std::pmr::unordered_map<Key, Allocation, KeyHash>;
   using PhysicalMap = std::pmr::unordered_map<uint64_t, Physical>;

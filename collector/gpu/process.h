@@ -83,10 +83,18 @@ class GpuProcess {
   void OnLostCalls(uint64_t until_ns);
 
   const GpuMemory& memory() const { return memory_; }
+  // Everything but whose it is (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
 
  private:
   struct Thread {
     std::vector<GpuPlace> places;  // contexts, the current one last
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(places);
+    }
   };
   // A stream of no thread's own has thread 0; default streams are per device.
   struct StreamKey {
@@ -94,10 +102,20 @@ class GpuProcess {
     int32_t thread;
     int32_t device;
     auto operator<=>(const StreamKey&) const = default;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(handle, thread, device);
+    }
   };
   struct Record {
     StreamKey stream;
     uint64_t ns;  // when it was recorded
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(stream, ns);
+    }
   };
   // Of a device.
   struct Use {
@@ -107,6 +125,11 @@ class GpuProcess {
     uint64_t told_bytes = 0;  // of memory, when the last slot was taken
     uint64_t last_alloc_bytes = 0;
     bool was_told_nowhere = false;  // the latest balance: which GPU it is was not known
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(activity, gpu, nr_launches, told_bytes, last_alloc_bytes, was_told_nowhere);
+    }
   };
 
   Thread* ThreadOf(const ss_cuda_call& call);

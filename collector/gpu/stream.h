@@ -46,11 +46,23 @@ class GpuStream {
   // A wait that began at `from_ns` ended at `end_ns`: what was launched before it began is done. True if
   // a span in *span has ended.
   bool Wait(uint64_t from_ns, uint64_t end_ns, KernelSpan* span);
+  // Everything (base/state.h).
+  template <typename Archive>
+  void State(Archive& state) {
+    state(handle_, device_, blocking_, capturing_, destroyed_, is_forced_, forced_ns_, last_ns_,
+          pending_);
+    state.Require(pending_.size() <= kMaxPendingLaunches);
+  }
 
  private:
   struct Pending {
     uint64_t start_ns;
     uint64_t threads;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(start_ns, threads);
+    }
   };
   bool Close(size_t nr, uint64_t end_ns, KernelSpan* span);
 

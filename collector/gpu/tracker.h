@@ -51,6 +51,10 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   uint64_t still_version() const override { return still_version_; }
   std::vector<GpuUse> Still() const override;
 
+  // Everything, between two slots (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
+
   const GpuStats& stats() const { return stats_; }
   const Pool& pool() const { return pool_; }
   const std::map<ProcessKey, GpuProcess>& processes() const { return processes_; }
@@ -63,12 +67,26 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
     ProcessKey process;
     ss_cuda_call call;
     uint64_t until_ns = 0;  // of losses
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(at_ns, process, until_ns);
+      state.Enum(kind, kLossOfAll);
+      state.Plain(call);
+      state.Require(kind != kCall || (call.start_ns <= call.hdr.ts_ns && call.op < SS_CUDA_NR_OPS));
+    }
   };
 
   struct End {
     uint64_t ts_ns;
     Kind kind;
     ProcessKey process;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(ts_ns, process);
+      state.Enum(kind, kMissing);
+    }
   };
 
   void OnKernels(const KernelSpan& span) override;
@@ -104,6 +122,11 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   struct Rest {
     GpuRow row;
     std::vector<GpuPart> parts;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(row, parts);
+    }
   };
   std::map<ProcessKey, GpuProcess*> awake_;
   std::map<ProcessKey, Rest> still_;

@@ -44,12 +44,22 @@ class RemoteState final : public SlotSink, public RemoteItemSink {
   void OnSlot(Slot* slot) override;
 
   const RemoteStats& stats() const { return stats_; }
+  // Everything (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
 
  private:
   struct Change {
     enum class Kind { kMemory, kStraggle, kGone } kind;
     RemoteMemory memory;
     RemoteStraggle straggle;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state.Enum(kind, Kind::kGone);
+      state.Plain(memory);
+      state.Plain(straggle);
+    }
   };
   struct Process {
     uint64_t said_ns = 0;     // the latest message of it
@@ -58,6 +68,11 @@ class RemoteState final : public SlotSink, public RemoteItemSink {
     uint64_t straggled_ns = 0;           // the latest message that it does; 0: none
     bool sustained = false;
     uint64_t drop_ppm = 0;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(said_ns, unheard_ns, bytes, straggled_ns, sustained, drop_ppm);
+    }
   };
 
   void Queue(uint64_t ts_ns, const Change& change);

@@ -99,6 +99,11 @@ class Merger {
 
   const MergeStats& stats() const { return stats_; }
   uint64_t watermark_ns() const { return watermark_ns_; }
+  // The latest of all items.
+  uint64_t clock_ns() const { return clock_ns_; }
+  // Everything, between two calls of OnItems() (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
 
  private:
   // A measure or a CPU state that waits.
@@ -116,6 +121,9 @@ class Merger {
     uint64_t passed_ns = 0;
     bool online = false;
     bool stalled = false;
+
+    template <typename Archive>
+    void State(Archive& state);
   };
   // Whose messages an item has.
   struct Drain {
@@ -126,6 +134,11 @@ class Merger {
   struct Dump {
     uint64_t begin_ns;
     uint64_t end_ns;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(begin_ns, end_ns);
+    }
   };
 
   bool OnItem(const ItemHeader& item, std::span<const std::byte> payload);

@@ -118,6 +118,8 @@ std::string FactsToJson(const Facts& facts) {
       {"unix_offset_ns", facts.unix_offset_ns},
       {"command_tgid", facts.command_tgid},
   };
+  if (facts.raw_begin_ns || facts.raw_segment)
+    object["raw"] = {{"segment", facts.raw_segment}, {"begin_ns", facts.raw_begin_ns}};
   if (!facts.gpu.empty()) object["gpu"] = facts.gpu;
   if (!facts.joined.empty()) object["joined"] = facts.joined;
   if (!facts.gpus.empty()) object["gpus"] = GpusToJson(facts.gpus);
@@ -146,6 +148,10 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     facts->nr_streams = Number<size_t>(object.at("nr_streams"));
     facts->unix_offset_ns = Number<int64_t>(object.at("unix_offset_ns"));
     facts->command_tgid = Number<int32_t>(object.at("command_tgid"));
+    if (object.contains("raw")) {
+      facts->raw_segment = Number<uint64_t>(object.at("raw").at("segment"));
+      facts->raw_begin_ns = Number<uint64_t>(object.at("raw").at("begin_ns"));
+    }
     if (object.contains("gpu")) object.at("gpu").get_to(facts->gpu);
     if (object.contains("joined")) object.at("joined").get_to(facts->joined);
     if (object.contains("gpus")) facts->gpus = ParseGpus(object.at("gpus"));

@@ -37,6 +37,10 @@ struct Facts {
   int64_t unix_offset_ns = 0;     // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
   int32_t command_tgid = 0;       // the command that was recorded, 0: none
   uint32_t abi = SS_ABI_VERSION;  // of the messages; in a raw file its header says it
+  // Of a segment: which one of its recording, from 0 on, and when that began. One that is left out was
+  // not written.
+  uint64_t raw_segment = 0;
+  uint64_t raw_begin_ns = 0;
 
   size_t nr_more() const { return events.size() - SS_NR_COUNTERS; }
   bool operator==(const Facts&) const = default;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "raw/raw_file.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <slotscope/events.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #ifdef __x86_64__
@@ -17,12 +15,13 @@
 #include <xxhash.h>
 #endif
 
-#include "base/errno_text.h"
-
 namespace slotscope {
 namespace {
 
 constexpr size_t kMaxFactsBytes = 1u << 20;
+constexpr size_t kMaxState = Block::kCapacity;  // of a chunk
+// Of all of them: a million allocations on GPUs, and 200,000 processes.
+constexpr uint64_t kMaxStateBytes = 1u << 30;
 constexpr size_t kReadBytes = 128u << 10;  // and a chunk: what a core has at hand
 // From a border of 8 bytes, so that its bytes lie as a Block's do.
 constexpr size_t kChunkAt = 4;
@@ -39,34 +38,44 @@ uint64_t HashOf(const RawChunkHeader& header, std::span<const std::byte> bytes) 
 
 Status RawFileWriter::Open(const std::string& path) { return file_.Open(path); }
 
-Status RawFileWriter::WriteChunk(RawChunk type, std::span<const std::byte> bytes) {
+Status RawEncoder::WriteChunk(RawChunk type, std::span<const std::byte> bytes) {
   RawChunkHeader header = {type, static_cast<uint32_t>(bytes.size()), nr_chunks_++, 0};
   header.hash = HashOf(header, bytes);
-  return file_.Write({std::as_bytes(std::span(&header, 1)), bytes});
+  return file_->Write({std::as_bytes(std::span(&header, 1)), bytes});
 }
 
-Status RawFileWriter::WriteFacts(const Facts& facts) {
+Status RawEncoder::WriteFacts(const Facts& facts) {
   RawFileHeader header = {{}, kRawVersion, SS_ABI_VERSION};
   std::memcpy(header.magic, kRawMagic, sizeof(kRawMagic));
-  if (Status status = file_.Write({std::as_bytes(std::span(&header, 1))}); !status.ok()) return status;
+  if (Status status = file_->Write({std::as_bytes(std::span(&header, 1))}); !status.ok()) return status;
   const std::string json = FactsToJson(facts);
   return WriteChunk(RawChunk::kFacts, std::as_bytes(std::span(json)));
 }
 
-Status RawFileWriter::WriteItems(std::span<const std::byte> items) {
+Status RawEncoder::WriteState(std::string_view state) {
+  const uint64_t size = state.size();
+  std::string text(reinterpret_cast<const char*>(&size), sizeof(size));
+  text += state;
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(std::min(rest.size(), kMaxState)))
+    if (Status status =
+            WriteChunk(RawChunk::kState, std::as_bytes(std::span(rest.substr(0, kMaxState))));
+        !status.ok())
+      return status;
+  return {};
+}
+
+Status RawEncoder::WriteItems(std::span<const std::byte> items) {
   return WriteChunk(RawChunk::kItems, items);
 }
 
 Status RawFileWriter::Finish() {
-  if (Status status = WriteChunk(RawChunk::kEnd, {}); !status.ok()) return status;
+  if (Status status = encoder_.WriteEnd(); !status.ok()) return status;
   return file_.Commit();
 }
 
 Status RawFileReader::Open(const std::string& path) {
   path_ = path;
-  fd_.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd_.valid()) return {Exit::kBadInput, fmt::format("cannot open {}: {}", path, ErrnoText(errno))};
-  posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  if (Status status = OpenBytes(path, &source_); !status.ok()) return status;
   RawFileHeader header = {};
   if (Fill(sizeof(header))) std::memcpy(&header, buffer_.data() + begin_, sizeof(header));
   if (std::memcmp(header.magic, kRawMagic, sizeof(kRawMagic)) != 0)
@@ -104,11 +113,10 @@ bool RawFileReader::Fill(size_t size) {
   end_ = kChunkAt + end_ - begin_;
   begin_ = kChunkAt;
   while (end_ - begin_ < size) {
-    const ssize_t got = read(fd_.get(), buffer_.data() + end_, kReadBytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) status_ = {Exit::kBadInput, fmt::format("cannot read {}: {}", path_, ErrnoText(errno))};
-    if (got <= 0) return false;
-    end_ += static_cast<size_t>(got);
+    size_t got;
+    status_ = source_->Read({buffer_.data() + end_, kReadBytes}, &got);
+    if (!status_.ok() || got == 0) return false;
+    end_ += got;
   }
   return true;
 }
@@ -125,7 +133,7 @@ bool RawFileReader::ReadChunk(RawChunkHeader* header, std::span<const std::byte>
   if (!Fill(sizeof(*header))) return false;
   std::memcpy(header, buffer_.data() + begin_, sizeof(*header));
   if (header->type != RawChunk::kFacts && header->type != RawChunk::kItems &&
-      header->type != RawChunk::kEnd)
+      header->type != RawChunk::kEnd && header->type != RawChunk::kState)
     return Fail(fmt::format("has the unknown type {}", static_cast<uint32_t>(header->type)));
   if (header->number != nr_chunks_) return Fail(fmt::format("calls itself {}", header->number));
   if (header->size > max_size) return Fail(fmt::format("says that it is {} bytes long", header->size));
@@ -140,10 +148,38 @@ bool RawFileReader::ReadChunk(RawChunkHeader* header, std::span<const std::byte>
   return true;
 }
 
+Status RawFileReader::ReadState(std::string* state) {
+  state->clear();
+  uint64_t size = 0;
+  do {
+    RawChunkHeader header;
+    std::span<const std::byte> bytes;
+    if (!ReadChunk(&header, &bytes, kMaxState)) break;
+    if (header.type != RawChunk::kState) {
+      Fail("is not what was known when it began");
+      break;
+    }
+    state->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (size == 0 && state->size() >= sizeof(size)) {
+      std::memcpy(&size, state->data(), sizeof(size));
+      if (size > kMaxStateBytes) Fail("says that too much was known");
+      size += sizeof(size);
+    }
+  } while (status_.ok() && state->size() < size);
+  if (status_.ok() && state->size() == size && size > 0) {
+    state->erase(0, sizeof(size));
+    return {};
+  }
+  if (!status_.ok()) return status_;
+  return {Exit::kBadInput, fmt::format("{} ends before it says what was known when it began", path_)};
+}
+
 bool RawFileReader::Next(std::span<const std::byte>* items) {
   if (ended_ || !status_.ok()) return false;
   RawChunkHeader header;
-  if (!ReadChunk(&header, items, Block::kCapacity)) return false;
+  do
+    if (!ReadChunk(&header, items, Block::kCapacity)) return false;
+  while (header.type == RawChunk::kState);
   ended_ = header.type == RawChunk::kEnd;
   return !ended_;
 }

@@ -6,6 +6,10 @@
 //   chunks  = one kFacts (JSON, see raw/facts.h), any number of kItems (whole items, see ring/item.h; a
 //             drain round may go on in the next chunk), one kEnd (empty)
 //
+// In a recording a raw file is cut into segments, each of which is one, packed by zstd. Behind the facts
+// of all but the first stand kStates: what the engine knew when it began (base/state.h). All together
+// are a u64, how many bytes follow, and these.
+//
 // A chunk's hash covers its header and its bytes, and its number is part of the header, so a chunk that
 // is damaged, missing, doubled or moved is noticed. A file without kEnd comes from a recorder that was
 // killed; what is in it is good up to the first chunk that is not whole.
@@ -16,14 +20,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/out_file.h"
 #include "base/part_file.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "raw/byte_source.h"
 #include "raw/facts.h"
+#include "raw/raw_sink.h"
 #include "ring/item.h"
 
 namespace slotscope {
@@ -38,7 +46,7 @@ struct RawFileHeader {
 };
 static_assert(sizeof(RawFileHeader) == 16);
 
-enum class RawChunk : uint32_t { kFacts = 1, kItems = 2, kEnd = 3 };
+enum class RawChunk : uint32_t { kFacts = 1, kItems = 2, kEnd = 3, kState = 4 };
 
 struct RawChunkHeader {
   RawChunk type;
@@ -48,13 +56,36 @@ struct RawChunkHeader {
 };
 static_assert(sizeof(RawChunkHeader) == 24);
 
-// Writes one. After an error nothing more is written, and the file ends at a chunk's end.
-class RawFileWriter {
+// Makes one, of what is written to `file`, which outlives it.
+class RawEncoder {
+ public:
+  explicit RawEncoder(OutFile* file) : file_(file) {}
+
+  // Once, first.
+  Status WriteFacts(const Facts& facts);
+  // Then, if there is any.
+  Status WriteState(std::string_view state);
+  Status WriteItems(std::span<const std::byte> items);
+  Status WriteEnd() { return WriteChunk(RawChunk::kEnd, {}); }
+
+ private:
+  Status WriteChunk(RawChunk type, std::span<const std::byte> bytes);
+
+  OutFile* file_;
+  uint64_t nr_chunks_ = 0;
+};
+
+// Writes one as a file. After an error nothing more is written, and the file ends at a chunk's end.
+class RawFileWriter final : public RawSink {
  public:
   Status Open(const std::string& path);
   // Once, first.
-  Status WriteFacts(const Facts& facts);
-  Status WriteItems(std::span<const std::byte> items);
+  Status WriteFacts(const Facts& facts) { return encoder_.WriteFacts(facts); }
+  Status WriteItems(std::span<const std::byte> items) { return encoder_.WriteItems(items); }
+  Status WriteItems(std::span<const std::byte> items, const RawMoment& now) override {
+    (void)now;
+    return WriteItems(items);
+  }
   // kEnd, and the file gets its name.
   Status Finish();
   void Discard() { file_.Discard(); }
@@ -63,18 +94,19 @@ class RawFileWriter {
   const std::string& leftover_path() const { return file_.leftover_path(); }
 
  private:
-  Status WriteChunk(RawChunk type, std::span<const std::byte> bytes);
-
   PartFile file_;
-  uint64_t nr_chunks_ = 0;
+  RawEncoder encoder_{&file_};
 };
 
-// Reads one, from front to back.
+// Reads one, or a segment, from front to back.
 class RawFileReader {
  public:
   // Exit::kBadInput if it is none, of another version, or without facts.
   Status Open(const std::string& path);
   const Facts& facts() const { return facts_; }
+  // The state that a segment begins with, once, before Next(): else it is passed over. Exit::kBadInput
+  // if it is damaged.
+  Status ReadState(std::string* state);
 
   // The next items, where they lie until the next call, aligned as in a Block. False: there are no more;
   // ended() and status() say why.
@@ -94,7 +126,7 @@ class RawFileReader {
   bool Fail(const std::string& what);
 
   std::string path_;
-  UniqueFd fd_;
+  std::unique_ptr<ByteSource> source_;
   Facts facts_;
   Status status_;
   bool ended_ = false;

@@ -6,24 +6,29 @@
 
 #include <atomic>
 #include <boost/lockfree/spsc_queue.hpp>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "base/status.h"
 #include "base/wakeup.h"
-#include "raw/raw_file.h"
+#include "raw/raw_sink.h"
 #include "ring/block_queue.h"
 
 namespace slotscope {
 
 class RawWriter {
  public:
-  // `file` is open and has its facts; it is the thread's from here to Stop().
-  RawWriter(RawFileWriter* file, BlockQueue* blocks);
+  // `sink` has its facts; it is the thread's from here to Stop(), but for WantsSegment().
+  RawWriter(RawSink* sink, BlockQueue* blocks);
   ~RawWriter();
 
-  // Merge thread. In the order of the recording.
-  void Put(Block* block) {
-    written_next_.push(block);
+  // Merge thread, before the next block is Put(): see RawSink.
+  bool WantsSegment(const RawMoment& now) { return sink_->WantsSegment(now); }
+  // Merge thread. In the order of the recording; `state`: a segment begins in front of it. `now`: after
+  // the block.
+  void Put(Block* block, const RawMoment& now, std::unique_ptr<std::string> state = nullptr) {
+    written_next_.push({block, now, state.release()});
     wakeup_.Notify();
   }
   // After the last Put(): everything is with the file when it returns.
@@ -35,11 +40,18 @@ class RawWriter {
   const Status& status() const { return status_; }
 
  private:
-  void Run();
+  struct Work {
+    Block* block;
+    RawMoment now;
+    std::string* state;  // owned, may be null
+  };
 
-  RawFileWriter* file_;
+  void Run();
+  Status Write(const Work& work);
+
+  RawSink* sink_;
   BlockQueue* blocks_;
-  boost::lockfree::spsc_queue<Block*> written_next_;  // produced by merge, consumed by this thread
+  boost::lockfree::spsc_queue<Work> written_next_;  // produced by merge, consumed by this thread
   Wakeup wakeup_;
   Status status_;
   std::atomic<bool> stop_requested_{false};

@@ -163,7 +163,7 @@ Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
   if (status.ok()) status = manifest_.Open(held_path_, segments_, protected_);
   if (!status.ok()) return status;
   for (const auto& [number, segment] : segments_) Count(segment);
-  if (!segments_.empty()) next_number_ = std::max(next_number_, segments_.rbegin()->first + 1);
+  if (!segments_.empty()) next_number_ = std::max<uint64_t>(next_number_, segments_.rbegin()->first + 1);
   thread_ = std::thread([this] { Run(); });
   return {};
 }
@@ -216,7 +216,7 @@ Status RecordingFolder::Recover() {
     const bool part = whole_name != name;
     const auto parsed = ParseSegmentName(whole_name);
     if (!parsed) continue;
-    next_number_ = std::max(next_number_, parsed->number + 1);
+    next_number_ = std::max<uint64_t>(next_number_, parsed->number + 1);
     if (auto known = segments_.find(parsed->number);
         known != segments_.end() && known->second.files.contains(parsed->table))
       continue;
@@ -269,10 +269,10 @@ void RecordingFolder::Commit(Segment segment, std::vector<std::unique_ptr<PartFi
   changed_.notify_all();
 }
 
-void RecordingFolder::SetOpenBytes(uint64_t bytes) {
+void RecordingFolder::SetOpenBytes(Writes what, uint64_t bytes) {
   if (!keep_.any()) return;  // nothing goes
   std::lock_guard lock(mutex_);
-  open_bytes_ = bytes;
+  open_bytes_[what == Writes::kRaw] = bytes;
   has_grown_ = true;
   changed_.notify_all();
 }
@@ -320,7 +320,7 @@ void RecordingFolder::Run() {
     changed_.wait(lock, [&] { return stop_ || has_grown_ || !jobs_.empty(); });
     if (jobs_.empty() && !has_grown_) return;
     has_grown_ = false;
-    const uint64_t open_bytes = open_bytes_;
+    const uint64_t open_bytes = open_bytes_[0] + open_bytes_[1];
     Job job;
     if (!jobs_.empty()) {
       job = std::move(jobs_.front());

@@ -4,6 +4,7 @@
 // more than is to be kept.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -60,12 +61,14 @@ class RecordingFolder {
   const std::string& held_path() const { return held_path_; }
   // It was not removed. Exit::kOutput: nothing that is written there is kept.
   Status CheckThere() const;
-  // Of the next segment.
+  // Any thread. Of the next segment.
   uint64_t TakeNumber() { return next_number_++; }
   // Its files are on their way to the disk. Waits while there are two before it.
   void Commit(Segment segment, std::vector<std::unique_ptr<PartFile>> files);
-  // Those that are being written, for the limit; what is too much goes soon.
-  void SetOpenBytes(uint64_t bytes);
+  // Those that are being written, for the limit; what is too much goes soon. Tables and the raw stream
+  // are written by threads of their own.
+  enum class Writes { kTables, kRaw };
+  void SetOpenBytes(Writes what, uint64_t bytes);
   // Any thread. What is of that Unix time, or will be, is the last to go, as long as all that is so is
   // no more than half of the limit; without a limit of bytes for ten times the time that is kept.
   void Protect(int64_t from_ns, int64_t to_ns);
@@ -110,13 +113,13 @@ class RecordingFolder {
   UniqueFd lock_;
   bool made_ = false;
   bool has_old_ = false, has_older_ = false;  // see Discard()
-  uint64_t next_number_ = 1;
+  std::atomic<uint64_t> next_number_{1};
   size_t nr_recovered_ = 0;
   // What the writer tells the thread; held for a moment only.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;
-  uint64_t open_bytes_ = 0;
+  uint64_t open_bytes_[2] = {};
   bool has_grown_ = false;  // that
   bool stop_ = false;
   mutable std::mutex segments_mutex_;  // of what follows; also held while the manifest is written

@@ -14,6 +14,7 @@
 #include "base/errno_text.h"
 #include "base/escape.h"
 #include "base/unique_fd.h"
+#include "recording/folder.h"
 #include "recording/frame.h"
 #include "recording/segment_name.h"
 
@@ -21,11 +22,6 @@ namespace slotscope {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool IsFolder(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
 
 bool Overlaps(const FrameTimes& times, const UnixRange& range) {
   return times.unix_end_ns() > range.from_ns && times.unix_start_ns() < range.to_ns;
@@ -62,6 +58,32 @@ Status ReadForeign(int fd, const std::string& path, const RecordingReader::OnTex
 }
 
 }  // namespace
+
+Status FindRecording(std::string* path) {
+  constexpr const char* kOfService = "/var/lib/slotscope/slotscope.rec";
+  std::error_code error;
+  fs::file_time_type newest;
+  path->clear();
+  for (fs::directory_iterator it(".", error), end; !error && it != end; it.increment(error)) {
+    std::error_code none;  // it may be no recording, or be gone
+    const auto changed = fs::last_write_time(it->path() / kManifestName, none);
+    if (none || (!path->empty() && changed <= newest)) continue;
+    newest = changed;
+    *path = it->path().filename().string();
+  }
+  if (!path->empty()) return {};
+  *path = kOfService;
+  if (IsRecording(*path)) return {};
+  return {Exit::kUsage,
+          fmt::format("there is no recording in this folder, and none of the service in {} that this "
+                      "user may read: name one",
+                      kOfService)};
+}
+
+bool RecordingReader::IsFolder(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
 
 bool RecordingReader::Reads(const std::string& path) {
   return IsFolder(path) || WithoutPart(path).ends_with(".zst");
@@ -105,6 +127,14 @@ void RecordingReader::AddFile(const std::string& name) {
       !FindFrames(fd.get(), &frames, &whole_bytes).ok() || frames.empty())
     return;
   TakeFile(fd.get(), frames, *parsed, {name, whole_bytes}, &segments_[parsed->number]);
+}
+
+std::vector<std::string> RecordingReader::FilesOf(std::string_view table) const {
+  std::vector<std::string> paths;
+  for (const auto& [number, segment] : segments_)
+    if (const auto file = segment.files.find(std::string(table)); file != segment.files.end())
+      paths.push_back(folder_ + "/" + file->second.name);
+  return paths;
 }
 
 Status RecordingReader::Read(std::string_view table, const UnixRange& range,

@@ -20,11 +20,15 @@ struct UnixRange {
   int64_t to_ns = std::numeric_limits<int64_t>::max();
 };
 
+// The newest recording in this folder, or the service's. Exit::kUsage if there is none.
+Status FindRecording(std::string* path);
+
 class RecordingReader {
  public:
   // Whole lines, one behind the other: first a segment's header, then rows.
   using OnText = std::function<void(std::string_view)>;
 
+  static bool IsFolder(const std::string& path);
   // Is it something that this reads, and not a file of plain text?
   static bool Reads(const std::string& path);
 
@@ -33,6 +37,8 @@ class RecordingReader {
 
   // Those that are complete, and the one that is being written.
   const Segments& segments() const { return segments_; }
+  // The files of a table, in the order in which they were recorded.
+  std::vector<std::string> FilesOf(std::string_view table) const;
 
   // What a table has of that time, in the order in which it was recorded; and up to a frame (a second or
   // so) before and behind it. Rows of a segment that was removed meanwhile are left out. What is damaged

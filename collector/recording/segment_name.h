@@ -12,6 +12,9 @@ namespace slotscope {
 // The table that every recording has.
 inline constexpr std::string_view kSlotsTable = "slots";
 
+// The one that has what the kernel sent.
+inline constexpr std::string_view kRawTable = "raw";
+
 // What is kept for longer than the rest, because it is small: seconds, and what was found.
 inline bool IsKeptLonger(std::string_view table) { return table == "seconds" || table == "straggle"; }
 
@@ -27,7 +30,7 @@ struct SegmentName {
   std::string table;      // small letters
   uint64_t number = 0;    // one more than the segment before; of all tables of a segment the same
   int64_t unix_s = 0;     // of its first slot, in seconds
-  std::string extension;  // "csv" or "ndjson"
+  std::string extension;  // "csv", "ndjson" or "raw"
 };
 
 std::string FormatSegmentName(const SegmentName& name);

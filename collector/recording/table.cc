@@ -17,8 +17,11 @@ constexpr size_t kMaxText = kMaxFrameText / 4;  // of one frame
 
 }  // namespace
 
-Table::Table(std::string name, std::string extension)
-    : name_(std::move(name)), extension_(std::move(extension)), context_(ZSTD_createCCtx()) {
+Table::Table(std::string name, std::string extension, Contents contents)
+    : name_(std::move(name)),
+      extension_(std::move(extension)),
+      contents_(contents),
+      context_(ZSTD_createCCtx()) {
   if (!context_) throw std::bad_alloc();
   ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, kLevel);
   ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1);
@@ -61,7 +64,8 @@ Status Table::EndFrame(const FrameTimes& times) {
   }
   for (std::string_view rest = text_; !rest.empty();) {
     std::string_view part = rest.substr(0, kMaxText);
-    if (part.size() < rest.size()) part = part.substr(0, part.rfind('\n') + 1);  // lines are shorter
+    if (part.size() < rest.size() && contents_ == Contents::kLines)
+      part = part.substr(0, part.rfind('\n') + 1);  // lines are shorter
     Pack(FrameKind::kRows, part, times);
     rest.remove_prefix(part.size());
   }

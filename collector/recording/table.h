@@ -18,7 +18,9 @@ namespace slotscope {
 
 class Table final : public OutFile {
  public:
-  Table(std::string name, std::string extension);
+  // Frames of lines end where a line does.
+  enum class Contents { kLines, kBytes };
+  Table(std::string name, std::string extension, Contents contents = Contents::kLines);
   ~Table() override;
   Table(const Table&) = delete;
 
@@ -34,6 +36,8 @@ class Table final : public OutFile {
   Status Write(std::initializer_list<std::span<const std::byte>> pieces) override;
   // All of the segments, and what is kept.
   uint64_t size() const override { return size_ + text_.size(); }
+  // Since the last frame.
+  size_t nr_kept() const { return text_.size(); }
 
   // What was written since the last frame goes to the file. After an error it is still kept: this may be
   // called again, or DropFrame().
@@ -48,6 +52,7 @@ class Table final : public OutFile {
   Status WritePacked();
 
   std::string name_, extension_;
+  Contents contents_;
   std::string path_;    // of this segment
   std::string header_;  // of this segment, until it is in the file
   std::string text_;    // lines of the frame that is being filled

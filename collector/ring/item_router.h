@@ -40,6 +40,13 @@ class ItemRouter final : public ItemSink {
   // As the last item about them had it.
   const SourceLosses& losses() const { return losses_; }
   const RemoteCounts& remote() const { return counts_; }
+  // Everything (base/state.h).
+  template <typename Archive>
+  void State(Archive& state) {
+    state.Plain(losses_);
+    state(losses_ns_);
+    state.Plain(counts_);
+  }
 
  private:
   bool OnLosses(const ItemHeader& item, std::span<const std::byte> payload);

@@ -78,6 +78,11 @@ constexpr Counter kCounters[] = {
      "slots that are not in the file (--max-size, or an error)",
      [](Counts run) { return run.nr_unwritten_slots; }, ""},
 
+    {"unwritten_blocks", kLost, kRaw, "raw writer",
+     "blocks that are not in the recording's raw stream: nor is what follows them, up to its next "
+     "segment",
+     [](Counts run) { return run.nr_unwritten_blocks; }, ""},
+
     {"rdt_samples", kNone, kRdt, "slots", "readings of RDT counters",
      [](Counts run) { return run.rdt.nr_samples; }, ""},
     {"late_rdt_samples", kLost, kRdt, "slots", "readings whose slots were finished",
@@ -179,6 +184,8 @@ bool IsInScope(CountScope scope, const RunCounts& run) {
              run.merge.nr_malformed_calls;
     case kUnprobed:
       return run.losses.unprobed_ns > 0;
+    case kRaw:
+      return run.nr_unwritten_blocks > 0;
     case kJoined:
       return run.remote != RemoteCounts();
   }

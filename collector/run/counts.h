@@ -33,6 +33,7 @@ struct RunCounts {
   uint64_t nr_unwatched_launchers = 0;  // slots of them, beyond StraggleDetector::kMaxProcesses
   uint64_t nr_rows = 0;
   uint64_t nr_unwritten_slots = 0;
+  uint64_t nr_unwritten_blocks = 0;  // of the raw stream
 };
 
 // All but what the sinks know.
@@ -45,7 +46,7 @@ enum class Severity : uint8_t {
 };
 
 // Which runs have it: in others it is not shown.
-enum class CountScope : uint8_t { kAll, kRdt, kCuda, kUnprobed, kJoined };
+enum class CountScope : uint8_t { kAll, kRdt, kCuda, kUnprobed, kJoined, kRaw };
 bool IsInScope(CountScope scope, const RunCounts& counts);
 
 struct Counter {

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "run/engine.h"
 
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "base/state.h"
+
 namespace slotscope {
 namespace {
+
+// Of --window.
+constexpr uint64_t kMaxWindowNs = 10'000'000'000;
 
 SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
                                   GpuJoin* gpu) {
@@ -38,13 +47,57 @@ uint32_t UnmeasuredMoreOf(const Facts& facts) {
 }
 
 Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_t keeps, SlotSink* sink)
-    : gpu_(slot_ns, keeps, facts.gpus),
+    : slot_ns_(slot_ns),
+      gpu_(slot_ns, keeps, facts.gpus),
       remote_(slot_ns, sink),
       straggle_(slot_ns, &remote_),
       builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), &straggle_),
       router_(&gpu_, &remote_),
       merger_(facts.nr_streams, window_ns, &builder_, &router_, kMeasureSizes[facts.abi]) {
   if (facts.command_tgid) builder_.Follow(facts.command_tgid);
+}
+
+template <typename Archive>
+void Engine::State(Archive& state) {
+  state(merger_, builder_, gpu_, straggle_, remote_, router_);
+  // What the watermark has passed by a window has retired: so no slots come but for the time to come.
+  state.Require(merger_.watermark_ns() < builder_.next_start_ns() + slot_ns_ + kMaxWindowNs &&
+                builder_.latest_ns() <= merger_.clock_ns() + kMaxJumpNs);
+}
+
+std::string Engine::SaveState() {
+  StateWriter state;
+  state(kStateVersion, slot_ns_);
+  State(state);
+  return std::move(state).text();
+}
+
+uint64_t Engine::SlotOf(std::span<const std::byte> bytes) {
+  StateReader state(bytes);
+  uint32_t version = 0;
+  uint64_t slot_ns = 0;
+  state(version, slot_ns);
+  return state.ok() ? slot_ns : 0;
+}
+
+Status Engine::LoadState(std::span<const std::byte> bytes) {
+  StateReader state(bytes);
+  uint32_t version = 0;
+  uint64_t slot_ns = 0;
+  state(version, slot_ns);
+  if (state.ok() && version != kStateVersion)
+    return {Exit::kBadInput,
+            fmt::format("what was known when it began has version {}, this slotscope reads {}: use the "
+                        "slotscope that recorded it",
+                        version, kStateVersion)};
+  if (state.ok() && slot_ns != slot_ns_)
+    return {Exit::kUsage,
+            fmt::format("it was recorded in slots of {} ms, and does not have what was before it: give "
+                        "--slot {}",
+                        slot_ns / 1'000'000, slot_ns / 1'000'000)};
+  State(state);
+  if (state.done()) return {};
+  return {Exit::kBadInput, "what was known when it began is damaged"};
 }
 
 }  // namespace slotscope

@@ -4,8 +4,12 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 
+#include "base/status.h"
 #include "gpu/tracker.h"
 #include "join/remote_state.h"
 #include "merge/merger.h"
@@ -43,6 +47,13 @@ class Engine {
   const StraggleDetector& straggle() const { return straggle_; }
   const RemoteState& remote() const { return remote_; }
   const ItemRouter& router() const { return router_; }
+  // With builder().first_ns(): everything that they know, between two blocks of items (base/state.h).
+  std::string SaveState();
+  // Of an engine that has seen nothing. Exit::kBadInput if it is damaged or of other facts,
+  // Exit::kUsage if it has slots of another length; the engine is of no use then.
+  Status LoadState(std::span<const std::byte> bytes);
+  // Its slots; 0 if that cannot be told.
+  static uint64_t SlotOf(std::span<const std::byte> state);
   // The end: everything that is left.
   void Finish() {
     merger_.Flush();
@@ -50,6 +61,10 @@ class Engine {
   }
 
  private:
+  template <typename Archive>
+  void State(Archive& state);
+
+  uint64_t slot_ns_;
   GpuTracker gpu_;
   RemoteState remote_;
   StraggleDetector straggle_;

@@ -6,7 +6,6 @@
 #include "detect/host/host_evidence.h"
 #include "detect/host/host_recorder.h"
 #include "detect/host/slots_csv.h"
-#include "raw/raw_file.h"
 #include "run/engine.h"
 #include "run/options.h"
 #include "run/raw_input.h"
@@ -27,13 +26,18 @@ void Prepare(const HostRecording& recording, const std::vector<NcclHang>& hangs,
 
 Status ReadRaw(const HostRecording& recording, const std::vector<NcclHang>& hangs,
                std::unique_ptr<HostHistory>* history) {
-  RawFileReader reader;
-  if (Status status = reader.Open(recording.raw); !status.ok()) return status;
+  RawInput input;
+  if (Status status = input.Open(recording.raw); !status.ok()) return status;
   const OutputOptions usual;
-  HostRecorder recorder(usual.slot_ns, kBucketNs, 0, nullptr);
+  const uint64_t slot_ns = input.slot_ns() ? input.slot_ns() : usual.slot_ns;
+  HostRecorder recorder(slot_ns, kBucketNs, 0, nullptr);
   recorder.Look([&](HostHistory& of_recorder) { Prepare(recording, hangs, &of_recorder); });
-  Engine engine(reader.facts(), usual.slot_ns, usual.window_ns, GpuTracker::kNothing, &recorder);
-  const RawInputEnd end = ReadAll(&reader, recording.raw, &engine, [] { return false; });
+  Engine engine(input.facts(), slot_ns, usual.window_ns, GpuTracker::kNothing, &recorder);
+  RawInputEnd end;
+  if (Status status = input.ReadAll(
+          &engine, [] { return false; }, &end);
+      !status.ok())
+    return status;
   recorder.Look([&](HostHistory& of_recorder) {
     *history = std::make_unique<HostHistory>(std::move(of_recorder));
   });

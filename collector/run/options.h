@@ -38,6 +38,7 @@ struct OutputOptions {
   // Of a folder.
   uint64_t segment_ns = 60'000'000'000;
   KeepLimits keep;
+  bool raw_table = false;  // what the kernel sent is in it, too
   TriggerOptions triggers;
   bool strict = false;
 };

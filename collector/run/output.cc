@@ -89,6 +89,11 @@ std::string NotMeasured(const Facts& facts) {
 // So that a limit is kept by removing a small part of what is there.
 constexpr uint64_t kSegmentsOfLimit = 16;
 
+RotationOptions RotationOf(const OutputOptions& options) {
+  return {options.segment_ns, BytesToKeep(options.keep, options.path) / kSegmentsOfLimit,
+          options.keep.any()};
+}
+
 // Rises when a column changes its meaning, not with a new one.
 constexpr const char* kFormat = "1";
 
@@ -187,10 +192,7 @@ Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
   };
   for (Side& side : sides_) make(&side, &side.file);
   if (kind_ == OutputKind::kFolder) {
-    RotationOptions rotation = {options_.segment_ns,
-                                BytesToKeep(options_.keep, options_.path) / kSegmentsOfLimit,
-                                options_.keep.any()};
-    rotation_ = std::make_unique<Rotation>(&folder_, rotation);
+    rotation_ = std::make_unique<Rotation>(&folder_, RotationOf(options_));
     for (const SideKind& kind : kSideKinds) {
       Side& table = tables_.emplace_back();
       table.kind = &kind;
@@ -226,6 +228,14 @@ Status Output::MakeFolder() {
     Say(stderr, "slotscope: {} segment{} of a recorder that was killed {} kept in {}\n", nr,
         nr == 1 ? "" : "s", nr == 1 ? "is" : "are", name);
   return {};
+}
+
+Status Output::OpenRawTable(const Facts& facts, uint64_t begin_ns, RawSink** sink) {
+  *sink = nullptr;
+  if (!options_.raw_table) return {};
+  raw_table_ = std::make_unique<RawTable>(&folder_, RotationOf(options_));
+  *sink = raw_table_.get();
+  return raw_table_->Begin(facts, options_.slot_ns, begin_ns);
 }
 
 void Output::Begin(const Facts& facts, std::function<RunCounts()> counts) {
@@ -270,6 +280,8 @@ std::vector<std::string> Output::TakeNews() {
   for (std::string& text : rotation_->TakeNews()) news.push_back(std::move(text));
   for (std::string& text : folder_.TakeNews()) news.push_back(std::move(text));
   for (std::string& text : incidents_->TakeNews()) news.push_back(std::move(text));
+  if (raw_table_)
+    for (std::string& text : raw_table_->TakeNews()) news.push_back(std::move(text));
   return news;
 }
 
@@ -284,7 +296,9 @@ Status Output::CommitFile(const HeaderLines& last_lines) {
     rotation_->BeforeLastLines();
     status = csv_->Finish(last_lines);
   }
-  const Status finished = rotation_->Finish();
+  Status finished = rotation_->Finish();
+  if (raw_table_)
+    if (const Status raw = raw_table_->Finish(); finished.ok()) finished = raw;
   const Status closed = folder_.Close();
   if (!status.ok()) return status;
   return finished.ok() ? closed : finished;
@@ -328,6 +342,7 @@ Status Output::CommitSides() {
 Status Output::Finish(RunSummary* run) {
   run->counts.nr_rows = csv_->nr_rows();
   run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
+  if (raw_table_) run->counts.nr_unwritten_blocks = raw_table_->nr_dropped();
   run->totals = table_.Sorted();
   Status status = CommitFile(SummaryLines(*run));
   const Status sides = CommitSides();

@@ -18,6 +18,7 @@
 #include "recording/folder.h"
 #include "run/incidents.h"
 #include "run/options.h"
+#include "run/raw_table.h"
 #include "run/rotation.h"
 #include "run/summary.h"
 #include "sinks/csv_sink.h"
@@ -44,6 +45,9 @@ class Output final : public VerdictListener {
   Writer* MakeWriter(const Facts& facts, Writer::Queue queue);
   // Makes the folder, if it is one.
   Status MakeFolder();
+  // Then, if the raw stream is a table of it: where that goes, from a recording that begins at begin_ns.
+  // It is not used any more when Finish() is called. Null: it is none.
+  Status OpenRawTable(const Facts& facts, uint64_t begin_ns, RawSink** sink);
   // The header; the writer starts. `counts`: what is counted so far, from any thread; null: not known.
   void Begin(const Facts& facts, std::function<RunCounts()> counts = nullptr);
   // Any thread: something that is to be kept beyond the ring's limits, and a verdict, a line of JSON.
@@ -81,6 +85,7 @@ class Output final : public VerdictListener {
   StreamFile stream_;
   RecordingFolder folder_;
   std::unique_ptr<Rotation> rotation_;
+  std::unique_ptr<RawTable> raw_table_;
   std::unique_ptr<LinesSink> events_, verdicts_;
   std::unique_ptr<Incidents> incidents_;
   std::deque<Side> sides_;   // files that are wanted

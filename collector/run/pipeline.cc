@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "run/pipeline.h"
 
+#include <string>
+#include <utility>
+
 #include "base/thread.h"
 
 namespace slotscope {
 
 Pipeline::Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output,
                    Source* source, ItemQueue* others, SlotSink* first, uint32_t keeps, Writer* writer,
-                   RawFileWriter* raw)
+                   RawSink* raw)
     : writer_(writer),
       engine_(facts, output.slot_ns, output.window_ns, KeepsOf(output) | keeps, first),
       reader_(source, facts.nr_streams, clocks, others) {
@@ -53,10 +56,13 @@ void Pipeline::Run() {
     bool stopped = reader_stopped_.load(std::memory_order_acquire);
     Block* block = reader_.blocks().TakeFilled();
     if (block) {
+      std::unique_ptr<std::string> state;
+      if (raw_writer_ && engine_.builder().first_ns() && raw_writer_->WantsSegment(Now()))
+        state = std::make_unique<std::string>(engine_.SaveState());
       // The reader's own: they are well-formed, but the machine's clock may be broken.
       if (!engine_.merger().OnItems(block->bytes())) broken_.store(true, std::memory_order_relaxed);
       if (raw_writer_)
-        raw_writer_->Put(block);
+        raw_writer_->Put(block, Now(), std::move(state));
       else
         reader_.blocks().PutEmpty(block);
     }

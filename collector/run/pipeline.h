@@ -27,7 +27,7 @@ class Pipeline {
   // `clocks` are those of the facts, `others` is what other threads say. Slots go to `first`, which
   // passes them on to the writer, with what is of `keeps` (GpuTracker::Keeps).
   Pipeline(const Facts& facts, const ClockPair& clocks, const OutputOptions& output, Source* source,
-           ItemQueue* others, SlotSink* first, uint32_t keeps, Writer* writer, RawFileWriter* raw);
+           ItemQueue* others, SlotSink* first, uint32_t keeps, Writer* writer, RawSink* raw);
   ~Pipeline();
 
   // Before Start(), see Reader.
@@ -56,6 +56,7 @@ class Pipeline {
 
  private:
   void Run();
+  RawMoment Now() const { return {engine_.merger().clock_ns(), engine_.builder().unix_offset_ns()}; }
 
   Writer* writer_;
   Engine engine_;

@@ -4,28 +4,99 @@
 #include <fmt/core.h>
 
 #include <span>
+#include <utility>
 
 #include "base/escape.h"
+#include "recording/reader.h"
+#include "recording/segment_name.h"
 
 namespace slotscope {
+namespace {
 
-RawInputEnd ReadAll(RawFileReader* reader, const std::string& path, Engine* engine,
-                    const std::function<bool()>& failed) {
+// The one behind it goes on where it ends.
+bool IsFollowedBy(const Facts& facts, const Facts& next) {
+  return next.boot_id == facts.boot_id && next.raw_begin_ns == facts.raw_begin_ns &&
+         next.raw_segment == facts.raw_segment + 1;
+}
+
+}  // namespace
+
+Status RawInput::Open(const std::string& path) {
+  if (RecordingReader::IsFolder(path))
+    if (Status status = OpenRecording(path); !status.ok()) return status;
+  if (paths_.empty()) paths_.push_back(path);
+  return OpenFirst();
+}
+
+// The last ones of its segments that follow each other.
+Status RawInput::OpenRecording(const std::string& path) {
+  RecordingReader recording;
+  if (Status status = recording.Open(path); !status.ok()) return status;
+  std::vector<std::string> all;
+  Facts last;
+  size_t first = 0;
+  for (const std::string& file : recording.FilesOf(kRawTable)) {
+    RawFileReader reader;
+    // One may be removed meanwhile, or have nothing in it yet.
+    if (!reader.Open(file).ok()) continue;
+    if (!all.empty() && !IsFollowedBy(last, reader.facts())) first = all.size();
+    last = reader.facts();
+    all.push_back(file);
+  }
+  if (all.empty())
+    return {Exit::kBadInput,
+            fmt::format("{} does not have what the kernel sent: slotscope record --raw-table keeps that",
+                        EscapeName(path))};
+  if (first > 0)
+    note_ = fmt::format(
+        "{} holds several recordings, or parts between which something is missing: this is of the last, "
+        "from {} on; {} file{} before it can be given one by one",
+        EscapeName(path), EscapeName(all[first]), first, first == 1 ? "" : "s");
+  paths_.assign(all.begin() + static_cast<ptrdiff_t>(first), all.end());
+  return {};
+}
+
+Status RawInput::OpenFirst() {
+  if (Status status = reader_.Open(paths_[next_++]); !status.ok()) return status;
+  facts_ = reader_.facts();
+  return facts_.raw_segment > 0 ? reader_.ReadState(&state_) : Status();
+}
+
+// True: it is complete.
+bool RawInput::ReadFile(Engine* engine, const std::function<bool()>& failed, RawInputEnd* end) {
   std::span<const std::byte> items;
   bool well_formed = true;
-  while (well_formed && !failed() && reader->Next(&items)) well_formed = engine->merger().OnItems(items);
-  engine->Finish();
-  RawInputEnd end;
+  while (well_formed && !failed() && reader_.Next(&items)) well_formed = engine->merger().OnItems(items);
+  const std::string name = EscapeName(paths_[next_ - 1]);
   if (!well_formed)
-    end.error = fmt::format("{} holds an item that cannot be, before byte {}; the rows end there",
-                            EscapeName(path), reader->nr_good_bytes());
-  else if (!reader->status().ok())
-    end.error = EscapeName(reader->status().message());
-  else if (!reader->ended())
-    end.cut =
+    end->error = fmt::format("{} holds an item that cannot be, before byte {}; the rows end there", name,
+                             reader_.nr_good_bytes());
+  else if (!reader_.status().ok())
+    end->error = EscapeName(reader_.status().message());
+  else if (!reader_.ended())
+    end->cut =
         fmt::format("{} ends early, at byte {}: its recorder was killed, or this is a part of a copy",
-                    EscapeName(path), reader->nr_good_bytes());
-  return end;
+                    name, reader_.nr_good_bytes());
+  return reader_.ended();
+}
+
+Status RawInput::ReadAll(Engine* engine, const std::function<bool()>& failed, RawInputEnd* end) {
+  if (!state_.empty()) {
+    Status status = engine->LoadState(std::as_bytes(std::span(state_)));
+    std::string().swap(state_);
+    if (!status.ok())
+      return {status.code(), fmt::format("{}: {}", EscapeName(paths_[0]), status.message())};
+  }
+  while (ReadFile(engine, failed, end) && next_ < paths_.size()) {
+    reader_ = {};
+    if (Status status = reader_.Open(paths_[next_++]); !status.ok()) {
+      end->error = EscapeName(status.message());
+      break;
+    }
+  }
+  if (next_ < paths_.size() && !end->cut.empty()) end->error = std::exchange(end->cut, {});
+  engine->Finish();
+  return {};
 }
 
 }  // namespace slotscope

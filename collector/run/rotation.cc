@@ -12,13 +12,6 @@
 #include "run/summary.h"
 
 namespace slotscope {
-namespace {
-
-constexpr uint64_t kFrameNs = 1'000'000'000;
-constexpr int64_t kNsPerS = 1'000'000'000;
-
-}  // namespace
-
 Rotation::Rotation(RecordingFolder* folder, const RotationOptions& options)
     : folder_(folder), options_(options), slots_(std::string(kSlotsTable), "csv") {}
 
@@ -138,7 +131,7 @@ Status Rotation::EndFrame() {
   rows_before_ = slots_.sink->nr_rows();
   const uint64_t now = bytes() - bytes_before_;
   full_ = options_.max_bytes && now > options_.max_bytes;
-  folder_->SetOpenBytes(now);
+  folder_->SetOpenBytes(RecordingFolder::Writes::kTables, now);
   return status;
 }
 

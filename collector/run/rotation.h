@@ -34,6 +34,9 @@ struct RotationOptions {
 
 class Rotation final : public SlotBorder {
  public:
+  static constexpr uint64_t kFrameNs = 1'000'000'000;
+  static constexpr int64_t kNsPerS = 1'000'000'000;
+
   // The folder is opened before Begin().
   Rotation(RecordingFolder* folder, const RotationOptions& options);
 

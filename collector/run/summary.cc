@@ -111,7 +111,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
   HeaderLines lines;
   // Behind the counters of each scope its accounts.
   for (const CountScope scope : {CountScope::kAll, CountScope::kRdt, CountScope::kCuda,
-                                 CountScope::kUnprobed, CountScope::kJoined}) {
+                                 CountScope::kUnprobed, CountScope::kJoined, CountScope::kRaw}) {
     if (!IsInScope(scope, run.counts)) continue;
     for (const Counter& counter : Counters())
       if (counter.scope == scope)

@@ -201,6 +201,11 @@ template <size_t N>
 struct ColumnValues {
   std::array<uint64_t, N> values = {};
   uint32_t unmeasured = 0;  // bit by place in the list: not known of one of the rows
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(values, unmeasured);
+  }
 };
 
 }  // namespace slotscope

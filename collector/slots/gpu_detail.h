@@ -31,6 +31,12 @@ struct GpuRow {
   bool any = false;         // something was active, launched, allocated or freed
   Straggle straggle = Straggle::kUnknown;
   uint32_t drop_ppm = 0;  // of its launches, against what it used to; if straggle is known
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(values, unmeasured, any, drop_ppm);
+    state.Enum(straggle, Straggle::kUnknown);
+  }
 };
 
 // None of the machine's GPUs, or it is not known which one.
@@ -43,6 +49,11 @@ struct GpuPart {
   int32_t device;  // index among the devices that the process sees, or kUnknownDevice
   int32_t gpu;     // index into the facts' list, or kUnknownGpu
   GpuRow row;
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(process, comm, device, gpu, row);
+  }
 };
 
 // All processes on one GPU, in a slot in which something happened there, or NVML has spoken of it.
@@ -56,6 +67,11 @@ struct GpuTotal {
   uint64_t sm_active_ppm = 0;  // from sm_since_ns to sm_until_ns
   uint64_t sm_since_ns = 0;
   uint64_t sm_until_ns = 0;
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(gpu, row, known, used_bytes, sm_active_ppm, sm_since_ns, sm_until_ns);
+  }
 };
 
 // What a process holds on one of its devices after a call that allocated or freed there.

@@ -20,7 +20,12 @@ struct alignas(32) OpenRow {
   uint32_t rmid = 0;        // the largest: a process has one, or got it within the slot
   uint32_t unmeasured = 0;  // of any piece
   uint32_t flags = 0;       // SS_MEASURE_* of all pieces
-  uint32_t gpu = 0;         // as Row's
+  uint32_t gpu = 0;         // as Row's; none before the slot retires
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(sums, process, rmid, unmeasured, flags);
+  }
 };
 static_assert(sizeof(OpenRow) == (sizeof(Sums) + 5 * sizeof(uint32_t) + 31) / 32 * 32, "no holes");
 
@@ -32,11 +37,23 @@ struct RdtCell {
     uint64_t from_ns = UINT64_MAX;
     uint64_t to_ns = 0;
     uint32_t status = SS_RDT_OK;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(bytes, covered_ns, from_ns, to_ns);
+      state.Enum(status, uint32_t{SS_RDT_NR_STATUS - 1});
+    }
   };
   struct Reading {
     uint64_t ts_ns = 0;  // 0: there is none
     uint64_t bytes = 0;
     uint32_t status = SS_RDT_OK;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(ts_ns, bytes);
+      state.Enum(status, uint32_t{SS_RDT_NR_STATUS - 1});
+    }
   };
   // When it ran there, under its RMID.
   uint64_t cpu_ns = 0;
@@ -44,6 +61,11 @@ struct RdtCell {
   uint64_t last_ns = 0;
   std::array<Mbm, kNrMbm> mbm;
   Reading occupancy;  // the last one
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(cpu_ns, first_ns, last_ns, mbm, occupancy);
+  }
 };
 
 // Where a process has its row: [tracker id] -> index into rows + 1, or 0.
@@ -64,6 +86,10 @@ struct OpenSlot {
   uint64_t lost_ns = 0;
   uint64_t lost_from_ns = UINT64_MAX, lost_to_ns = 0;  // all of that is in between, on any CPU
   uint64_t offline_ns = 0;
+
+  // But for what follows from its rows, or from where it is.
+  template <typename Archive>
+  void State(Archive& state);
 };
 
 }  // namespace slotscope

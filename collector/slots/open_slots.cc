@@ -7,9 +7,6 @@
 namespace slotscope {
 namespace {
 
-// A timestamp further than this from the open slots is taken for a broken one. A minute: what rings and
-// blocks hold is a few seconds.
-constexpr uint64_t kMaxOpenSlots = 60'000;
 constexpr size_t kIndexBudgetBytes = 16u << 20;
 constexpr size_t kMaxSpare = 256;   // after a stall the memory goes back
 constexpr size_t kMinIndexed = 16;  // a drain round of 5 ms, with some to spare

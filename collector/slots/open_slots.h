@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -46,8 +47,17 @@ class OpenSlots {
   }
   // The same, but null if it has none.
   OpenRow* FindRow(OpenSlot* slot, uint32_t process);
+  // All that are open (base/state.h). One that is read has its rows without an index.
+  template <typename Archive>
+  void State(Archive& state);
+  // Is that true of all of them?
+  bool All(const std::function<bool(const OpenSlot&)>& is_true) const;
 
  private:
+  // A timestamp further than this from the open slots is taken for a broken one. A minute: what rings
+  // and blocks hold is a few seconds.
+  static constexpr uint64_t kMaxOpenSlots = 60'000;
+
   OpenSlot* MakeNext();
   OpenSlot* Append();
   std::unique_ptr<OpenSlot> Make(uint64_t start_ns);

@@ -29,11 +29,21 @@ class Preemptions {
   void OnMeasure(const ss_measure& measure, OpenSlot* slot);
   // One for each victim and preemptor, in order.
   static void Fold(std::vector<Preemption>* preemptions);
+  // Everything (base/state.h).
+  template <typename Archive>
+  void State(Archive& state) {
+    state(victims_, cpus_);
+  }
 
  private:
   struct Cpu {
     ProcessKey victim = {};
     int32_t tgid = 0;  // who took it from the victim, 0: nobody
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(victim, tgid);
+    }
   };
 
   bool IsVictim(ProcessKey key) const;

@@ -72,6 +72,11 @@ class RdtAttribution {
   void Discard(const OpenSlot& slot, MbmSums* into) const;
 
   const RdtStats& stats() const { return stats_; }
+  // Everything but what is in open slots (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
+  // Can that be of a slot? It is as RdtAttribution makes them.
+  bool IsValid(const OpenSlot& slot) const;
 
  private:
   // A sample of memory traffic that is being cut.
@@ -88,6 +93,11 @@ class RdtAttribution {
   struct LastRun {
     ProcessKey key = {};
     std::vector<uint64_t> until_ns;  // [domain] -> end of the last one, 0: none
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(key, until_ns);
+    }
   };
 
   bool IsCounted(uint16_t event) const;

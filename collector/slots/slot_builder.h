@@ -84,12 +84,22 @@ class SlotBuilder final : public MergeSink {
   void OnWatermark(uint64_t ts_ns) override;
   // See Tracker::Follow().
   void Follow(int32_t tgid) { tracker_.Follow(tgid); }
+  // With first_ns(): everything, after OnWatermark(), of this stage and those in it, but not of GPUs
+  // (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
   // The end: retires the slots that every CPU has passed, counts the rest as after the last.
   void Finish();
 
   // Where the first slot starts; 0 until that is known.
   uint64_t first_ns() const { return first_ns_; }
+  // With first_ns(): of the slot that retires next.
+  uint64_t next_start_ns() const { return next_start_ns_; }
   uint64_t slot_ns() const { return options_.slot_ns; }
+  // What some CPU has been measured up to.
+  uint64_t latest_ns() const;
+  // CLOCK_REALTIME - CLOCK_MONOTONIC, as of the slot that retires next.
+  int64_t unix_offset_ns() const { return unix_offset_ns_; }
   size_t nr_cpus() const { return options_.present_cpus.size(); }
   size_t nr_more() const { return options_.nr_more; }
   const Accounting& accounting() const { return accounting_; }
@@ -117,14 +127,30 @@ class SlotBuilder final : public MergeSink {
     bool begun = false;
     bool online = false;
     uint64_t begun_ns = 0;
+
+    // Which slot the cursor is in is found again.
+    template <typename Archive>
+    void State(Archive& state) {
+      state(cursor_ns, next_seq, has_seq, present, expected, begun, online, begun_ns);
+    }
   };
   struct Clock {
     uint64_t from_ns;
     int64_t unix_offset_ns;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(from_ns, unix_offset_ns);
+    }
   };
   struct Note {
     uint64_t from_ns;
     std::string text;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(from_ns, text);
+    }
   };
   // Null if it was not present at the start.
   Cpu* FindCpu(uint32_t cpu);
@@ -168,6 +194,7 @@ class SlotBuilder final : public MergeSink {
   // Takes the oldest open slot away; its rows are accounted for in these.
   void DiscardFront(Sums* into, MbmSums* mbm, MoreSums* more);
   uint64_t MeasuredUntil() const;
+  bool FindAgain();
 
   SlotBuilderOptions options_;
   SlotSink* sink_;

@@ -27,6 +27,11 @@ struct Preemptor {
   uint64_t ns = 0;       // see Preemption
   Effort effort;         // on all CPUs, in the slots in which it did
   bool has_row = false;  // in one of these slots
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(tgid, named, comm, nr, ns, effort, has_row);
+  }
 };
 
 struct StraggleReport {

@@ -48,7 +48,7 @@ void StraggleDetector::Observe(Slot* slot) {
       }
       found = states_.try_emplace(row.key).first;
     }
-    State& state = found->second;
+    Watched& state = found->second;
     state.nr_launches += gpu.values[kGpuLaunches];
     state.unmeasured |= gpu.unmeasured >> kGpuLaunches & 1;
     state.nr_switches += row.sums[kSwitches];
@@ -102,7 +102,7 @@ void StraggleDetector::Tick(Slot* slot, uint64_t now_ns) {
 void StraggleDetector::Forget(Slot* slot, ProcessKey key, uint64_t now_ns) {
   auto found = states_.find(key);
   if (found == states_.end()) return;
-  State& state = found->second;
+  Watched& state = found->second;
   if (state.episode_ns != 0 && now_ns > ticked_ns_)
     Report(slot, key, &state, StraggleReport::State::kResolved,
            static_cast<double>(state.nr_launches) * 1e9 / static_cast<double>(now_ns - ticked_ns_),
@@ -110,7 +110,7 @@ void StraggleDetector::Forget(Slot* slot, ProcessKey key, uint64_t now_ns) {
   states_.erase(found);
 }
 
-bool StraggleDetector::Decide(Slot* slot, ProcessKey key, State* state, uint64_t now_ns) {
+bool StraggleDetector::Decide(Slot* slot, ProcessKey key, Watched* state, uint64_t now_ns) {
   const bool is_idle = state->nr_launches == 0 && state->nr_switches == 0 && !state->unmeasured;
   state->nr_idle_ticks = is_idle ? state->nr_idle_ticks + 1 : 0;
   const bool is_whole = std::exchange(state->has_ticked, true);
@@ -147,7 +147,7 @@ bool StraggleDetector::Decide(Slot* slot, ProcessKey key, State* state, uint64_t
   return state->nr_idle_ticks < kMaxIdleTicks;
 }
 
-void StraggleDetector::Report(Slot* slot, ProcessKey key, State* state, StraggleReport::State what,
+void StraggleDetector::Report(Slot* slot, ProcessKey key, Watched* state, StraggleReport::State what,
                               double rate, uint64_t now_ns) const {
   StraggleReport& report = slot->straggles.emplace_back();
   report = {what,

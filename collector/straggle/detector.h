@@ -31,12 +31,16 @@ class StraggleDetector final : public SlotSink {
 
   void OnSlot(Slot* slot) override;
 
+  // Everything (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
+
   // Slots in which a process launched that is not watched.
   uint64_t nr_rejected() const { return nr_rejected_; }
   uint64_t nr_episodes() const { return nr_episodes_; }
 
  private:
-  struct State {
+  struct Watched {
     bool named = false;
     Comm comm = {};
     // Since the last tick.
@@ -54,6 +58,13 @@ class StraggleDetector final : public SlotSink {
     uint64_t episode_ns = 0;  // 0: none
     Straggle straggle = Straggle::kUnknown;
     uint32_t drop_ppm = 0;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(named, comm, nr_launches, nr_switches, unmeasured, effort, preemptors, nr_left_out,
+            has_ticked, baseline, nr_samples, nr_idle_ticks, episode_ns, drop_ppm);
+      state.Enum(straggle, Straggle::kUnknown);
+    }
   };
 
   void Observe(Slot* slot);
@@ -61,13 +72,13 @@ class StraggleDetector final : public SlotSink {
   void Tick(Slot* slot, uint64_t now_ns);
   void Forget(Slot* slot, ProcessKey key, uint64_t now_ns);
   // False: it is to be forgotten.
-  bool Decide(Slot* slot, ProcessKey key, State* state, uint64_t now_ns);
-  void Report(Slot* slot, ProcessKey key, State* state, StraggleReport::State what, double rate,
+  bool Decide(Slot* slot, ProcessKey key, Watched* state, uint64_t now_ns);
+  void Report(Slot* slot, ProcessKey key, Watched* state, StraggleReport::State what, double rate,
               uint64_t now_ns) const;
 
   uint64_t slot_ns_;
   SlotSink* next_;
-  std::map<ProcessKey, State> states_;
+  std::map<ProcessKey, Watched> states_;
   uint64_t ticked_ns_ = 0;  // 0: no slot yet
   uint64_t nr_rejected_ = 0;
   uint64_t nr_episodes_ = 0;

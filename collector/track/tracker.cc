@@ -10,10 +10,6 @@
 namespace slotscope {
 namespace {
 
-// RMIDs are small; anything above is a malformed message and must not make us allocate.
-constexpr uint32_t kMaxRmid = 65536;
-// The key of an id that is nobody's: no message has this tgid.
-constexpr ProcessKey kNobody = {INT32_MIN, UINT64_MAX};
 // So many places of processes that have gone do no harm.
 constexpr size_t kMinGone = 64;
 

@@ -36,6 +36,10 @@ struct ProcessKey {
   int32_t tgid;
   uint64_t start_time_ns;
   auto operator<=>(const ProcessKey&) const = default;
+  template <typename Archive>
+  void State(Archive& state) {
+    state(tgid, start_time_ns);
+  }
 };
 
 struct ProcessKeyHash {
@@ -70,6 +74,12 @@ struct alignas(64) Process {
   uint64_t cgroup_id = 0;
   uint64_t rmid_ns = 0;  // when it got the RMID, 0: not known
   uint64_t dead_ns = 0;  // when it died
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(key, comm, seen_ns, held_ns, rmid, generation, named, kernel, dead, presumed, followed, ppid,
+          cgroup_id, rmid_ns, dead_ns);
+  }
 };
 static_assert(offsetof(Process, followed) < 64);
 
@@ -147,6 +157,11 @@ class Tracker {
   void Follow(int32_t tgid);
 
   size_t nr_processes() const { return by_key_.size(); }
+  // One of that id is known.
+  bool has(uint32_t id) const { return id < keys_.size() && Lookup(keys_[id]) == id; }
+  // Everything (base/state.h).
+  template <typename Archive>
+  void State(Archive& state);
   const TrackerStats& stats() const { return stats_; }
   void CountLate() { stats_.nr_late++; }
 
@@ -160,16 +175,33 @@ class Tracker {
     ProcessKey key;
     uint64_t begin_ns;
     ss_task_meta meta;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(ts_ns, rmid, generation, key, begin_ns);
+      state.Enum(kind, Kind::kDumpEnd);
+      state.Plain(meta);
+    }
   };
   struct Death {
     uint32_t process;
     uint64_t ts_ns;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(process, ts_ns);
+    }
   };
   // An RMID that a process had before it lost it. What it counted may still be on its way.
   struct PastRmid {
     uint64_t rmid_key;
     uint32_t process;
     uint64_t ts_ns;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(rmid_key, process, ts_ns);
+    }
   };
   struct Lease {
     uint32_t generation = 0;
@@ -177,6 +209,11 @@ class Tracker {
     ProcessKey key = {};  // of its process, whose id may be another's by now
     bool live = false;
     bool known = false;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(generation, process, key, live, known);
+    }
   };
 
   static uint64_t RmidKey(uint32_t rmid, uint32_t generation) {
@@ -208,7 +245,12 @@ class Tracker {
   void ForgetDead(uint64_t ts_ns);
   void LeaveRanks(uint32_t id);
   Lease* FindLease(uint32_t rmid);
+  bool FindAgain();
 
+  // RMIDs are small; anything above is a malformed message and must not make us allocate.
+  static constexpr uint32_t kMaxRmid = 65536;
+  // The key of an id that is nobody's: no message has this tgid.
+  static constexpr ProcessKey kNobody = {INT32_MIN, UINT64_MAX};
   static constexpr uint32_t kNrRmidHints = 1024;
   static constexpr uint32_t kNrTgidHints = 1024;
   uint64_t keep_dead_ns_;

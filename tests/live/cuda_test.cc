@@ -319,6 +319,40 @@ TEST(Cuda, ReplayGivesTheSameFile) {
       << output;
 }
 
+// Memory that was allocated before that segment began, by a process that was born and named before.
+TEST(Cuda, TheLastRawSegmentReplaysAsTheWholeRecording) {
+  const std::string dir = MakeDir("cuda-segments");
+  const std::string rows_of = "() { zstdcat $1/$2-*.zst | grep ^[0-9a-z] | grep -v ^s[lp]; }; ";
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir + " && LD_LIBRARY_PATH=" + StandinFolder() +
+                      " $S record --source $SRC --gpu on --segment 1 --raw-table -o r.rec -- sh -c '"
+                      "SLOTSCOPE_TEST_WAIT_FOR_FILE=$PWD/go $T --workload cuda -1 >truth & "
+                      "sleep " +
+                      std::to_string(IsEmulated() ? 6 : 3) + "; touch go; wait'",
+                  &output),
+            0)
+      << output;
+  output.clear();
+  ASSERT_EQ(Shell("cd " + dir + " && rows" + rows_of +
+                      "rows r.rec slots >whole; rows r.rec spans >whole.spans; "
+                      "set -- r.rec/raw-*; [ $# -ge 3 ] || echo \"too few segments\"; "
+                      "while [ $# -gt 1 ]; do rm $1; shift; done; "
+                      "$S replay r.rec --all --segment 1 -o last.rec >/dev/null 2>&1 && "
+                      "rows last.rec slots >last; rows last.rec spans >last.spans; "
+                      // The command's rows: the recording has folded the others.
+                      "$S replay r.rec --segment 1 -o folded.rec >/dev/null 2>&1 && rows folded.rec "
+                      "slots >folded; "
+                      "[ $(wc -l <folded) -gt 100 ] && tail -n $(wc -l <folded) whole | cmp - folded && "
+                      "[ $(wc -l <last) -gt $(wc -l <folded) ] && "
+                      "[ $(wc -l <last.spans) -gt 3 ] && "
+                      "tail -n $(wc -l <last.spans) whole.spans | cmp - last.spans && "
+                      "grep ,live_tests, folded | grep -c ,1000,",
+                  &output),
+            0)
+      << output;
+  EXPECT_GT(Number(output), 3u) << "slots in which it held the memory: " << output;
+}
+
 TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
   const int kProcesses = IsEmulated() ? 4 : 64, kRounds = 25;
   std::string script;

@@ -51,7 +51,6 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--max-overhead", "0cpus"}, {"--max-overhead"}},
       {{"record", "--max-overhead", "3,end"}, {"--max-overhead", "3,end"}},
       {{"record", "--seed", "1"}, {"--seed"}},
-      {{"replay"}, {"replay", "one file"}},
       {{"replay", ""}, {"replay", "one file"}},
       {{"replay", "a", "b"}, {"one file", "2"}},
       {{"replay", "a", "--slot", "0"}, {"--slot", "0"}},
@@ -631,8 +630,8 @@ TEST(Options, AVerbsHelpIsOfThatVerbOnly) {
       {{"gen", "--help"}, "--hotplugs", "--strict"},
       {{"detect", "--help"}, "--as-of", "--duration"},
       {{"rmids", "--help"}, "RMID table", "--"},
-      {{"gpu", "-h"}, "gpu [FILE]", "--"},
-      {{"gpu", "x.raw", "--help"}, "gpu [FILE]", "x.raw"},
+      {{"gpu", "-h"}, "gpu [RECORDING|FILE]", "--"},
+      {{"gpu", "x.raw", "--help"}, "gpu [RECORDING|FILE]", "x.raw"},
   };
   for (const auto& c : kCases) {
     Options options;

@@ -100,9 +100,13 @@ void Compare(const Case& c, Seen* seen) {
   oracle::Oracle oracle({facts.present_cpus, facts.nr_streams, c.slot_ns, c.window_ns,
                          facts.unix_offset_ns, facts.rdt, facts.nr_more(), lacking});
   auto block = std::make_unique<Block>();
+  std::mt19937_64 random(c.machine.seed);
   while (generator.Next(block.get())) {
     ASSERT_TRUE(engine.merger().OnItems(block->bytes()));
     oracle.Feed(block->bytes());
+    if (random() % 4 == 0 && engine.builder().first_ns()) {
+      ASSERT_NO_FATAL_FAILURE(engine.GoOnAnew());
+    }
   }
   engine.Finish();
   oracle.Finish();

@@ -499,7 +499,7 @@ TEST_F(RawWriterTest, WritesBlocksInOrderAndGivesThemBack) {
     for (uint64_t item = 0; item <= i % 5; item++)
       block->Append({ItemKind::kNote, 0, 0, 0, 0, i, 0}, SomeBytes(16, i));
     expected.emplace_back(block->bytes().begin(), block->bytes().end());
-    writer.Put(block);
+    writer.Put(block, {});
   }
   writer.Stop();
   writer.Stop();  // once more does nothing
@@ -536,7 +536,7 @@ TEST_F(RawWriterTest, AfterAnErrorItStillGivesTheBlocksBack) {
                 Block* block;
                 while (!(block = blocks.TakeEmpty())) std::this_thread::yield();
                 block->Append({ItemKind::kNote, 0, 0, 0, 0, 0, 0}, SomeBytes(800, 1));
-                writer.Put(block);
+                writer.Put(block, {});
               }
               writer.Stop();
               if (!writer.failed()) return 102;

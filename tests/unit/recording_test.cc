@@ -522,13 +522,13 @@ TEST(RecordingFolderTest, KeepsWhatIsNewest) {
   const uint64_t nr_before = recorder.folder.nr_segments();
   RecordingFolder next;
   ASSERT_TRUE(next.Open(temp.At("size"), {0, kMax, 0}).ok());
-  next.SetOpenBytes(kMax / 2);  // what is being written has its part
+  next.SetOpenBytes(RecordingFolder::Writes::kTables, kMax / 2);  // what is being written has its part
   ASSERT_TRUE(next.Close().ok());
   EXPECT_LT(next.nr_segments(), nr_before);
   EXPECT_GT(next.nr_segments(), 0u);
   RecordingFolder last;
   ASSERT_TRUE(last.Open(temp.At("size"), {0, kMax, 0}).ok());
-  last.SetOpenBytes(2 * kMax);
+  last.SetOpenBytes(RecordingFolder::Writes::kTables, 2 * kMax);
   ASSERT_TRUE(last.Close().ok());
   EXPECT_EQ(last.nr_segments(), 0u);
   EXPECT_FALSE(last.RemoveOldest());
@@ -554,7 +554,7 @@ TEST(RecordingFolderTest, WhatIsProtectedIsTheLastToGo) {
     ASSERT_TRUE(recorder.folder.Close().ok());
     EXPECT_THAT(RowsIn(temp.At("r")), testing::MatchesRegex("1 (3|4)[0-9] .*"));
     recorder.folder.Protect(UnixAt(42), UnixAt(60));
-    recorder.folder.SetOpenBytes(0);
+    recorder.folder.SetOpenBytes(RecordingFolder::Writes::kTables, 0);
   }
   Recorder recorder(temp.At("r"), keep);
   for (uint64_t i = 60; i < 62; i++) recorder.Record(i, i + 1);

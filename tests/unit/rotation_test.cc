@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "recording/reader.h"
 #include "recording/segment_name.h"
 #include "sinks/straggle_sink.h"
+#include "tests/unit/full_disk.h"
 #include "tests/unit/temp_folder.h"
 
 namespace slotscope {
@@ -194,29 +194,6 @@ TEST(RotationTest, ARecordingWithoutASlotHasItsLastLines) {
   EXPECT_THAT(texts[0], testing::StartsWith("# host: h\n"));
   EXPECT_THAT(texts[0], testing::EndsWith("# identity: holds\n"));
 }
-
-// The disk cannot be written to, from the beginning to the end of a stretch.
-class FullDisk {
- public:
-  explicit FullDisk(const TempFolder& temp) : path_(temp.At("disk")) {
-    std::filesystem::create_directory(path_);
-    mounted = mount("none", path_.c_str(), "tmpfs", 0, "size=256k") == 0;
-  }
-  ~FullDisk() {
-    if (mounted) umount2(path_.c_str(), MNT_DETACH);
-  }
-  std::string At(const std::string& name) const { return path_ + "/" + name; }
-  void Fill() const {
-    std::ofstream file(At("filler"), std::ios::binary);
-    const std::string block(4096, 'x');
-    while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) continue;
-  }
-  void Free() const { std::filesystem::remove(At("filler")); }
-  bool mounted = false;
-
- private:
-  std::string path_;
-};
 
 // All rows of all segments that are left.
 std::string AllOf(const std::string& path) {
