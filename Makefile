@@ -25,7 +25,7 @@ LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell comman
 # Functions and lines, for a backtrace; variables too would be a quarter of the time that it takes to build.
 CXXFLAGS ?= -O3 -g1
 CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I. -I$(B)/bpf $(CXXFLAGS)
-LIBS := -lbpf -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -lzstd -pthread
+LIBS := -lbpf -lcap-ng -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -lzstd -pthread
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -I$(B)/bpf
 PREFIX ?= /usr/local
 

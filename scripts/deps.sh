@@ -11,6 +11,7 @@ declare -A why=(
 	[llvm]="strips the BPF programs"
 	[bpftool]="reads the kernel's types, makes BPF skeletons"
 	[libbpf-dev]="loads BPF programs"
+	[libcap-ng-dev]="gives up root's capabilities; builds the test QEMU"
 	[libelf-dev]="used by libbpf"
 	[zlib1g-dev]="used by libbpf"
 	[libboost-dev]="lock-free queues"
@@ -54,7 +55,6 @@ declare -A why=(
 	[dpkg-dev]="make deb; unpacks the test QEMU's source"
 	[ipxe-qemu]="the test QEMU's firmware"
 	[libattr1-dev]="builds the test QEMU"
-	[libcap-ng-dev]="builds the test QEMU"
 	[libfdt-dev]="builds the test QEMU"
 	[libglib2.0-dev]="builds the test QEMU"
 	[libpixman-1-dev]="builds the test QEMU"
@@ -65,7 +65,7 @@ declare -A why=(
 	[seabios]="the test QEMU's firmware"
 )
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
-	libxxhash-dev libzstd-dev zstd libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
+	libxxhash-dev libcap-ng-dev libzstd-dev zstd libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
 testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 python3-jsonschema qemu-system-x86
 	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils mmdebstrap)
 peers=(linux-perf bpftrace)

@@ -29,6 +29,7 @@
 #include "ring/bpf_object.h"
 #include "ring/item_queue.h"
 #include "ring/module_info.h"
+#include "run/capabilities.h"
 #include "run/command.h"
 #include "run/last_wait.h"
 #include "run/output.h"
@@ -240,6 +241,9 @@ class Recording {
     RaiseFileLimit();  // not the command's, which has been forked
     // Before the source: it may take seconds, in which nobody drains the rings.
     if (options_.gpu != GpuChoice::kOff) nvml_ = OpenNvml(&nvml_status_);
+    // Before there are threads, and behind the command, which keeps what it has been given.
+    // (How busy a GPU is the driver may show to administrators only.)
+    DropCapabilities(NeedsSysAdmin() || (nvml_ && !nvml_->gpus().empty()));
     if (Status status = services_.Open(); !status.ok()) return status;
     std::vector<int32_t> selected(options_.output.fold.tgids.begin(), options_.output.fold.tgids.end());
     if (has_command()) selected.push_back(command_.pid());

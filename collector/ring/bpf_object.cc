@@ -10,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 
 #include "base/cpu_list.h"
@@ -46,6 +47,13 @@ Status CheckBpfUsable() {
   rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
   setrlimit(RLIMIT_MEMLOCK, &unlimited);
   return {};
+}
+
+bool NeedsSysAdmin() {
+  // Upstream's largest is 2: what is above that is of the distribution's own patch.
+  int paranoid = 0;
+  std::ifstream("/proc/sys/kernel/perf_event_paranoid") >> paranoid;
+  return paranoid > 2 || libbpf_find_vmlinux_btf_id("bpf_rdonly_cast", BPF_TRACE_FENTRY) < 0;
 }
 
 void QuietLibbpf() { libbpf_set_print(PrintLibbpf); }

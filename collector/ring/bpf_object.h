@@ -18,6 +18,10 @@ namespace slotscope {
 // Checks the privileges and the kernel features without which no object of ours can be loaded.
 Status CheckBpfUsable();
 
+// Does this kernel want CAP_SYS_ADMIN for what CAP_BPF and CAP_PERFMON are for? It may be configured so
+// (as Debian's and Ubuntu's are), or lack a function, for which libbpf then looks in all modules.
+bool NeedsSysAdmin();
+
 // libbpf prints to nobody unless SLOTSCOPE_BPF_LOG is set; what it said last helps an error message.
 void QuietLibbpf();
 std::string LastLibbpfWarning();

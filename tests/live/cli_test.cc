@@ -18,6 +18,8 @@
 #include <thread>
 
 #include "harness.h"
+#include "ring/bpf_object.h"
+#include "run/capabilities.h"
 
 namespace slotscope {
 namespace {
@@ -320,6 +322,61 @@ bool NoProgramsLeft() {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return true;
+}
+
+// As a unit confines it, which adds CAP_SYS_ADMIN for kernels that want that.
+TEST(Cli, ItRecordsWithTheUnitsCapabilities) {
+  const std::string dir = MakeDir("confined");
+  const std::string script =
+      "cd " + dir + " && $S record --source $SRC --duration 1 --gpu auto -o a.csv >out 2>&1";
+  const pid_t child = fork();
+  if (child == 0) {
+    capng_clear(CAPNG_SELECT_ALL);
+    const auto all = static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_BOUNDING_SET);
+    for (int one : kRecordingCapabilities) capng_update(CAPNG_ADD, all, static_cast<unsigned>(one));
+    capng_update(CAPNG_ADD, all, CAP_SYS_ADMIN);
+    // What sets the bounding set is gone then, too.
+    if (capng_apply(CAPNG_SELECT_ALL)) _exit(99);
+    std::string output;
+    _exit(Shell(script, &output));
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << Text(dir + "/out");
+  CheckIdentity(ReadCsv(dir + "/a.csv"));
+}
+
+// Of root's capabilities the recorder keeps what it needs, in each of its threads; the command has all.
+TEST(Cli, RootsCapabilitiesAreGivenUp) {
+  const std::string dir = MakeDir("capabilities");
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir +
+                      " && $S record --source $SRC -o a.csv -- sh -c '"
+                      "grep -h CapEff /proc/$$/status; echo of recorder; "
+                      "grep -h CapEff /proc/$PPID/task/*/status' 2>err",
+                  &output),
+            0)
+      << output;
+  std::istringstream lines(output);
+  const auto mask_of = [](const std::string& line) {
+    return std::stoull(line.substr(line.find_first_of("0123456789abcdef", 7)), nullptr, 16);
+  };
+  constexpr uint64_t kSysAdmin = 1ull << 21, kSysModule = 1ull << 16, kPerfmon = 1ull << 38;
+  const uint64_t given_up = kSysModule | (NeedsSysAdmin() ? 0 : kSysAdmin);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(mask_of(line) & (kSysAdmin | kSysModule), kSysAdmin | kSysModule)
+      << "the command's: " << line;
+  std::getline(lines, line);
+  ASSERT_EQ(line, "of recorder");
+  size_t nr_threads = 0;
+  while (std::getline(lines, line) && line.starts_with("CapEff")) {
+    nr_threads++;
+    EXPECT_EQ(mask_of(line) & given_up, 0u) << line;
+    EXPECT_NE(mask_of(line) & kPerfmon, 0u) << line;
+  }
+  EXPECT_GE(nr_threads, 4u);
+  CheckIdentity(ReadCsv(dir + "/a.csv"));
 }
 
 TEST(Cli, KilledLeavesDataAndNothingInTheKernel) {

@@ -30,6 +30,19 @@ TEST(Block, BeginsFourBytesOffAnEightByteBorder) {
         << "a message in a perf record must be aligned";
 }
 
+// So a machine on which little happens uses one, and not all in turn.
+TEST(Block, AnEmptyOneIsTheOneThatWasEmptiedLast) {
+  BlockQueue queue(8);
+  Block* const first = queue.TakeEmpty();
+  queue.PutFilled(first);
+  Block* const second = queue.TakeEmpty();
+  EXPECT_NE(second, first);
+  queue.PutEmpty(queue.TakeFilled());
+  EXPECT_EQ(queue.TakeEmpty(), first);
+  queue.PutEmpty(second);
+  EXPECT_EQ(queue.TakeEmpty(), second);
+}
+
 TEST(Block, AppendsItemsOneBehindTheOther) {
   auto block = std::make_unique<Block>();
   EXPECT_EQ(block->room(), Block::kCapacity);
