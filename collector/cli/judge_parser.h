@@ -22,7 +22,7 @@ void DescribeThresholds(JudgeTexts* texts, boost::program_options::options_descr
 Status ParseJudge(const JudgeTexts& texts, JudgeOptions* judge);
 // Names, or "all".
 Status ParseDetectors(const std::string& text, JudgeOptions* judge);
-// "nccl_hang, xid_correlation and pod_evicted".
+// "pod_evicted, nccl_hang and xid_correlation".
 std::string DetectorNames();
 // "--fr-dir", "--kmsg and --k8s-events": what gives the detector its input.
 std::string NeededInputs(const Pattern& pattern);

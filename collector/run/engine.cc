@@ -13,6 +13,12 @@ namespace {
 // Of --window.
 constexpr uint64_t kMaxWindowNs = 10'000'000'000;
 
+// Of what a state has as it is in memory: a counter more is another layout.
+constexpr uint64_t kStateBytes = sizeof(MergeStats) + sizeof(Accounting) + sizeof(SlotStats) +
+                                 sizeof(TrackerStats) + sizeof(RdtStats) + sizeof(GpuStats) +
+                                 sizeof(RemoteStats) + sizeof(RemoteCounts) + sizeof(SourceLosses);
+constexpr uint64_t kStateLayout = uint64_t{kStateVersion} << 32 | kStateBytes;
+
 SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
                                   GpuJoin* gpu) {
   SlotBuilderOptions options;
@@ -67,29 +73,27 @@ void Engine::State(Archive& state) {
 
 std::string Engine::SaveState() {
   StateWriter state;
-  state(kStateVersion, slot_ns_);
+  state(kStateLayout, slot_ns_);
   State(state);
   return std::move(state).text();
 }
 
 uint64_t Engine::SlotOf(std::span<const std::byte> bytes) {
   StateReader state(bytes);
-  uint32_t version = 0;
-  uint64_t slot_ns = 0;
-  state(version, slot_ns);
+  uint64_t layout = 0, slot_ns = 0;
+  state(layout, slot_ns);
   return state.ok() ? slot_ns : 0;
 }
 
 Status Engine::LoadState(std::span<const std::byte> bytes) {
   StateReader state(bytes);
-  uint32_t version = 0;
-  uint64_t slot_ns = 0;
-  state(version, slot_ns);
-  if (state.ok() && version != kStateVersion)
+  uint64_t layout = 0, slot_ns = 0;
+  state(layout, slot_ns);
+  if (state.ok() && layout != kStateLayout)
     return {Exit::kBadInput,
-            fmt::format("what was known when it began has version {}, this slotscope reads {}: use the "
-                        "slotscope that recorded it",
-                        version, kStateVersion)};
+            fmt::format("what was known when it began has layout {:#x}, this slotscope reads {:#x}: use "
+                        "the slotscope that recorded it, or begin with the recording's first segment",
+                        layout, kStateLayout)};
   if (state.ok() && slot_ns != slot_ns_)
     return {Exit::kUsage,
             fmt::format("it was recorded in slots of {} ms, and does not have what was before it: give "

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import jsonschema
 
-FILES = {"14": "pod_evicted_verdict", "15": "nccl_hang_verdict", "16": "xid_correlation_verdict"}
-
-
 def set_to(key, value):
     def change(verdict):
         verdict[key] = value
@@ -119,15 +116,19 @@ def plain_drifts(verdict, schema):
 def main():
     folder, files = Path(sys.argv[1]), sys.argv[2:]
     validators = {}
-    for pattern, name in FILES.items():
-        schema = json.loads((folder / f"{name}.schema.json").read_text())
+    for file in sorted(folder.glob("*_verdict.schema.json")):
+        schema = json.loads(file.read_text())
         jsonschema.Draft202012Validator.check_schema(schema)
-        validators[pattern] = jsonschema.Draft202012Validator(schema)
+        validators[schema["properties"]["pattern.id"]["const"]] = jsonschema.Draft202012Validator(schema)
+    if set(validators) != set(DRIFTS):
+        sys.exit(f"drift.py: schemas are there of {sorted(validators)}, DRIFTS of {sorted(DRIFTS)}")
     failed, nr_verdicts, nr_drifts, seen = False, 0, 0, set()
     for file in files:
         for number, line in enumerate(Path(file).read_text().splitlines(), 1):
             verdict = json.loads(line)
             pattern = verdict["pattern.id"]
+            if pattern not in validators:
+                sys.exit(f"{file}:{number}: there is no schema in {folder} of pattern.id {pattern}")
             validator = validators[pattern]
             for error in validator.iter_errors(verdict):
                 print(f"{file}:{number}: {error.json_path}: {error.message[:200]}", file=sys.stderr)
@@ -144,8 +145,8 @@ def main():
                     failed = True
             nr_verdicts += 1
             seen.add(pattern)
-    if seen != set(FILES):
-        print(f"of these patterns there is no verdict: {set(FILES) - seen}", file=sys.stderr)
+    if seen != set(validators):
+        print(f"of these patterns there is no verdict: {set(validators) - seen}", file=sys.stderr)
         failed = True
     if not failed:
         print(f"schemas: {nr_verdicts} verdicts are valid, {nr_drifts} changes of them are rejected")

@@ -6,15 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <optional>
 #include <random>
 #include <set>
-#include <span>
-#include <string>
 #include <vector>
 
-#include "base/state.h"
 #include "gpu/tracker.h"
+#include "tests/unit/go_on_anew.h"
 
 namespace slotscope {
 namespace {
@@ -170,22 +167,10 @@ uint64_t HeldAt(const std::vector<Memory>& memory, uint64_t ns) {
   return bytes;
 }
 
-// Another tracker goes on where this one is.
-void GoOnAnew(const std::vector<GpuDevice>& gpus, std::optional<GpuTracker>* tracker) {
-  StateWriter written;
-  (*tracker)->State(written);
-  const std::string text = std::move(written).text();
-  tracker->emplace(kSlotNs, GpuTracker::kSpans, gpus);
-  StateReader read(std::as_bytes(std::span(text)));
-  (*tracker)->State(read);
-  ASSERT_TRUE(read.done());
-}
-
 void Check(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<GpuDevice> gpus(kNrGpus);
-  std::optional<GpuTracker> its;
-  its.emplace(kSlotNs, GpuTracker::kSpans, gpus);
+  GpuTracker tracker(kSlotNs, GpuTracker::kSpans, gpus);
   std::map<ProcessKey, Truth> truths;
   std::vector<ss_cuda_call> calls;
   std::map<ProcessKey, std::vector<int32_t>> views;
@@ -198,24 +183,23 @@ void Check(uint64_t seed) {
       views[key] = {};  // nobody knows which GPUs are its devices
     } else {
       views[key] = tgid % 2 ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{1, 0};
-      its->OnView(tgid, views[key], 1);
+      tracker.OnView(tgid, views[key], 1);
     }
-    if (process.truth.end_ns != UINT64_MAX) its->OnExit(key, process.truth.end_ns);
+    if (process.truth.end_ns != UINT64_MAX) tracker.OnExit(key, process.truth.end_ns);
   }
   std::shuffle(calls.begin(), calls.end(), random);  // of one process too: they are within the window
   std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
     return a.hdr.ts_ns / (20 * kSlotNs) < b.hdr.ts_ns / (20 * kSlotNs);
   });
-  for (const ss_cuda_call& call : calls) its->OnCall(call);
+  for (const ss_cuda_call& call : calls) tracker.OnCall(call);
 
   std::vector<GpuUse> uses;
   GpuDetail detail;
   for (uint64_t slot = 0; slot < kNrSlots; slot++) {
     const uint64_t from = slot * kSlotNs, to = from + kSlotNs;
     if (random() % 4 == 0) {
-      ASSERT_NO_FATAL_FAILURE(GoOnAnew(gpus, &its));
+      ASSERT_NO_FATAL_FAILURE(GoOnAnew(&tracker, kSlotNs, GpuTracker::kSpans, gpus));
     }
-    GpuTracker& tracker = *its;
     tracker.TakeSlot(from, &uses, &detail);
     std::map<ProcessKey, GpuRow> rows;
     for (const GpuUse& use : uses) rows[use.process] = use.row;
@@ -278,8 +262,8 @@ void Check(uint64_t seed) {
           << "seed " << seed << " slot " << slot;
     }
   }
-  ASSERT_EQ(its->stats().nr_late, 0u);
-  ASSERT_EQ(its->stats().nr_unknown_frees, 0u);
+  ASSERT_EQ(tracker.stats().nr_late, 0u);
+  ASSERT_EQ(tracker.stats().nr_unknown_frees, 0u);
 }
 
 TEST(GpuOracle, AgreesOnThousandsOfRuns) {

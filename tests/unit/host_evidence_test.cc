@@ -4,11 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/proc.h"
 #include "detect/host/host_recorder.h"
 #include "detect/host/rank_finder.h"
 #include "detect/host/slots_csv.h"
@@ -55,15 +59,47 @@ TEST(RankFinder, TheEnvironmentSaysTheRank) {
 TEST(RankFinder, OfAFamilyTheOneThatUsesCudaAndOfTheseTheFirst) {
   // A shell, its python, and python's loaders, which have the library mapped, too.
   EXPECT_THAT(
-      ChooseRanks({{10, {1, 0, false}}, {11, {10, 0, true}}, {12, {11, 0, true}}, {13, {11, 0, true}}}),
+      ChooseRanks({{10, {1, 0, false}}, {11, {10, 0, true}}, {12, {11, 0, true}}, {13, {11, 0, true}}})
+          .chosen,
       ElementsAre(Pair(0, 11)));
   // Before any of them uses it.
-  EXPECT_THAT(ChooseRanks({{10, {1, 0, false}}, {11, {10, 0, false}}}), ElementsAre(Pair(0, 10)));
-  EXPECT_THAT(ChooseRanks({{10, {1, 0, true}}, {20, {1, 1, true}}}),
+  EXPECT_THAT(ChooseRanks({{10, {1, 0, false}}, {11, {10, 0, false}}}).chosen, ElementsAre(Pair(0, 10)));
+  EXPECT_THAT(ChooseRanks({{10, {1, 0, true}}, {20, {1, 1, true}}}).chosen,
               ElementsAre(Pair(0, 10), Pair(1, 20)));
-  // Two jobs.
-  EXPECT_THAT(ChooseRanks({{10, {1, 0, true}}, {20, {1, 0, true}}, {21, {1, 1, true}}}),
-              ElementsAre(Pair(1, 21)));
+  // Two jobs, or one that somebody has forged: no wrong one.
+  const RankChoice choice = ChooseRanks({{10, {1, 0, true}}, {20, {1, 0, true}}, {21, {1, 1, true}}});
+  EXPECT_THAT(choice.chosen, ElementsAre(Pair(1, 21)));
+  EXPECT_THAT(choice.disputed, ElementsAre(Pair(0, ElementsAre(10, 20))));
+}
+
+// Of real processes: two that say that they are one rank are named, once.
+TEST(RankFinder, ADisputedRankIsNamed) {
+  const auto start = [] {
+    const pid_t child = fork();
+    if (child == 0) {
+      execl("/bin/sh", "sh", "-c", "RANK=9999991 exec sleep 60", nullptr);
+      _exit(1);
+    }
+    return child;
+  };
+  const pid_t children[] = {start(), start()};
+  const auto is_running = [](pid_t child) {
+    return ReadEnvironment(child).find("RANK=9999991") != std::string::npos;
+  };
+  while (!is_running(children[0]) || !is_running(children[1])) usleep(1000);
+  RankFinder finder;
+  for (const RankNote& note : finder.Scan()) EXPECT_NE(note.rank, 9999991);
+  const auto disputes = finder.TakeDisputes();
+  EXPECT_THAT(disputes, testing::Contains(testing::AllOf(
+                            testing::HasSubstr("2 processes say that they are rank 9999991"),
+                            testing::HasSubstr(std::to_string(children[0])),
+                            testing::HasSubstr(std::to_string(children[1])))));
+  finder.Scan();
+  EXPECT_THAT(finder.TakeDisputes(), testing::IsEmpty());
+  for (const pid_t child : children) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
 }
 
 // ---- what is kept of it

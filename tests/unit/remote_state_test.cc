@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "tests/unit/go_on_anew.h"
+
 namespace slotscope {
 namespace {
 
@@ -28,6 +30,7 @@ class Joined : public SlotSink {
       row.gpu = 1;
     }
     slot.rows = {row};
+    GoOnAnew(&state, kMs, this);
     state.OnSlot(&slot);
     std::string text =
         gpu_.unmeasured >> kGpuMemBytes & 1 ? "?" : std::to_string(gpu_.values[kGpuMemBytes]);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sinks/straggle_sink.h"
+#include "tests/unit/go_on_anew.h"
 #include "tests/unit/text_file.h"
 
 namespace slotscope {
@@ -64,6 +65,7 @@ class Machine {
       slot.rows[0].sums[kCpuNs] = 1000;
       slot.preemptions = preemptions;
       detector_.OnSlot(&slot);
+      GoOnAnew(&detector_, kSlotNs, &taken_);
     }
   }
   // The trainer ends in its fourth slot, after so many launches and switches.
@@ -82,6 +84,7 @@ class Machine {
       }
       if (i == 3) slot.gpu_detail.ended = {kTrainer};
       detector_.OnSlot(&slot);
+      GoOnAnew(&detector_, kSlotNs, &taken_);
     }
   }
   // The trainer is not there any more.
@@ -91,6 +94,7 @@ class Machine {
       slot.start_ns = now_ns_;
       now_ns_ += kSlotNs;
       detector_.OnSlot(&slot);
+      GoOnAnew(&detector_, kSlotNs, &taken_);
     }
   }
   // "i45.0 s46.0 r": the reports since the last call.

@@ -42,7 +42,7 @@ std::optional<int32_t> RankOfEnvironment(std::string_view environment) {
   return {};
 }
 
-std::map<int32_t, int32_t> ChooseRanks(const std::map<int32_t, RankCandidate>& candidates) {
+RankChoice ChooseRanks(const std::map<int32_t, RankCandidate>& candidates) {
   std::set<int32_t> uses_cuda;  // ranks
   for (const auto& [tgid, one] : candidates)
     if (one.uses_cuda) uses_cuda.insert(one.rank);
@@ -56,10 +56,13 @@ std::map<int32_t, int32_t> ChooseRanks(const std::map<int32_t, RankCandidate>& c
     if (parent == candidates.end() || parent->second.rank != one.rank || !counts(parent->second))
       first[one.rank].push_back(tgid);
   }
-  std::map<int32_t, int32_t> chosen;
-  for (const auto& [rank, tgids] : first)
-    if (tgids.size() == 1) chosen[rank] = tgids[0];
-  return chosen;
+  RankChoice choice;
+  for (auto& [rank, tgids] : first)
+    if (tgids.size() == 1)
+      choice.chosen[rank] = tgids[0];
+    else
+      choice.disputed[rank] = std::move(tgids);
+  return choice;
 }
 
 std::vector<RankNote> RankFinder::Scan() {
@@ -85,7 +88,17 @@ std::vector<RankNote> RankFinder::Scan() {
   processes_ = std::move(processes);
   std::erase_if(told_, [&](const auto& told) { return !processes_.contains(told.second); });
   std::vector<RankNote> news;
-  for (const auto& [rank, tgid] : ChooseRanks(candidates)) {
+  RankChoice choice = ChooseRanks(candidates);
+  for (const auto& [rank, tgids] : choice.disputed) {
+    if (const auto known = disputed_.find(rank); known != disputed_.end() && known->second == tgids)
+      continue;
+    disputes_.push_back(fmt::format(
+        "{} processes say that they are rank {}, among them {} ({}) and {} ({}): which of them it is is "
+        "not known, and evidence of hangs goes without it",
+        tgids.size(), rank, tgids[0], ReadComm(tgids[0]), tgids[1], ReadComm(tgids[1])));
+  }
+  disputed_ = std::move(choice.disputed);
+  for (const auto& [rank, tgid] : choice.chosen) {
     const auto [at, is_new] = told_.try_emplace(rank, tgid);
     if (!is_new && at->second == tgid) continue;
     at->second = tgid;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "detect/host/rank_note.h"
@@ -23,15 +24,23 @@ struct RankCandidate {
   bool uses_cuda = false;
 };
 
+struct RankChoice {
+  std::map<int32_t, int32_t> chosen;                 // tgid by rank
+  std::map<int32_t, std::vector<int32_t>> disputed;  // tgids by rank
+};
+
 // Which of them (by tgid) is the rank: of a family the one that uses CUDA, and of these the first one,
-// whose children the others are. Where two families have the same rank, as two jobs have, none is it.
-std::map<int32_t, int32_t> ChooseRanks(const std::map<int32_t, RankCandidate>& candidates);
+// whose children the others are. Where two families have the same rank, as two jobs have, or where
+// somebody has forged it, none is it.
+RankChoice ChooseRanks(const std::map<int32_t, RankCandidate>& candidates);
 
 // Finds the processes of this machine that are ranks of a job.
 class RankFinder {
  public:
   // Looks at /proc. Those that are new, or other ones than before.
   std::vector<RankNote> Scan();
+  // What is disputed since the last call, a sentence each.
+  std::vector<std::string> TakeDisputes() { return std::exchange(disputes_, {}); }
 
  private:
   struct Process {
@@ -42,7 +51,9 @@ class RankFinder {
   };
 
   std::map<int32_t, Process> processes_;
-  std::map<int32_t, int32_t> told_;  // tgid by rank
+  std::map<int32_t, int32_t> told_;                   // tgid by rank
+  std::map<int32_t, std::vector<int32_t>> disputed_;  // as it was last
+  std::vector<std::string> disputes_;
 };
 
 }  // namespace slotscope

@@ -6,8 +6,8 @@
 
 namespace slotscope {
 
-// An hour of a cluster that does not exist, through the same readers as real inputs: four ranks of which
-// one does not come, a GPU that falls off its bus under three pods, and a node whose disk is full.
+// An hour of a cluster that does not exist, through the same readers as real inputs, in which each
+// detector finds something.
 Status MakeDemo(DetectInputs* inputs);
 
 }  // namespace slotscope

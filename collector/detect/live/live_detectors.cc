@@ -122,6 +122,7 @@ struct LiveDetectors::Impl {
     if (host && (!ranks_ns || MonotonicNs() - *ranks_ns >= kRankPeriodNs)) {
       ranks_ns = MonotonicNs();
       for (const RankNote& note : ranks.Scan()) news->TellEvent(RankNoteText(note));
+      for (const std::string& text : ranks.TakeDisputes()) news->Tell(text);
       host->Look([](HostHistory& history) { history.ForgetEnded(IsAlive); });
     }
     EvidenceFn evidence;
