@@ -15,6 +15,7 @@
 #include "base/cpu_list.h"
 #include "base/event_fd.h"
 #include "base/thread.h"
+#include "ring/hotplug_events.h"
 
 namespace slotscope {
 namespace {
@@ -56,6 +57,8 @@ Status Reader::Start() {
   if (Status status = OpenEventFd(&wake_); !status.ok()) return status;
   source_->rings().Watch(wake_.get(), PerfRings::Trigger::kLevel);
   WatchClock();
+  hotplug_ = OpenHotplugEvents();
+  if (hotplug_.valid()) source_->rings().Watch(hotplug_.get(), PerfRings::Trigger::kEdge);
   thread_ = std::thread([this] { Run(); });
   return {};
 }
@@ -209,15 +212,15 @@ void Reader::ReopenDeadRings() {
 // Would a quiet round be short enough for what has come in this one?
 void Reader::FollowFill(uint64_t begun_ns) {
   const uint64_t took_ms = (begun_ns - std::exchange(round_begun_ns_, begun_ns)) / kNsPerMs + 1;
-  const bool is_quiet =
-      most_bytes_ * kQuietRoundMs / took_ms < source_->rings().ring_bytes() / kQuietShare;
+  const bool is_quiet = most_bytes_ * static_cast<uint64_t>(quiet_round_ms()) / took_ms <
+                        source_->rings().ring_bytes() / kQuietShare;
   nr_quiet_rounds_ = is_quiet ? std::min(nr_quiet_rounds_ + 1, kQuietPatience) : 0;
 }
 
 int Reader::NextRoundMs() const {
   const int round_ms = round_ms_.load(std::memory_order_relaxed);
   const bool is_quiet = may_be_quiet_ && nr_quiet_rounds_ >= kQuietPatience;
-  return is_quiet ? std::max(round_ms, kQuietRoundMs) : round_ms;
+  return is_quiet ? std::max(round_ms, quiet_round_ms()) : round_ms;
 }
 
 // A step is to be noticed at once, however long a round is.
@@ -298,6 +301,7 @@ void Reader::Run() {
     uint64_t now_ns = MonotonicNs();
     if (now_ns >= next_hotplug_ns) {
       next_hotplug_ns = now_ns + kHotplugPeriodNs;
+      if (hotplug_.valid()) TakeHotplugEvents(hotplug_.get());
       FollowHotplug();
       source_->Heal();
     }

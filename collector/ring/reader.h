@@ -69,8 +69,9 @@ class Reader {
   static constexpr int kRoundMs = 10;
   static constexpr int kSlowRoundMs = 40;
   // While no ring would be filled by an eighth in so long. A round with more is the last of them, and a
-  // ring that is a quarter full ends it.
-  static constexpr int kQuietRoundMs = 200;
+  // ring that is a quarter full ends it; so does a CPU that comes or goes, or else rounds are shorter.
+  static constexpr int kQuietRoundMs = 500;
+  static constexpr int kUntoldQuietRoundMs = 200;
   static constexpr uint64_t kQuietShare = 8;
   static constexpr int kQuietPatience = 16;  // rounds
 
@@ -89,6 +90,7 @@ class Reader {
   void TakeOffline(size_t cpu);
   void ReopenDeadRings();
   void FollowFill(uint64_t begun_ns);
+  int quiet_round_ms() const { return hotplug_.valid() ? kQuietRoundMs : kUntoldQuietRoundMs; }
   int NextRoundMs() const;
   void WatchClock();
   void FollowClock();
@@ -114,6 +116,7 @@ class Reader {
   uint64_t most_bytes_ = 0;  // of a ring, in this round
   uint64_t round_begun_ns_ = 0;
   UniqueFd wake_;       // somebody wants the thread to look around
+  UniqueFd hotplug_;    // see OpenHotplugEvents()
   UniqueFd clock_set_;  // a timer that never ends, but when somebody sets the wall clock
   int64_t unix_offset_ns_;
   uint64_t unix_error_ns_;

@@ -20,7 +20,7 @@ RANK=1 sleep 300 & one=$!
 trap 'kill $zero $one $record 2>/dev/null' EXIT
 wait_for() { # wait_for FILE TEXT
 	n=0
-	until grep -q "$2" "$1" 2>/dev/null; do
+	until grep -qs "$2" "$1" 2>/dev/null; do
 		n=$((n + 1))
 		[ $n -lt 600 ] || { echo "there is no '$2' in $1"; cat err; exit 1; }
 		sleep 0.1

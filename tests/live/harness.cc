@@ -192,7 +192,7 @@ std::vector<int32_t> WorkloadResult::TgidsOf(const std::string& key) const {
 }
 
 std::string UntilRecording(const std::string& err) {
-  return "until grep -q recording " + err + " || ! kill -0 $!; do sleep 0.1; done; ";
+  return "until grep -qs recording " + err + " || ! kill -0 $!; do sleep 0.1; done; ";
 }
 
 int Shell(const std::string& script, std::string* output) {

@@ -59,7 +59,7 @@ std::string WatcherSleeps(const std::string& dir, const std::string& options) {
   EXPECT_EQ(
       Shell("cd " + dir + " && $S record --source $SRC " + options +
                 " -o a.csv >out 2>err & recorder=$!; cd " + dir +
-                "; until grep -q recording err; do sleep 0.05; done; n=0; while [ $n -lt 50 ]; do "
+                "; until grep -qs recording err; do sleep 0.05; done; n=0; while [ $n -lt 50 ]; do "
                 "/bin/true; sleep 0.02; n=$((n + 1)); done; for t in /proc/$recorder/task/*; do grep "
                 "-q ss-cuda $t/comm && sed -n 's/^voluntary_ctxt_switches:\t//p' $t/status; done; kill "
                 "$recorder; wait $recorder",
@@ -113,9 +113,9 @@ TEST(Overhead, ABurstIsRecordedAndThenAllIsAsBefore) {
   std::string output;
   ASSERT_EQ(
       Shell(OverheadCommand(dir, "2") + " 2>err & recorder=$!; cd " + dir +
-                "; until grep -q recording err; do sleep 0.05; done; "
-                "until grep -q 'less often' err; do $T --workload ping-pong 100000 >/dev/null; done; "
-                "until grep -q 'as often as before' err; do sleep 0.2; done; kill $recorder; wait "
+                "; until grep -qs recording err; do sleep 0.05; done; "
+                "until grep -qs 'less often' err; do $T --workload ping-pong 100000 >/dev/null; done; "
+                "until grep -qs 'as often as before' err; do sleep 0.2; done; kill $recorder; wait "
                 "$recorder && $S replay r.raw -o b.csv && cmp a.csv b.csv",
             &output),
       0)

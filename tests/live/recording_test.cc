@@ -161,7 +161,7 @@ TEST(Recording, AFullDiskDoesNotEndARing) {
   const int code = Shell("cd " + dir + "; R=" + dir + R"sh(
 $S record --source $SRC --segment 1 --keep 1h --duration 90 >$R.out 2>$R.err & recorder=$!
 wait_for() {
-	until grep -q "$1" $R.err; do
+	until grep -qs "$1" $R.err; do
 		kill -0 $recorder || { cat $R.err; exit 9; }
 		[ -z "$2" ] || dd if=/dev/zero of=filler bs=4k oflag=append conv=notrunc 2>/dev/null
 		sleep 0.05

@@ -194,7 +194,7 @@ TEST(Remediate, AnotherRecorderJoinsWhatIsServed) {
   std::string output;
   const std::string crowd = IsEmulated() ? "600" : "1";
   ASSERT_EQ(Shell("cd " + dir + " && { $T --workload sleepers " + crowd +
-                      " >ready & crowd=$!; until grep -q ready ready; do sleep 0.05; done; "
+                      " >ready & crowd=$!; until grep -qs ready ready; do sleep 0.05; done; "
                       "$S record --source $SRC --gpu off --join-remediate sock --window 500 --raw c.raw "
                       "-o c.csv & joiner=$!; SLOTSCOPE_TEST_WAIT_MS=300 LD_LIBRARY_PATH=" +
                       StandinFolder() +
