@@ -96,7 +96,6 @@ class NativeSource final : public Source {
 
   Status Start() override {
     if (Status status = CheckBpfUsable(); !status.ok()) return status;
-    if (Status status = CheckHooks(); !status.ok()) return status;
     if (nr_cpus_ > kMaxCpus)
       return {Exit::kKernel,
               fmt::format("this machine may have {} CPUs, the eBPF source is built for {}", nr_cpus_,
@@ -195,14 +194,21 @@ class NativeSource final : public Source {
   void ReadCounters(bool read) override { skeleton_->bss->ss_counters_era = read ? ++counters_era_ : 0; }
 
  private:
-  // Every hook is a tp_btf program, so the kernel's BTF must know it.
-  static Status CheckHooks() {
-    for (const char* hook : {"sched_switch", "sched_wakeup_new", "sched_process_exec", "task_rename"})
-      if (libbpf_find_vmlinux_btf_id(hook, BPF_TRACE_RAW_TP) < 0)
-        return {Exit::kKernel,
-                fmt::format("this kernel has no tracepoint {}, which the eBPF source needs; use the "
-                            "kernel module (--source kmod)",
-                            hook)};
+  // The tracepoint of a program that is to be attached to one; empty: it is another kind of program.
+  static std::string_view HookOf(const bpf_program* program) {
+    constexpr std::string_view kHook = "tp_btf/";
+    const std::string_view section = bpf_program__section_name(program);
+    return bpf_program__autoload(program) && section.starts_with(kHook) ? section.substr(kHook.size())
+                                                                        : std::string_view();
+  }
+
+  // A hook that the kernel's BTF does not know; empty: it knows all.
+  std::string_view MissingHook() const {
+    bpf_program* program;
+    bpf_object__for_each_program(program, skeleton_->obj) {
+      const std::string_view hook = HookOf(program);
+      if (!hook.empty() && libbpf_find_vmlinux_btf_id(hook.data(), BPF_TRACE_RAW_TP) < 0) return hook;
+    }
     return {};
   }
 
@@ -237,6 +243,12 @@ class NativeSource final : public Source {
       use_timer_ = false;
       err = TryLoad();
     }
+    if (err && skeleton_ && !MissingHook().empty())
+      return {
+          Exit::kKernel,
+          fmt::format("this kernel has no tracepoint {}, which the eBPF source needs; use the kernel "
+                      "module (--source kmod)",
+                      MissingHook())};
     if (err)
       return {
           err == -EPERM ? Exit::kPrivilege : Exit::kKernel,
@@ -292,14 +304,13 @@ class NativeSource final : public Source {
     return std::binary_search(info_.watched_cpus.begin(), info_.watched_cpus.end(), cpu);
   }
 
+  // Every hook, in the order of bpf/native.bpf.c: sched_switch first, as a death that is missed is an
+  // RMID that never comes back.
   Status Attach() {
-    auto& progs = skeleton_->progs;
     tick_links_.resize(nr_cpus_);
-    // sched_switch first: a death that is missed is an RMID that never comes back.
-    bpf_program* on_switch = has_switch_state_ ? progs.ss_sched_switch : progs.ss_sched_switch_stateless;
-    for (bpf_program* program : {on_switch, progs.ss_sched_wakeup_new, progs.ss_sched_process_exec,
-                                 progs.ss_task_rename, progs.ss_hrtimer_expire_exit}) {
-      if (program == progs.ss_hrtimer_expire_exit && !use_timer_) continue;
+    bpf_program* program;
+    bpf_object__for_each_program(program, skeleton_->obj) {
+      if (HookOf(program).empty()) continue;
       Link link(bpf_program__attach(program));
       if (!link)
         return {Exit::kKernel,
