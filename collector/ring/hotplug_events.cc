@@ -4,10 +4,10 @@
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdint>
+#include <fstream>
 
 namespace slotscope {
 namespace {
@@ -16,17 +16,17 @@ constexpr uint32_t kOfKernel = 1;  // the group of what the kernel itself says
 // What a message begins with, "online@/devices/system/cpu/cpu3" and "offline@...".
 constexpr uint32_t kOnline = 0x6f6e6c69, kOffline = 0x6f66666c;
 
-bool IsFirstNetwork() {
-  // Events are told in the network of the machine only.
-  std::array<char, 64> ours = {}, first = {};
-  return readlink("/proc/self/ns/net", ours.data(), ours.size() - 1) > 0 &&
-         readlink("/proc/1/ns/net", first.data(), first.size() - 1) > 0 && ours == first;
+// Events are told in networks that belong to the machine's own users, not to those of a container.
+bool IsToldOfDevices() {
+  uint64_t first = 1, first_outside = 1, nr = 0;
+  std::ifstream("/proc/self/uid_map") >> first >> first_outside >> nr;
+  return first == 0 && first_outside == 0 && nr == UINT32_MAX;
 }
 
 }  // namespace
 
 UniqueFd OpenHotplugEvents() {
-  if (!IsFirstNetwork()) return {};
+  if (!IsToldOfDevices()) return {};
   UniqueFd fd(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT));
   // Devices come and go all the time: only these wake us.
   std::array<sock_filter, 5> code = {
