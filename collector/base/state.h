@@ -63,8 +63,6 @@ class StateWriter {
       Bytes(std::as_bytes(std::span(&value, 1)));
     } else if constexpr (requires { const_cast<T&>(value).State(*this); }) {
       const_cast<T&>(value).State(*this);
-    } else if constexpr (requires { StateOf(*this, const_cast<T&>(value)); }) {
-      StateOf(*this, const_cast<T&>(value));
     } else {
       PutAll(value);
     }
@@ -148,8 +146,6 @@ class StateReader {
       if constexpr (std::is_floating_point_v<T>) Require(std::isfinite(*value));
     } else if constexpr (requires { value->State(*this); }) {
       value->State(*this);
-    } else if constexpr (requires { StateOf(*this, *value); }) {
-      StateOf(*this, *value);
     } else {
       GetAll(value);
     }

@@ -296,9 +296,7 @@ Status Output::CommitFile(const HeaderLines& last_lines) {
     rotation_->BeforeLastLines();
     status = csv_->Finish(last_lines);
   }
-  Status finished = rotation_->Finish();
-  if (raw_table_)
-    if (const Status raw = raw_table_->Finish(); finished.ok()) finished = raw;
+  const Status finished = rotation_->Finish();
   const Status closed = folder_.Close();
   if (!status.ok()) return status;
   return finished.ok() ? closed : finished;
@@ -342,9 +340,11 @@ Status Output::CommitSides() {
 Status Output::Finish(RunSummary* run) {
   run->counts.nr_rows = csv_->nr_rows();
   run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
+  const Status raw = raw_table_ ? raw_table_->Finish() : Status();  // it may drop some more
   if (raw_table_) run->counts.nr_unwritten_blocks = raw_table_->nr_dropped();
   run->totals = table_.Sorted();
   Status status = CommitFile(SummaryLines(*run));
+  if (status.ok()) status = raw;
   const Status sides = CommitSides();
   if (!status.ok()) {
     if (!sides.ok()) Say(stderr, "slotscope: {}\n", sides.message());

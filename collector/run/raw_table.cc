@@ -70,6 +70,7 @@ Status RawTable::WriteItems(std::span<const std::byte> items, const RawMoment& n
     return {};
   }
   if (Status status = encoder_->WriteItems(items); !status.ok()) return status;
+  nr_frame_blocks_++;
   frame_.end_ns = segment_.times.end_ns = now.clock_ns;
   frame_.unix_offset_ns = segment_.times.unix_offset_ns = now.unix_offset_ns;
   const bool ends =
@@ -87,6 +88,7 @@ Status RawTable::EndFrame() {
     return {};
   }
   frame_.start_ns = frame_.end_ns;
+  nr_frame_blocks_ = 0;
   const uint64_t now = table_.size() - bytes_before_;
   folder_->SetOpenBytes(RecordingFolder::Writes::kRaw, now);
   if (options_.max_bytes && now > options_.max_bytes && !std::exchange(asked_, true))
@@ -100,6 +102,7 @@ void RawTable::OnGap(const Status& why) {
                     fmt::format("{}; from {} on the raw stream lacks what comes until there is room",
                                 why.message(), Rfc3339(frame_.unix_start_ns())));
   segment_.times.end_ns = frame_.start_ns;
+  nr_dropped_ += std::exchange(nr_frame_blocks_, 0);
   CommitFile();
   facts_.raw_segment++;  // one that is not there
 }

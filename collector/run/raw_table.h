@@ -58,7 +58,8 @@ class RawTable final : public RawSink {
   FrameTimes frame_;
   uint64_t bytes_before_ = 0;
   bool open_ = false;
-  bool asked_ = false;  // for another segment
+  bool asked_ = false;            // for another segment
+  uint64_t nr_frame_blocks_ = 0;  // that are on their way to the file
   uint64_t nr_dropped_ = 0;
   News news_;
   // Merge thread, and what it is asked for.

@@ -44,7 +44,7 @@ GeneratorOptions Machine() {
 // A generated machine, recorded as a pipeline does it, a segment a second. Returns its rows.
 std::string Record(const std::string& path, const RotationOptions& options, const KeepLimits& keep = {},
                    const std::function<void(uint64_t)>& before_block = nullptr,
-                   uint64_t* nr_dropped = nullptr) {
+                   uint64_t* nr_dropped = nullptr, uint64_t* nr_blocks = nullptr) {
   Generator generator(Machine());
   const Facts& facts = generator.facts();
   CsvEngine live(facts, kMs, kWindowNs);
@@ -57,6 +57,7 @@ std::string Record(const std::string& path, const RotationOptions& options, cons
   };
   auto block = std::make_unique<Block>();
   while (generator.Next(block.get())) {
+    if (nr_blocks) ++*nr_blocks;
     if (before_block) before_block(live.merger().clock_ns());
     const bool wants = live.builder().first_ns() && table.WantsSegment(now());
     const std::string state = wants ? live.engine->SaveState() : "";
@@ -165,7 +166,7 @@ TEST(RawTable, WhatAFullDiskHasNoRoomForIsCountedAndThenItGoesOn) {
   RotationOptions options = Seconds();
   options.segment_ns *= 60;
   options.goes_on = true;
-  uint64_t nr_dropped = 0, first_ns = 0;
+  uint64_t nr_dropped = 0, nr_blocks = 0, first_ns = 0;
   bool is_full = false;
   const std::string rows = Record(
       disk.At("r"), options, {.ns = 3600'000 * kMs},
@@ -178,8 +179,15 @@ TEST(RawTable, WhatAFullDiskHasNoRoomForIsCountedAndThenItGoesOn) {
         if (is_full && clock_ns > first_ns + 1500 * kMs) disk.Free();
         is_full &= clock_ns <= first_ns + 1500 * kMs;
       },
-      &nr_dropped);
+      &nr_dropped, &nr_blocks);
   EXPECT_GT(nr_dropped, 10u);
+  // Every block is in the file, or counted.
+  RawFileReader reader;
+  ASSERT_TRUE(reader.Open(FilesOf(disk.At("r")).at(0)).ok());
+  std::span<const std::byte> items;
+  uint64_t nr_written = 0;
+  while (reader.Next(&items)) nr_written++;
+  EXPECT_EQ(nr_written + nr_dropped, nr_blocks);
   ASSERT_EQ(FilesOf(disk.At("r")).size(), 1u);
   const std::string rest = Replay(disk.At("r"));
   EXPECT_GT(rest.size(), 10'000u);
