@@ -496,7 +496,8 @@ class Recording {
     using Step = OverheadGuard::Step;
     const auto change = guard->OnSecond(percent, [this](Step step) {
       return step == Step::kFastRounds || (step == Step::kCounters && source_->info().counted != 0) ||
-             (step == Step::kCuda && cuda_.has_seen_any());
+             (step == Step::kCuda && cuda_.has_seen_any()) ||
+             (step == Step::kShortSlots && long_slot_ns() > options_.output.slot_ns);
     });
     if (!change) return true;
     progress->End();
@@ -513,9 +514,13 @@ class Recording {
         break;
       case Step::kCuda:
         cuda_.SetProbing(!change->without);
+        break;
+      case Step::kShortSlots:
+        others_.PutSlotLength(change->without ? long_slot_ns() : options_.output.slot_ns);
     }
     return true;
   }
+  uint64_t long_slot_ns() const { return SlotLengths::LongerOf(options_.output.slot_ns); }
 
   Status Finish(const Pipeline& pipeline, RunSummary* run) {
     Status status = output_.Finish(run);

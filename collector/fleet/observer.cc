@@ -14,7 +14,7 @@ constexpr size_t kMaxProcesses = 65536;
 void NodeObserver::OnSlot(Slot* slot) {
   if (begin_ns_ == 0) begin_ns_ = slot->start_ns;
   Add(*slot);
-  const uint64_t end_ns = slot->start_ns + slot_ns_;
+  const uint64_t end_ns = slot->end_ns;
   if (end_ns - begin_ns_ >= interval_ns_) {
     observe_({end_ns, slot->unix_offset_ns, Take(), !processes_.empty()});
     begin_ns_ = end_ns;
@@ -23,7 +23,7 @@ void NodeObserver::OnSlot(Slot* slot) {
 }
 
 void NodeObserver::Add(const Slot& slot) {
-  covered_ns_ += slot_ns_;
+  covered_ns_ += slot.end_ns - slot.start_ns;
   for (const Row& row : slot.rows) {
     if (row.kind == RowKind::kOffline || row.kind == RowKind::kLost) continue;
     cpu_ns_ += row.sums[kCpuNs];

@@ -21,10 +21,8 @@ class NodeObserver final : public SlotSink {
   using HeadroomFn = std::function<std::optional<double>()>;
 
   // `headroom` is asked once an interval. Intervals are whole slots.
-  NodeObserver(uint64_t slot_ns, uint64_t interval_ns, HeadroomFn headroom, ObserveFn observe,
-               SlotSink* next)
-      : slot_ns_(slot_ns),
-        interval_ns_(interval_ns),
+  NodeObserver(uint64_t interval_ns, HeadroomFn headroom, ObserveFn observe, SlotSink* next)
+      : interval_ns_(interval_ns),
         headroom_(std::move(headroom)),
         observe_(std::move(observe)),
         next_(next) {}
@@ -43,7 +41,6 @@ class NodeObserver final : public SlotSink {
   void AddGpus(const GpuDetail& detail);
   std::optional<Signals> Take();
 
-  const uint64_t slot_ns_;
   const uint64_t interval_ns_;
   HeadroomFn headroom_;
   ObserveFn observe_;

@@ -227,7 +227,8 @@ void GpuTracker::AddGone(ProcessKey process, bool is_missing) {
   gone_in_order_.pop_front();
 }
 
-void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetail* detail) {
+void GpuTracker::TakeSlot(uint64_t start_ns, uint64_t end_ns, std::vector<GpuUse>* uses,
+                          GpuDetail* detail) {
   detail->Clear();
   if (applied_ns_ < start_ns) {  // what was before the first slot
     ApplyUntil(start_ns);
@@ -239,7 +240,6 @@ void GpuTracker::TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetai
     balances_.clear();
     detail->Clear();
   }
-  const uint64_t end_ns = start_ns + slot_ns_;
   BeStill();
   taken_until_ns_ = start_ns;
   ApplyUntil(end_ns);

@@ -30,7 +30,7 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   // What is kept for a slot's GpuDetail beside parts and totals.
   enum Keeps : uint32_t { kNothing = 0, kSpans = 1, kBalances = 2 };
 
-  // `keeps`: of Keeps. `gpus`: those in the facts.
+  // `slot_ns`: of the shortest slot. `keeps`: of Keeps. `gpus`: those in the facts.
   GpuTracker(uint64_t slot_ns, uint32_t keeps, std::vector<GpuDevice> gpus = {})
       : slot_ns_(slot_ns), keeps_(keeps), machine_(std::move(gpus)) {}
 
@@ -47,7 +47,8 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
     machine_.OnView(tgid, gpus, ts_ns);
   }
   void OnSample(const GpuSample& sample, uint64_t ts_ns) override { machine_.OnSample(sample, ts_ns); }
-  void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetail* detail) override;
+  void TakeSlot(uint64_t start_ns, uint64_t end_ns, std::vector<GpuUse>* uses,
+                GpuDetail* detail) override;
   uint64_t still_version() const override { return still_version_; }
   std::vector<GpuUse> Still() const override;
 
@@ -112,7 +113,7 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   Pool pool_;
   GpuStats stats_;
   GpuMachine machine_;
-  std::map<uint64_t, std::vector<Change>> queued_;  // by the start of the slot that they are in
+  std::map<uint64_t, std::vector<Change>> queued_;  // by the start of the shortest slot that they are in
   std::vector<std::vector<Change>> spare_;          // empty ones
   std::vector<End> ends_;                           // of all processes: most have no GPU
   uint64_t first_end_ns_ = UINT64_MAX;              // of these

@@ -94,7 +94,7 @@ void RemoteState::Join(Slot* slot, Row* row, const Process& process, uint64_t en
 }
 
 void RemoteState::OnSlot(Slot* slot) {
-  const uint64_t end_ns = slot->start_ns + slot_ns_;
+  const uint64_t end_ns = slot->end_ns;
   while (!queued_.empty() && queued_.begin()->first < end_ns) {
     Apply(queued_.begin()->first, queued_.begin()->second);
     queued_.erase(queued_.begin());

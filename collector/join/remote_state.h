@@ -36,7 +36,7 @@ class RemoteState final : public SlotSink, public RemoteItemSink {
   static constexpr size_t kMaxGpus = 64;                // of a process
   static constexpr size_t kMaxQueued = 1u << 20;
 
-  RemoteState(uint64_t slot_ns, SlotSink* next) : slot_ns_(slot_ns), next_(next) {}
+  explicit RemoteState(SlotSink* next) : next_(next) {}
 
   void OnMemory(const RemoteMemory& memory) override;
   void OnStraggle(const RemoteStraggle& straggle) override;
@@ -81,7 +81,6 @@ class RemoteState final : public SlotSink, public RemoteItemSink {
   void Prune(uint64_t now_ns);
   void Join(Slot* slot, Row* row, const Process& process, uint64_t end_ns) const;
 
-  uint64_t slot_ns_;
   SlotSink* next_;
   std::multimap<uint64_t, Change> queued_;  // by time; as they came where equal
   std::unordered_map<int32_t, Process> processes_;

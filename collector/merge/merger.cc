@@ -115,6 +115,13 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       sink_->OnNote(item.begin_ns, EscapeControls({text, strnlen(text, payload.size())}));
       return true;
     }
+    case ItemKind::kSlotLength: {
+      uint64_t slot_ns = 0;
+      if (payload.size() >= sizeof(slot_ns)) slot_ns = Load<uint64_t>(payload.data());
+      if (slot_ns == 0 || slot_ns > kMaxSlotNs) return false;
+      sink_->OnSlotLength(item.begin_ns, slot_ns);
+      return true;
+    }
     case ItemKind::kLosses:
     case ItemKind::kLostCalls:
     case ItemKind::kGpuView:

@@ -13,8 +13,8 @@ void SlotMeter::OnSlot(Slot* slot) {
 }
 
 void SlotMeter::Count(const Slot& slot) {
-  const uint64_t end_ns = slot.start_ns + slot_ns_;
-  const double latency_s = static_cast<double>(MonotonicNs() - std::min(end_ns, MonotonicNs())) / 1e9;
+  const double latency_s =
+      static_cast<double>(MonotonicNs() - std::min(slot.end_ns, MonotonicNs())) / 1e9;
   std::lock_guard lock(mutex_);
   counts_.nr_slots++;
   counts_.latency.Add(latency_s);

@@ -44,7 +44,7 @@ struct SlotCounts {
 
 class SlotMeter final : public SlotSink {
  public:
-  SlotMeter(uint64_t slot_ns, SlotSink* next) : slot_ns_(slot_ns), next_(next) {}
+  explicit SlotMeter(SlotSink* next) : next_(next) {}
 
   void OnSlot(Slot* slot) override;
   // Any thread.
@@ -56,7 +56,6 @@ class SlotMeter final : public SlotSink {
  private:
   void Count(const Slot& slot);
 
-  uint64_t slot_ns_;
   SlotSink* next_;
   mutable std::mutex mutex_;
   SlotCounts counts_;

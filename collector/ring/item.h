@@ -18,6 +18,7 @@ inline constexpr uint64_t kMaxJumpNs = 600'000'000'000;
 // A longer step is a pause: rounds come every few ms, and in an idle machine several times a second. All
 // pauses together are at most so long, and as long again as the time without them: a machine may stand
 // still every night, but a small file must not make slots for years.
+inline constexpr uint64_t kMaxSlotNs = 1'000'000'000;
 inline constexpr uint64_t kPauseNs = 2'000'000'000;
 inline constexpr uint64_t kMaxPausesNs = 3'600'000'000'000;
 
@@ -42,6 +43,7 @@ enum class ItemKind : uint16_t {
   kRemoteGone = 16,      // the connection to it ended at begin_ns
   kRemoteCounts = 17,    // a RemoteCounts, as of begin_ns
   kLostCalls = 18,       // a LostCalls: made between end_ns and begin_ns; before the losses with them
+  kSlotLength = 19,      // slots are so long (ns, a uint64_t) from begin_ns on, see slots/slot_lengths.h
 };
 
 struct ItemHeader {

@@ -43,6 +43,10 @@ class ItemQueue {
     text.push_back('\0');
     Put(ItemKind::kNote, std::as_bytes(std::span(text)));
   }
+  // Slots are so long from about now on: 1 ns to kMaxSlotNs.
+  void PutSlotLength(uint64_t slot_ns) {
+    Put(ItemKind::kSlotLength, std::as_bytes(std::span(&slot_ns, 1)));
+  }
   // Done by the reader each time before it drains the rings. To be set before the reader starts, by one.
   void SetPrompt(std::function<void()> prompt) { prompt_ = std::move(prompt); }
   void Prompt() {

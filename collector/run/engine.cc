@@ -55,8 +55,8 @@ uint32_t UnmeasuredMoreOf(const Facts& facts) {
 Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_t keeps, SlotSink* sink)
     : slot_ns_(slot_ns),
       gpu_(slot_ns, keeps, facts.gpus),
-      remote_(slot_ns, sink),
-      straggle_(slot_ns, &remote_),
+      remote_(sink),
+      straggle_(&remote_),
       builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), &straggle_),
       router_(&gpu_, &remote_),
       merger_(facts.nr_streams, window_ns, &builder_, &router_, kMeasureSizes[facts.abi]) {

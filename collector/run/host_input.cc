@@ -30,7 +30,7 @@ Status ReadRaw(const HostRecording& recording, const std::vector<NcclHang>& hang
   if (Status status = input.Open(recording.raw); !status.ok()) return status;
   const OutputOptions usual;
   const uint64_t slot_ns = input.slot_ns() ? input.slot_ns() : usual.slot_ns;
-  HostRecorder recorder(slot_ns, kBucketNs, 0, nullptr);
+  HostRecorder recorder(kBucketNs, 0, nullptr);
   recorder.Look([&](HostHistory& of_recorder) { Prepare(recording, hangs, &of_recorder); });
   Engine engine(input.facts(), slot_ns, usual.window_ns, GpuTracker::kNothing, &recorder);
   RawInputEnd end;

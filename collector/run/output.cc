@@ -24,30 +24,27 @@ struct SideKind {
   std::string OutputOptions::*path;  // empty: no file is wanted; null: it is a table only
   const char* table;
   const char* extension;
-  std::unique_ptr<SideSink> (*make)(const std::string& path, OutFile* file, const OutputOptions& options,
-                                    const Facts& facts);
+  std::unique_ptr<SideSink> (*make)(const std::string& path, OutFile* file, const Facts& facts);
 };
 
 namespace {
 
 constexpr SideKind kSideKinds[] = {
     {&OutputOptions::spans, "spans", "csv",
-     [](const std::string& path, OutFile* file, const OutputOptions&,
-        const Facts&) -> std::unique_ptr<SideSink> {
+     [](const std::string& path, OutFile* file, const Facts&) -> std::unique_ptr<SideSink> {
        if (path.ends_with(".pftrace")) return std::make_unique<PerfettoSink>(file);
        return std::make_unique<SpanCsvSink>(file);
      }},
     {&OutputOptions::gpu_csv, "gpu", "csv",
-     [](const std::string&, OutFile* file, const OutputOptions& options,
-        const Facts& facts) -> std::unique_ptr<SideSink> {
-       return std::make_unique<GpuCsvSink>(file, options.slot_ns, facts.gpus);
+     [](const std::string&, OutFile* file, const Facts& facts) -> std::unique_ptr<SideSink> {
+       return std::make_unique<GpuCsvSink>(file, facts.gpus);
      }},
     {&OutputOptions::straggle, "straggle", "ndjson",
-     [](const std::string&, OutFile* file, const OutputOptions&,
-        const Facts&) -> std::unique_ptr<SideSink> { return std::make_unique<StraggleSink>(file); }},
+     [](const std::string&, OutFile* file, const Facts&) -> std::unique_ptr<SideSink> {
+       return std::make_unique<StraggleSink>(file);
+     }},
     {nullptr, "seconds", "csv",
-     [](const std::string&, OutFile* file, const OutputOptions&,
-        const Facts& facts) -> std::unique_ptr<SideSink> {
+     [](const std::string&, OutFile* file, const Facts& facts) -> std::unique_ptr<SideSink> {
        return std::make_unique<SecondsSink>(file, facts.unix_offset_ns, facts.nr_more());
      }},
 };
@@ -187,7 +184,7 @@ OutFile* Output::file() {
 Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
   std::vector<SideSink*> sinks, of_tables;
   const auto make = [&](Side* side, OutFile* file) {
-    side->sink = side->kind->make(side->path, file, options_, facts);
+    side->sink = side->kind->make(side->path, file, facts);
     sinks.push_back(side->sink.get());
   };
   for (Side& side : sides_) make(&side, &side.file);

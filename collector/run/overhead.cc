@@ -39,6 +39,8 @@ constexpr StepText kStepTexts[] = {
      "CUDA is not probed any more, memory and activity of GPUs are not known from here on",
      "--gpu off does without it from the start, ",
      "CUDA is probed again; who uses it already has unknown memory until it starts anew"},
+    {OverheadGuard::Step::kShortSlots, "slots are longer from here on (column slot_ns says how long)",
+     "a longer --slot does so from the start, ", "slots are as long as asked for again"},
 };
 
 const StepText& TextOf(OverheadGuard::Step step) {

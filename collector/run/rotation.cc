@@ -27,7 +27,6 @@ void Rotation::SetSinks(CsvSink* csv, std::vector<SideSink*> sides) {
 void Rotation::Begin(const Facts& facts, HeaderLines header, uint64_t slot_ns,
                      std::function<RunCounts()> counts) {
   header_ = std::move(header);
-  slot_ns_ = slot_ns;
   counts_ = std::move(counts);
   unix_offset_ns_ = facts.unix_offset_ns;
   segment_.host = facts.host;
@@ -59,7 +58,7 @@ Status Rotation::Before(const Slot& slot) {
   if (!open_) BeginSegment(at);
   if (incidents_) incidents_->OnSlot(slot);
   if (nr_frame_slots_++ == 0) frame_ = at;
-  frame_.end_ns = segment_.times.end_ns = slot.start_ns + slot_ns_;
+  frame_.end_ns = segment_.times.end_ns = slot.end_ns;
   frame_.unix_offset_ns = segment_.times.unix_offset_ns = slot.unix_offset_ns;
   for (const std::string& note : slot.notes)
     if (const auto rank = ParseRankNote(note)) {

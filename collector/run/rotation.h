@@ -81,7 +81,6 @@ class Rotation final : public SlotBorder {
   RecordingFolder* folder_;
   RotationOptions options_;
   HeaderLines header_;
-  uint64_t slot_ns_ = 0;
   int64_t unix_offset_ns_ = 0;  // when it began
   std::function<RunCounts()> counts_;
   Written<CsvSink> slots_;

@@ -71,7 +71,7 @@ SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
   SlotSink* first = last;
   node_name_ = options_.node_id.empty() ? facts.host : options_.node_id;
   if (options_.detect && options_.judge.IsOn(kNcclHang) && !options_.fr_dir.empty()) {
-    host_ = std::make_unique<HostRecorder>(options_.output.slot_ns, kHistoryBucketNs, kHistoryNs, first);
+    host_ = std::make_unique<HostRecorder>(kHistoryBucketNs, kHistoryNs, first);
     first = host_.get();
   }
   if (!options_.remediate.empty()) {
@@ -93,12 +93,12 @@ SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
         },
         &news_);
     observer_ = std::make_unique<NodeObserver>(
-        options_.output.slot_ns, options_.health_interval_ns, ReadMemoryHeadroom,
+        options_.health_interval_ns, ReadMemoryHeadroom,
         [this](const Observation& observation) { node_->OnInterval(observation, MonotonicNs()); },
         first);
     first = observer_.get();
   }
-  meter_ = std::make_unique<SlotMeter>(options_.output.slot_ns, first);
+  meter_ = std::make_unique<SlotMeter>(first);
   return meter_.get();
 }
 

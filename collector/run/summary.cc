@@ -49,8 +49,7 @@ std::string Ipc(const Total& total) {
 }
 
 double CpuTimeNs(const RunSummary& run) {
-  return static_cast<double>(run.counts.accounting.nr_slots) * static_cast<double>(run.slot_ns) *
-         static_cast<double>(run.nr_cpus);
+  return static_cast<double>(run.counts.accounting.slots_ns) * static_cast<double>(run.nr_cpus);
 }
 
 }  // namespace
@@ -79,14 +78,21 @@ std::string MoreText(const MoreAccounting& more, size_t i) {
                      more.late[i].delta, more.before[i].delta, more.after[i].delta);
 }
 
+// Of a slot.
+std::string LengthText(const RunSummary& run) {
+  const Accounting& a = run.counts.accounting;
+  if (a.slots_ns == a.nr_slots * run.slot_ns) return fmt::format("{} ns", run.slot_ns);
+  return fmt::format("their lengths (in sum {} ns)", a.slots_ns);
+}
+
 }  // namespace
 
 std::string IdentityText(const RunSummary& run) {
   const Accounting& a = run.counts.accounting;
   if (a.nr_slots == 0) return "nothing to check: no full slot was recorded";
   if (a.nr_broken_slots)
-    return fmt::format("BROKEN: in {} of {} slots the rows' cpu_ns do not add up to {} ns x {} CPUs",
-                       a.nr_broken_slots, a.nr_slots, run.slot_ns, run.nr_cpus);
+    return fmt::format("BROKEN: in {} of {} slots the rows' cpu_ns do not add up to {} x {} CPUs",
+                       a.nr_broken_slots, a.nr_slots, LengthText(run), run.nr_cpus);
   for (size_t i = 0; i < kNrAdditive; i++)
     if (a.received[i] != a.written[i] + a.late[i] + a.before[i] + a.after[i])
       return fmt::format("BROKEN: {} received {} != written {} + late {} + before {} + after {}",
@@ -99,10 +105,10 @@ std::string IdentityText(const RunSummary& run) {
     if (!a.more.Holds(i))
       return fmt::format("BROKEN: {} {}", ColumnName(RowPart::kMore, i), MoreText(a.more, i));
   return fmt::format(
-      "holds: {} slots x {} ns x {} CPUs = cpu_ns of all rows; cpu_ns received {} = written {} + late "
+      "holds: {} slots x {} x {} CPUs = cpu_ns of all rows; cpu_ns received {} = written {} + late "
       "{} + before {} + "
       "after {}, and so for switches, waits{} and counters",
-      a.nr_slots, run.slot_ns, run.nr_cpus, a.received[kCpuNs], a.written[kCpuNs], a.late[kCpuNs],
+      a.nr_slots, LengthText(run), run.nr_cpus, a.received[kCpuNs], a.written[kCpuNs], a.late[kCpuNs],
       a.before[kCpuNs], a.after[kCpuNs], run.counts.rdt.nr_samples ? ", memory traffic" : "");
 }
 

@@ -25,6 +25,7 @@ constexpr std::string_view kWorstColumns =
 constexpr size_t kMaxRowBytes =
     (kSlotColumns.size() + kMoreColumns.size() + std::ranges::count(kWorstColumns, ',')) * 21 + 16 * 4;
 constexpr size_t kPrefixBytes = 48;  // two numbers of 20 characters, a sign, two commas
+constexpr size_t kSuffixBytes = 24;  // a comma and a number
 constexpr size_t kMaxCachedProcesses = 65536;
 
 // Columns of one part of a row that follow each other: one look says whether a row has that part. They
@@ -35,6 +36,10 @@ constexpr size_t EndOfPart(size_t begin) {
   return end;
 }
 
+// The last one is of the slot, so its text is the same for all of its rows.
+constexpr size_t kEndOfRow = kSlotColumns.size() - 1;
+static_assert(&ColumnOf("slot_ns") == &kSlotColumns[kEndOfRow]);
+
 // Those of the identity end with `kind`.
 constexpr size_t kFirstBehindIdentity = static_cast<size_t>(&ColumnOf("kind") - kSlotColumns.data()) + 1;
 
@@ -43,7 +48,7 @@ constexpr size_t kFirstBehindSums = EndOfPart(kFirstBehindIdentity);
 // Where what every row has goes on, behind what most rows of machines without RDT lack.
 constexpr size_t kMoreSums = [] {
   size_t at = kFirstBehindSums;
-  while (at < kSlotColumns.size() && kSlotColumns[at].part != RowPart::kSums) at++;
+  while (at < kEndOfRow && kSlotColumns[at].part != RowPart::kSums) at++;
   return at;
 }();
 
@@ -153,7 +158,7 @@ char* AppendWithout(char* out, const Row& row) {
                           : Append(out, {kOfOthers.data(), kOfOthers.size()});
 }
 
-// The columns from there to the last.
+// The columns from there to the last that is of the row.
 template <size_t kBegin>
 char* AppendFrom(char* out, const Slot& slot, const Row& row) {
   constexpr size_t kEnd = EndOfPart(kBegin);
@@ -161,7 +166,7 @@ char* AppendFrom(char* out, const Slot& slot, const Row& row) {
   if constexpr (kBegin == kFirstBehindSums) {
     if (!row.beside && !row.gpu) {
       out = AppendWithout<kBegin, kMoreSums>(out, row);
-      if constexpr (kMoreSums < kSlotColumns.size()) out = AppendFrom<kMoreSums>(out, slot, row);
+      if constexpr (kMoreSums < kEndOfRow) out = AppendFrom<kMoreSums>(out, slot, row);
       return out;
     }
   }
@@ -173,7 +178,7 @@ char* AppendFrom(char* out, const Slot& slot, const Row& row) {
   else
     out = row.gpu ? AppendFields<kBegin>(out, slot.gpu[row.gpu - 1], kAll)
                   : AppendWithout<kBegin, kEnd>(out, row);
-  if constexpr (kEnd < kSlotColumns.size()) return AppendFrom<kEnd>(out, slot, row);
+  if constexpr (kEnd < kEndOfRow) return AppendFrom<kEnd>(out, slot, row);
   return out;
 }
 
@@ -264,6 +269,11 @@ void CsvSink::AppendRows(const Slot& slot) {
                       unix_ns < 0 ? 0 - static_cast<uint64_t>(unix_ns) : static_cast<uint64_t>(unix_ns));
   *end++ = ',';
   const auto prefix_size = static_cast<size_t>(end - prefix);
+  char suffix[kSuffixBytes];
+  end = suffix;
+  *end++ = ',';
+  end = AppendDecimal(end, slot.end_ns - slot.start_ns);
+  const auto suffix_size = static_cast<size_t>(end - suffix);
 
   char* const begin = Reserve(slot.rows.size() * kMaxRowBytes);
   char* out = begin;
@@ -276,6 +286,7 @@ void CsvSink::AppendRows(const Slot& slot) {
     else
       out = AppendIdentity(out, row);
     out = AppendFrom<kFirstBehindIdentity>(out, slot, row);
+    out = AppendPadded<kSuffixBytes>(out, suffix, suffix_size);
     if (nr_more_ > 0) out = AppendMore(out, slot, row);
     if (rows_of_ == RowsOf::kSeconds)
       out = AppendWorst(out, row, slot.worst[static_cast<size_t>(&row - slot.rows.data())]);

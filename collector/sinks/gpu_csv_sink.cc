@@ -67,10 +67,10 @@ void GpuCsvSink::Append(const Slot& slot, const GpuPart& part) {
   if (part.row.unmeasured >> kGpuActiveNs & 1) {
     text_ += ",,,,,,,";
   } else {
-    const uint64_t ppm =
-        std::min<uint64_t>(part.row.values[kGpuActiveNs] * 1'000'000 / slot_ns_, 1'000'000);
+    const uint64_t ppm = std::min<uint64_t>(
+        part.row.values[kGpuActiveNs] * 1'000'000 / (slot.end_ns - slot.start_ns), 1'000'000);
     fmt::format_to(std::back_inserter(text_), ",{},,spans,{},{},,", Percent(ppm), slot.start_ns,
-                   slot.start_ns + slot_ns_);
+                   slot.end_ns);
   }
   AppendEnd(part.row);
 }
@@ -84,10 +84,10 @@ void GpuCsvSink::Append(const Slot& slot, const GpuTotal& total) {
     fmt::format_to(std::back_inserter(text_), "{},gpm,{},{}", Percent(total.sm_active_ppm),
                    total.sm_since_ns, total.sm_until_ns);
   } else if (!(total.row.unmeasured >> kGpuActiveNs & 1)) {
-    const uint64_t ppm =
-        std::min<uint64_t>(total.row.values[kGpuActiveNs] * 1'000'000 / slot_ns_, 1'000'000);
+    const uint64_t ppm = std::min<uint64_t>(
+        total.row.values[kGpuActiveNs] * 1'000'000 / (slot.end_ns - slot.start_ns), 1'000'000);
     fmt::format_to(std::back_inserter(text_), "{},spans,{},{}", Percent(ppm), slot.start_ns,
-                   slot.start_ns + slot_ns_);
+                   slot.end_ns);
   } else {
     text_ += ",,,";
   }

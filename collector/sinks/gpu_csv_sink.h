@@ -16,8 +16,7 @@ namespace slotscope {
 class GpuCsvSink final : public SideSink {
  public:
   // `gpus`: those in the facts.
-  GpuCsvSink(OutFile* file, uint64_t slot_ns, std::vector<GpuDevice> gpus)
-      : SideSink(file), slot_ns_(slot_ns), gpus_(std::move(gpus)) {}
+  GpuCsvSink(OutFile* file, std::vector<GpuDevice> gpus) : SideSink(file), gpus_(std::move(gpus)) {}
 
   void WriteHeader(const HeaderLines& lines) override;
   std::string Contents() const override;
@@ -31,7 +30,6 @@ class GpuCsvSink final : public SideSink {
   void AppendValues(const GpuRow& row, size_t first, size_t end);
   void AppendEnd(const GpuRow& row);
 
-  uint64_t slot_ns_;
   std::vector<GpuDevice> gpus_;
   uint64_t nr_rows_ = 0;
 };

@@ -46,7 +46,7 @@ struct MoreAccounting {
 };
 
 // Per run, for every additive counter: received = written + late + before the first slot + after the
-// last one. Per slot: the cpu_ns of all rows add up to slot_ns times the number of CPUs.
+// last one. Per slot: the cpu_ns of all rows add up to its length times the number of CPUs.
 struct Accounting {
   Sums received = {};
   Sums written = {};  // as it stands in the retired slots, without rows of kind lost and offline
@@ -56,6 +56,7 @@ struct Accounting {
   MbmAccounting mbm;
   MoreAccounting more;
   uint64_t nr_slots = 0;
+  uint64_t slots_ns = 0;         // the length of all of them
   uint64_t nr_broken_slots = 0;  // where cpu_ns did not add up
   uint64_t lost_ns = 0;          // in rows of kind lost
   uint64_t offline_ns = 0;

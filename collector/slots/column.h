@@ -120,6 +120,8 @@ inline constexpr std::array kSlotColumns = {
     Column{"throughput_drop_pct", Unit::kPercent, RowPart::kGpu, kThroughputDrop, false,
            "how much less it launched in the second before than it used to; 0.0 if not less",
            "as `straggle`"},
+    Column{"slot_ns", Unit::kNs, RowPart::kSlot, 2, false,
+           "length of the slot; longer than asked for while `--max-overhead` makes it so", ""},
 };
 
 // Of a perf counter that comes behind the first ones: what it counted, and its share of time, as each

@@ -29,7 +29,8 @@ struct GpuJoin {
   virtual void OnLostCalls(uint64_t from_ns, uint64_t to_ns) = 0;
   // Fills *uses with the processes that have used a GPU and are not still, in order, those that ended in
   // the slot included, and *detail, but for names. REQUIRES: slots one after the other.
-  virtual void TakeSlot(uint64_t start_ns, std::vector<GpuUse>* uses, GpuDetail* detail) = 0;
+  virtual void TakeSlot(uint64_t start_ns, uint64_t end_ns, std::vector<GpuUse>* uses,
+                        GpuDetail* detail) = 0;
   // After TakeSlot(): the others, in which nothing happens until they call again; the same ones with the
   // same rows as long as the version is the same. Rows of them say nothing that makes a row.
   virtual uint64_t still_version() const { return 0; }

@@ -27,7 +27,7 @@ std::unique_ptr<OpenSlot> OpenSlots::Make(uint64_t start_ns) {
   }
   nr_indexed_ += !slot->row_of.empty();
   slot->start_ns = start_ns;
-  slot->end_ns = start_ns + slot_ns_;
+  slot->end_ns = EndOf(start_ns);
   return slot;
 }
 
@@ -45,19 +45,26 @@ OpenSlot* OpenSlots::At(uint64_t ts_ns, uint64_t first_ns) {
   if (slots_.empty()) slots_.push_back(Make(first_ns ? first_ns : start_ns));
   const uint64_t front_ns = slots_.front()->start_ns;
   const uint64_t distance_ns = start_ns < front_ns ? front_ns - start_ns : start_ns - front_ns;
-  if (distance_ns / slot_ns_ > kMaxOpenSlots) return nullptr;
+  if (distance_ns / lengths_.shortest_ns() > kMaxOpenSlots) return nullptr;
   // Before the first slot is known, CPUs begin in any order.
   while (start_ns < slots_.front()->start_ns) {
-    slots_.push_front(Make(slots_.front()->start_ns - slot_ns_));
+    slots_.push_front(Make(StartOf(slots_.front()->start_ns - 1)));
     slots_[0]->next = slots_[1].get();
   }
   while (slots_.back()->start_ns < start_ns) Append();
-  return slots_[(start_ns - slots_.front()->start_ns) / slot_ns_].get();
+  // There it is, if all are as long as the first.
+  const OpenSlot& front = *slots_.front();
+  const size_t index = (start_ns - front.start_ns) / (front.end_ns - front.start_ns);
+  if (index < slots_.size() && slots_[index]->start_ns == start_ns) return slots_[index].get();
+  return std::partition_point(slots_.begin(), slots_.end(),
+                              [&](const auto& slot) { return slot->start_ns < start_ns; })
+      ->get();
 }
 
 void OpenSlots::PopFront() {
   std::unique_ptr<OpenSlot> slot = std::move(slots_.front());
   slots_.pop_front();
+  lengths_.Forget(slot->end_ns);
   if (spare_.size() < kMinIndexed && !slot->row_of.empty()) {
     ClearIndex(slot.get());
     nr_indexed_--;

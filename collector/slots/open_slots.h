@@ -2,6 +2,7 @@
 // The consecutive slots that are open, oldest first.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "slots/open_slot.h"
+#include "slots/slot_lengths.h"
 
 namespace slotscope {
 
@@ -18,12 +20,18 @@ namespace slotscope {
 // and a slot that is asked for a row without having one takes it from the oldest slot that has.
 class OpenSlots {
  public:
-  explicit OpenSlots(uint64_t slot_ns) : slot_ns_(slot_ns) {}
+  explicit OpenSlots(uint64_t slot_ns) : lengths_(slot_ns) {}
 
   bool empty() const { return slots_.empty(); }
   OpenSlot& front() { return *slots_.front(); }
 
-  uint64_t StartOf(uint64_t ts_ns) const { return ts_ns - ts_ns % slot_ns_; }
+  uint64_t StartOf(uint64_t ts_ns) const { return lengths_.StartOf(ts_ns); }
+  // Of the slot that starts there.
+  uint64_t EndOf(uint64_t start_ns) const { return start_ns + lengths_.LengthAt(start_ns); }
+  // See SlotLengths; slots that are open stay as they are. `from_ns`: at or behind what has retired.
+  void ChangeLength(uint64_t from_ns, uint64_t slot_ns) {
+    lengths_.Change(slots_.empty() ? from_ns : std::max(from_ns, slots_.back()->end_ns), slot_ns);
+  }
   // The slot that contains ts_ns, made if need be, with all between it and the others, but never one
   // that starts before first_ns. Null if it does, or if ts_ns is too far away from the others to be
   // true. Pointers stay valid until the slot is popped.
@@ -64,7 +72,7 @@ class OpenSlots {
   void GiveIndex(OpenSlot* slot, size_t nr_processes);
   void TakeIndex(OpenSlot* slot);
 
-  uint64_t slot_ns_;
+  SlotLengths lengths_;
   // Copied for each row: GCC clears as many bytes by `rep stos`, which takes as long as to add a
   // measure.
   const OpenRow blank_ = {};

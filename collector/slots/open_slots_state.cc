@@ -33,11 +33,13 @@ void OpenSlot::State(Archive& state) {
 
 template <typename Archive>
 void OpenSlots::State(Archive& state) {
+  state(lengths_);
   uint64_t start_ns = slots_.empty() ? 0 : slots_.front()->start_ns;
   state(start_ns);
   const size_t nr = state.Count(slots_.size());
   if constexpr (Archive::kReads) {
-    state.Require(nr <= kMaxOpenSlots + 1 && start_ns % slot_ns_ == 0 && start_ns <= UINT64_MAX / 2);
+    state.Require(nr <= kMaxOpenSlots + 1 && start_ns == StartOf(start_ns) &&
+                  start_ns <= UINT64_MAX / 2);
     slots_.clear();
     nr_indexed_ = 0;
   }

@@ -319,7 +319,7 @@ void RdtAttribution::AddBytes(Cut* cut, OpenSlot* slot) {
     const OpenRow* row = open_->FindRow(at, cut->owner);
     if (!row) return uint64_t{0};
     return Share(CellOf(at, row, cut->domain)->cpu_ns, OverlapOf(*at, cut->from_ns, ts_ns).length_ns(),
-                 slot_ns_);
+                 at->end_ns - at->start_ns);
   };
   uint64_t whole = 0;
   bool has_lost = lost_until_ns_ > cut->sample->since_ns || ts_ns > measured_until_ns_;

@@ -50,6 +50,7 @@ bool SecondBuilder::Add(const Slot& slot, const Slot** finished) {
     second_.start_ns = slot.start_ns;
     second_.unix_offset_ns = slot.unix_offset_ns;
   }
+  second_.end_ns = slot.end_ns;
   for (const Row& row : slot.rows) AddRow(row, slot);
   return is_next;
 }
@@ -127,6 +128,7 @@ const Slot* SecondBuilder::Finish() {
   if (nr_slots_ == 0) return nullptr;
   Sort();
   finished_.start_ns = second_.start_ns;
+  finished_.end_ns = second_.end_ns;
   finished_.unix_offset_ns = second_.unix_offset_ns;
   std::swap(finished_.rdt, second_.rdt);
   std::swap(finished_.more, second_.more);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A slot: one millisecond, and a row for everything the CPUs' time went to in it.
+// A slot: a millisecond, or what was asked for, and a row for everything the CPUs' time went to in it.
 #pragma once
 
 #include <array>
@@ -58,6 +58,7 @@ struct WorstSlots {
 
 struct Slot {
   uint64_t start_ns = 0;
+  uint64_t end_ns = 0;
   // By (tgid, start_time_ns), idle first; behind the processes kinds lost, offline and other.
   std::vector<Row> rows;
   // Of processes and idle, at the same place in both; empty if the recording has no such values.

@@ -8,6 +8,9 @@
 namespace slotscope {
 namespace {
 
+// What has come before such an item is not behind that; if it is, its slots stay as they are.
+constexpr uint64_t kLengthLeadNs = 10'000'000;
+
 RowKind KindOf(const OpenRow& row) {
   if (row.flags & SS_MEASURE_IDLE) return RowKind::kIdle;
   if (row.flags & SS_MEASURE_KTHREAD) return RowKind::kKernel;
@@ -19,7 +22,7 @@ RowKind KindOf(const OpenRow& row) {
 SlotBuilder::SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink)
     : options_(options),
       sink_(sink),
-      tracker_(2 * (options.window_ns + options.slot_ns)),
+      tracker_(2 * (options.window_ns + SlotLengths::LongerOf(options.slot_ns))),
       open_(options.slot_ns),
       rdt_(options.rdt, options.slot_ns, options.window_ns, &open_, &tracker_, &accounting_.mbm),
       more_(options.nr_more, options.unmeasured_more, &accounting_.more) {
@@ -51,6 +54,10 @@ void SlotBuilder::OnClock(uint64_t from_ns, int64_t unix_offset_ns) {
 
 void SlotBuilder::OnNote(uint64_t from_ns, std::string_view text) {
   notes_.push_back({from_ns, std::string(text)});
+}
+
+void SlotBuilder::OnSlotLength(uint64_t from_ns, uint64_t slot_ns) {
+  open_.ChangeLength(std::max(from_ns + kLengthLeadNs, next_start_ns_), slot_ns);
 }
 
 void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
@@ -163,7 +170,7 @@ inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure, const M
     cpu->cursor_ns = end_ns;
   } else if (OpenSlot* next =
                  end_ns - cpu->slot_end_ns <= options_.slot_ns ? open_.Next(cpu->slot) : nullptr) {
-    AddAcross(cpu, next, measure);
+    AddAcross(cpu, next, measure);  // no slot is shorter
   } else {
     AddOtherMeasure(cpu, measure);
   }
@@ -353,7 +360,8 @@ void SlotBuilder::FixFirst() {
   uint64_t from_ns = dumped_ns_;
   for (const Cpu& cpu : cpus_)
     if (cpu.begun) from_ns = std::max(from_ns, cpu.begun_ns);
-  first_ns_ = open_.StartOf(from_ns + options_.slot_ns - 1);
+  first_ns_ = open_.StartOf(from_ns);
+  if (first_ns_ < from_ns) first_ns_ = open_.EndOf(first_ns_);
   rdt_.OnFirst(first_ns_);
   while (!open_.empty() && open_.front().start_ns < first_ns_)
     DiscardFront(&accounting_.before, &accounting_.mbm.before, &accounting_.more.before);
@@ -371,12 +379,12 @@ void SlotBuilder::FixFirst() {
 void SlotBuilder::OnWatermark(uint64_t ts_ns) {
   if (!first_fixed_ && IsReadyForFirst(ts_ns)) FixFirst();
   if (!first_fixed_) return;
-  while (next_start_ns_ + options_.slot_ns + options_.window_ns <= ts_ns) Retire();
+  while (open_.EndOf(next_start_ns_) + options_.window_ns <= ts_ns) Retire();
 }
 
 // REQUIRES: first_fixed_.
 void SlotBuilder::Retire() {
-  const uint64_t end_ns = next_start_ns_ + options_.slot_ns;
+  const uint64_t end_ns = open_.EndOf(next_start_ns_);
   for (Cpu& cpu : cpus_)
     if (cpu.present && IsBefore(cpu.cursor_ns, end_ns)) AccountGap(&cpu, end_ns);
   OpenSlot* slot = !open_.empty() && open_.front().start_ns == next_start_ns_ ? &open_.front()
@@ -387,6 +395,7 @@ void SlotBuilder::Retire() {
   if (rdt_.on()) rdt_.Attribute(slot);
 
   finished_.start_ns = next_start_ns_;
+  finished_.end_ns = end_ns;
   if (options_.gpu) JoinGpu(slot);
   TakeClockAndNotes(end_ns);
   const uint64_t total_ns = FillRows(*slot) + slot->lost_ns + slot->offline_ns;
@@ -395,7 +404,9 @@ void SlotBuilder::Retire() {
   accounting_.lost_ns += slot->lost_ns;
   accounting_.offline_ns += slot->offline_ns;
   accounting_.nr_slots++;
-  if (total_ns != options_.slot_ns * options_.present_cpus.size()) accounting_.nr_broken_slots++;
+  accounting_.slots_ns += end_ns - next_start_ns_;
+  if (total_ns != (end_ns - next_start_ns_) * options_.present_cpus.size())
+    accounting_.nr_broken_slots++;
 
   open_.PopFront();
   next_start_ns_ = end_ns;
@@ -406,7 +417,7 @@ void SlotBuilder::Retire() {
 void SlotBuilder::JoinGpu(OpenSlot* slot) {
   finished_.gpu.clear();
   finished_.preemptions.clear();
-  options_.gpu->TakeSlot(slot->start_ns, &gpu_uses_, &finished_.gpu_detail);
+  options_.gpu->TakeSlot(slot->start_ns, slot->end_ns, &gpu_uses_, &finished_.gpu_detail);
   FindStill();
   if (gpu_uses_.empty() && still_.empty() && !preemptions_.on() && slot->preemptions.empty()) return;
   const auto name = [&](ProcessKey key, Comm* comm) {
@@ -601,7 +612,7 @@ void SlotBuilder::Finish() {
   const uint64_t until_ns = first_fixed_ ? MeasuredUntil() : 0;
   const uint64_t last_ns = open_.StartOf(until_ns);
   rdt_.OnEnd(until_ns);
-  while (first_fixed_ && next_start_ns_ + options_.slot_ns <= last_ns) Retire();
+  while (first_fixed_ && open_.EndOf(next_start_ns_) <= last_ns) Retire();
   while (!open_.empty())
     DiscardFront(&accounting_.after, &accounting_.mbm.after, &accounting_.more.after);
 }

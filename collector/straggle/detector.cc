@@ -28,7 +28,7 @@ uint32_t DropPpm(double rate, double baseline) {
 void StraggleDetector::OnSlot(Slot* slot) {
   if (ticked_ns_ == 0) ticked_ns_ = slot->start_ns;
   if (!slot->gpu.empty() || !states_.empty()) Observe(slot);
-  const uint64_t end_ns = slot->start_ns + slot_ns_;
+  const uint64_t end_ns = slot->end_ns;
   slot->straggles.clear();
   for (ProcessKey key : slot->gpu_detail.ended) Forget(slot, key, end_ns);
   if (end_ns - ticked_ns_ >= kTickNs) Tick(slot, end_ns);

@@ -27,7 +27,7 @@ class StraggleDetector final : public SlotSink {
   static constexpr size_t kMaxPreemptors = 64;   // of a process in a tick
 
   // Fills in what rows say of straggling, adds reports, and passes each slot on.
-  explicit StraggleDetector(uint64_t slot_ns, SlotSink* next) : slot_ns_(slot_ns), next_(next) {}
+  explicit StraggleDetector(SlotSink* next) : next_(next) {}
 
   void OnSlot(Slot* slot) override;
 
@@ -76,7 +76,6 @@ class StraggleDetector final : public SlotSink {
   void Report(Slot* slot, ProcessKey key, Watched* state, StraggleReport::State what, double rate,
               uint64_t now_ns) const;
 
-  uint64_t slot_ns_;
   SlotSink* next_;
   std::map<ProcessKey, Watched> states_;
   uint64_t ticked_ns_ = 0;  // 0: no slot yet

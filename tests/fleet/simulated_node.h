@@ -71,7 +71,7 @@ class SimulatedNode : public SlotSink {
     Slot slot;
     slot.start_ns = next_ns_;
     slot.unix_offset_ns = static_cast<int64_t>(ClockNs(CLOCK_REALTIME) - MonotonicNs());
-    next_ns_ += kSlotNs;
+    slot.end_ns = next_ns_ += kSlotNs;
     // No two nodes are alike, and none is always the same.
     const auto percent = static_cast<uint64_t>(90 + (number_ * 7 + nr_steps_++ * 3) % 20);
     const uint64_t speed = speed_percent;
@@ -132,7 +132,7 @@ class SimulatedNode : public SlotSink {
                   [this](std::string line) { server_.Send(std::move(line)); },
                   &news_};
   NodeObserver observer_{
-      kSlotNs, kIntervalNs, [] { return 0.9; },
+      kIntervalNs, [] { return 0.9; },
       [this](const Observation& observation) { node_.OnInterval(observation, MonotonicNs()); }, this};
   std::unique_ptr<Exposer> exposer_;
   uint16_t port_ = 0;

@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
   LineCutter cutter;
   Nowhere nowhere;
-  RemoteState state(1'000'000, &nowhere);
+  RemoteState state(&nowhere);
   const ClockPair now = {50'000'000'000, 1'700'000'000'000'000'000, 0};
   uint64_t slot_ns = now.monotonic_ns;
   const auto on_line = [&](std::string_view line) {
@@ -47,6 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     Slot slot;
     slot.start_ns = slot_ns += 1'000'000;
+    slot.end_ns = slot.start_ns + 1'000'000;
     Row row;
     row.key = {1, 0};
     slot.rows = {row};

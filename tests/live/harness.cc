@@ -239,22 +239,22 @@ CsvFile ReadCsv(const std::string& path) {
 }
 
 void CheckIdentity(const CsvFile& csv) {
-  ASSERT_TRUE(csv.comments.contains("slot_ns"));
-  uint64_t expected = std::stoull(csv.comments.at("slot_ns")) * std::stoull(csv.comments.at("nr_cpus"));
-  std::map<uint64_t, uint64_t> sums;
-  for (const auto& row : csv.rows)
-    sums[std::stoull(row.at("slot_start_ns"))] += std::stoull(row.at("cpu_ns"));
-  size_t nr_wrong = 0;
-  uint64_t previous = 0;
-  for (auto [start, sum] : sums) {
-    nr_wrong += sum != expected;
-    if (previous) {
-      EXPECT_EQ(start - previous, std::stoull(csv.comments.at("slot_ns")))
-          << "slots are not consecutive";
-    }
-    previous = start;
+  const uint64_t nr_cpus = std::stoull(csv.comments.at("nr_cpus"));
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> sums;  // by start: of cpu_ns, the slot's length
+  for (const auto& row : csv.rows) {
+    auto& [sum, slot_ns] = sums[std::stoull(row.at("slot_start_ns"))];
+    sum += std::stoull(row.at("cpu_ns"));
+    slot_ns = std::stoull(row.at("slot_ns"));
   }
-  EXPECT_EQ(nr_wrong, 0u) << "slots whose cpu_ns do not add up to " << expected;
+  size_t nr_wrong = 0, nr_apart = 0;
+  uint64_t end = sums.empty() ? 0 : sums.begin()->first;
+  for (const auto& [start, of] : sums) {
+    nr_wrong += of.first != of.second * nr_cpus;
+    nr_apart += start != end;
+    end = start + of.second;
+  }
+  EXPECT_EQ(nr_wrong, 0u) << "slots whose cpu_ns do not add up to their length x " << nr_cpus;
+  EXPECT_EQ(nr_apart, 0u) << "slots are not consecutive";
   EXPECT_TRUE(csv.comments.at("identity").starts_with("holds")) << csv.comments.at("identity");
   EXPECT_EQ(sums.size(), std::stoull(csv.comments.at("slots")));
 }

@@ -100,10 +100,16 @@ TEST(Overhead, ARecordingThatCostsTooMuchStopsIfItShall) {
   CsvFile csv = ReadCsv(dir + "/a.csv");
   CheckIdentity(csv);
   const std::string text = Text(dir + "/a.csv");
-  size_t slowed = text.find("the buffers are drained less often"),
-         stopped = text.find("the recording stops");
+  const size_t slowed = text.find("the buffers are drained less often"),
+               longer = text.find("slots are longer"), stopped = text.find("the recording stops");
   ASSERT_NE(stopped, std::string::npos) << output;
-  EXPECT_LT(slowed, stopped);
+  EXPECT_LT(slowed, longer);
+  EXPECT_LT(longer, stopped);
+  std::map<std::string, size_t> nr_rows;  // by length
+  for (const auto& row : csv.rows) nr_rows[row.at("slot_ns")]++;
+  EXPECT_GT(nr_rows["1000000"], 0u);
+  EXPECT_GT(nr_rows["10000000"], 0u);
+  EXPECT_EQ(nr_rows.size(), 2u);
   EXPECT_GT(slowed, text.find("slot_start_ns")) << "it is where it happened, not in the header";
 }
 

@@ -28,7 +28,7 @@ constexpr const char* kHeader =
     "slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,rmid,kind,cpu_ns,wait_ns,switches,"
     "preemptions,cycles,instructions,llc_misses,mux_pct,mbm_total_bytes,mbm_local_bytes,"
     "llc_occupancy_bytes,rdt_status,gpu_mem_bytes,gpu_active_ns,gpu_launches,straggle,"
-    "throughput_drop_pct";
+    "throughput_drop_pct,slot_ns";
 
 class CsvTest : public testing::Test {
  protected:
@@ -58,6 +58,7 @@ class CsvTest : public testing::Test {
   std::string Write(const Row& row, int64_t unix_offset_ns = 0) {
     Slot slot;
     slot.start_ns = 5 * kMs;
+    slot.end_ns = slot.start_ns + kMs;
     slot.rows = {row};
     slot.unix_offset_ns = unix_offset_ns;
     auto lines = Write({slot}, unix_offset_ns);
@@ -72,6 +73,7 @@ class CsvTest : public testing::Test {
 Slot SlotOf(uint64_t start_ns, std::vector<Row> rows) {
   Slot slot;
   slot.start_ns = start_ns;
+  slot.end_ns = slot.start_ns + kMs;
   slot.rows = std::move(rows);
   return slot;
 }
@@ -110,8 +112,9 @@ TEST_F(CsvTest, HeaderIsCommentsThenColumns) {
 }
 
 TEST_F(CsvTest, RowOfAProcess) {
-  EXPECT_EQ(Write(UserRow(), 1'000'000'000),
-            "5000000,1005000000,42,777,bash,3,user,1000,20,5,2,3000,4000,50,25.0,,,,unsupported,,,,,");
+  EXPECT_EQ(
+      Write(UserRow(), 1'000'000'000),
+      "5000000,1005000000,42,777,bash,3,user,1000,20,5,2,3000,4000,50,25.0,,,,unsupported,,,,,,1000000");
 }
 
 TEST_F(CsvTest, UnixTimeMayBeBeforeTheMonotonicOne) {
@@ -153,7 +156,7 @@ TEST_F(CsvTest, NotMeasuredIsEmptyAndZeroIsZero) {
     auto fields = Split(Write(row));
     EXPECT_EQ(fields.at(at), "") << c.column;
     auto nr_measured = std::count_if(fields.begin(), fields.end(), [](auto& f) { return !f.empty(); });
-    EXPECT_EQ(nr_measured, 15) << "only " << c.column << " is empty";
+    EXPECT_EQ(nr_measured, 16) << "only " << c.column << " is empty";
     if (c.id == kEnabledNs) continue;
     row.unmeasured = 0;
     row.sums[c.id] = 0;
@@ -181,7 +184,7 @@ TEST_F(CsvTest, RowsThatAreNoProcessHaveNoIdentity) {
     row.sums[kCpuNs] = 1000;
     row.unmeasured = ~(1u << kCpuNs);
     std::string name = kRowKindNames[static_cast<size_t>(kind)];
-    EXPECT_EQ(Write(row), "5000000,5000000,,,,," + name + ",1000,,,,,,,,,,,,,,,,");
+    EXPECT_EQ(Write(row), "5000000,5000000,,,,," + name + ",1000,,,,,,,,,,,,,,,,,1000000");
   }
 }
 
@@ -205,7 +208,7 @@ TEST_F(CsvTest, RdtValuesAndTheirStatus) {
       slot.rows[0].kind = kind;
       slot.rows[0].beside = 2;
       const std::string line = Write({slot}).back();
-      EXPECT_EQ(line.substr(line.find("25.0,")), std::string("25.0,") + c.text + ",,,,,");
+      EXPECT_EQ(line.substr(line.find("25.0,")), std::string("25.0,") + c.text + ",,,,,,1000000");
     }
 }
 
@@ -229,7 +232,7 @@ TEST_F(CsvTest, PerfCountersThatWereAskedForStandBehindAllOthers) {
     const std::vector<std::string> fields = {
         "7", "50.0", "0", "100.0", "9", "", "18446744073709551615", "66.7", "", ""};
     ASSERT_EQ(fields.size(), 2 * SS_MAX_MORE) << "two for each counter that there may be";
-    std::string row = "25.0,,,,unsupported,,,,,", without = row;
+    std::string row = "25.0,,,,unsupported,,,,,,1000000", without = row;
     for (size_t i = 0; i < 2 * nr_more; i++) row += "," + fields[i], without += ",";
     ASSERT_EQ(lines.size(), 3u);
     EXPECT_EQ(lines[0], header);
@@ -448,17 +451,20 @@ TEST_F(CsvTest, GpuColumnsAreEmptyWhereTheyAreNotKnown) {
   for (const auto& c : cases) {
     Slot slot;
     slot.start_ns = 5 * kMs;
+    slot.end_ns = slot.start_ns + kMs;
     slot.rows.resize(1);
     slot.rows[0].sums[kCpuNs] = 1;
     slot.rows[0].gpu = 1;
     slot.gpu = {c.gpu};
-    EXPECT_TRUE(Write({slot}).back().ends_with(c.columns)) << Write({slot}).back();
+    EXPECT_TRUE(Write({slot}).back().ends_with(std::string(c.columns) + ",1000000"))
+        << Write({slot}).back();
   }
 }
 
 TEST_F(CsvTest, AProcessThatOnlyUsedItsGpuHasARow) {
   Slot slot;
   slot.start_ns = 5 * kMs;
+  slot.end_ns = slot.start_ns + kMs;
   slot.rows.resize(2);
   slot.rows[0].gpu = 1;
   slot.rows[1].gpu = 2;

@@ -253,6 +253,7 @@ struct Observed : SlotSink {
   static Slot Make(uint64_t at_ms) {
     Slot slot;
     slot.start_ns = at_ms * kMs;
+    slot.end_ns = slot.start_ns + kMs;
     slot.unix_offset_ns = 5;
     Row idle, process;
     idle.kind = RowKind::kIdle;
@@ -275,7 +276,7 @@ struct Observed : SlotSink {
   std::vector<Observation> seen;
   std::optional<double> headroom = 0.25;
   int nr_slots = 0;
-  NodeObserver observer{kMs, 100 * kMs, [this] { return headroom; },
+  NodeObserver observer{100 * kMs, [this] { return headroom; },
                         [this](const Observation& observation) { seen.push_back(observation); }, this};
 };
 

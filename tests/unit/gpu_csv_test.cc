@@ -30,10 +30,11 @@ std::vector<GpuDevice> SomeGpus() {
 // What a slot becomes, without the header; each line has a field per column.
 std::string RowsOf(GpuDetail detail) {
   TextFile file;
-  GpuCsvSink sink(&file, 1'000'000, SomeGpus());
+  GpuCsvSink sink(&file, SomeGpus());
   sink.WriteHeader({{"host", "h"}});
   Slot slot;
   slot.start_ns = 5'000'000;
+  slot.end_ns = slot.start_ns + 1'000'000;
   slot.unix_offset_ns = -1;
   slot.gpu_detail = std::move(detail);
   sink.OnSlot(slot);
@@ -88,7 +89,7 @@ TEST(GpuCsv, AGpuBySpansOrByGpm) {
 TEST(GpuCsv, WhatCannotBeWrittenIsSaidAtTheEnd) {
   TextFile file;
   file.fails = true;
-  GpuCsvSink sink(&file, 1'000'000, {});
+  GpuCsvSink sink(&file, {});
   sink.WriteHeader({});
   EXPECT_EQ(sink.Finish().code(), Exit::kOutput);
 }

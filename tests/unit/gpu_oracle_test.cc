@@ -195,12 +195,14 @@ void Check(uint64_t seed) {
 
   std::vector<GpuUse> uses;
   GpuDetail detail;
-  for (uint64_t slot = 0; slot < kNrSlots; slot++) {
-    const uint64_t from = slot * kSlotNs, to = from + kSlotNs;
+  // Some are longer than others.
+  for (uint64_t slot = 0, nr = 1; slot < kNrSlots; slot += nr) {
+    nr = random() % 8 ? 1 : 1 + random() % 5;
+    const uint64_t from = slot * kSlotNs, to = from + nr * kSlotNs;
     if (random() % 4 == 0) {
       ASSERT_NO_FATAL_FAILURE(GoOnAnew(&tracker, kSlotNs, GpuTracker::kSpans, gpus));
     }
-    tracker.TakeSlot(from, &uses, &detail);
+    tracker.TakeSlot(from, to, &uses, &detail);
     std::map<ProcessKey, GpuRow> rows;
     for (const GpuUse& use : uses) rows[use.process] = use.row;
     for (const GpuUse& use : tracker.Still()) EXPECT_TRUE(rows.emplace(use.process, use.row).second);

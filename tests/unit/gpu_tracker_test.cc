@@ -81,7 +81,7 @@ class Gpu {
   // The next slot, of one process; all zeros if it is not there.
   GpuRow Slot(ProcessKey key = kA) {
     std::vector<GpuUse> uses;
-    tracker_.TakeSlot(next_ns_, &uses, &detail);
+    tracker_.TakeSlot(next_ns_, next_ns_ + kSlotNs, &uses, &detail);
     const GpuSpans& ended = detail.spans;
     spans.kernels.insert(spans.kernels.end(), ended.kernels.begin(), ended.kernels.end());
     spans.memory.insert(spans.memory.end(), ended.memory.begin(), ended.memory.end());
@@ -754,7 +754,7 @@ TEST(GpuTracker, BeforeTheFirstSlotIsInNoSlot) {
   std::vector<GpuUse> uses;
   GpuDetail detail;
   GpuTracker& tracker = const_cast<GpuTracker&>(gpu.tracker());
-  tracker.TakeSlot(10 * kSlotNs, &uses, &detail);
+  tracker.TakeSlot(10 * kSlotNs, 11 * kSlotNs, &uses, &detail);
   ASSERT_EQ(uses.size(), 2u);
   EXPECT_EQ(uses[0].row.values[kGpuActiveNs], kSlotNs);
   EXPECT_EQ(uses[0].row.values[kGpuLaunches], 0u);

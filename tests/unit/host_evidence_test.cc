@@ -105,8 +105,7 @@ TEST(RankFinder, ADisputedRankIsNamed) {
 // ---- what is kept of it
 
 struct Host {
-  explicit Host(int64_t bucket_ns = kMs, int64_t keep_ns = 0)
-      : recorder(1'000'000, bucket_ns, keep_ns, nullptr) {}
+  explicit Host(int64_t bucket_ns = kMs, int64_t keep_ns = 0) : recorder(bucket_ns, keep_ns, nullptr) {}
 
   // A slot with a row of each of these processes.
   struct Use {
@@ -117,6 +116,7 @@ struct Host {
   void AddSlot(int64_t at_ms, const std::vector<Use>& uses, const std::vector<std::string>& notes = {}) {
     Slot slot;
     slot.start_ns = static_cast<uint64_t>(at_ms * kMs);
+    slot.end_ns = slot.start_ns + static_cast<uint64_t>(kMs);
     slot.unix_offset_ns = kUnixOffset;
     slot.notes = notes;
     for (const Use& use : uses) {

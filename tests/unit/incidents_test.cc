@@ -30,6 +30,7 @@ class IncidentsTest : public testing::Test {
   Slot SlotAt(uint64_t start_ns, uint64_t wait_ns = 0) {
     Slot slot;
     slot.start_ns = start_ns;
+    slot.end_ns = slot.start_ns + kMs;
     slot.unix_offset_ns = kOffset;
     Row row;
     row.key = {7, 1};

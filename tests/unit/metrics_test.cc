@@ -29,9 +29,10 @@ Row RowOf(int32_t tgid, RowKind kind, uint64_t cpu_ns, uint64_t wait_ns) {
 
 TEST(SlotMeter, AddsUpAndKeepsTheLast) {
   Nowhere nowhere;
-  SlotMeter meter(1'000'000, &nowhere);
+  SlotMeter meter(&nowhere);
   Slot slot;
   slot.start_ns = MonotonicNs() - 51'000'000;
+  slot.end_ns = slot.start_ns + 1'000'000;
   slot.rows = {RowOf(0, RowKind::kIdle, 500, 0), RowOf(1, RowKind::kUser, 300, 20'000),
                RowOf(2, RowKind::kKernel, 200, 0), RowOf(3, RowKind::kUser, 100, 5'000'000)};
   slot.gpu.resize(2);

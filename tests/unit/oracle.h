@@ -30,6 +30,7 @@ using Key = std::pair<int32_t, uint64_t>;  // tgid, start_time_ns
 constexpr size_t kMoreAt = 9;
 using Values = std::array<uint64_t, kMoreAt + 3 * SS_MAX_MORE>;
 constexpr uint64_t kGraceNs = 3'000'000;
+constexpr uint64_t kLeadNs = 10'000'000;  // from an item of another slot length to its first slot
 
 inline void AddTo(Values* to, const Values& what) {
   for (size_t i = 0; i < what.size(); i++) (*to)[i] += what[i];
@@ -76,7 +77,10 @@ struct Run {
 class Oracle {
  public:
   explicit Oracle(const Run& run)
-      : run_(run), cpus_(run.nr_streams), unix_offset_ns_(run.unix_offset_ns) {
+      : run_(run),
+        cpus_(run.nr_streams),
+        lengths_{{0, run.slot_ns}},
+        unix_offset_ns_(run.unix_offset_ns) {
     for (int cpu : run.present_cpus) cpus_[static_cast<size_t>(cpu)].present = true;
   }
 
@@ -95,8 +99,8 @@ class Oracle {
     if (!dump_ends_.empty()) dumped_ns_ = std::min(dumped_ns_, dump_ends_.front());
     if (!first_ns_) FixFirst(UINT64_MAX);
     all_measured_ns_ = first_ns_ ? AllMeasuredUntil() : 0;
-    const uint64_t last_ns = all_measured_ns_ - all_measured_ns_ % run_.slot_ns;
-    while (next_ns_ + run_.slot_ns <= last_ns) Retire();
+    const uint64_t last_ns = StartOf(all_measured_ns_);
+    while (EndOf(next_ns_) <= last_ns) Retire();
     for (const auto& [start_ns, slot] : slots_)
       for (const auto& [key, row] : slot.rows) {
         AddTo(&after, row.values);
@@ -130,6 +134,20 @@ class Oracle {
     uint64_t ts_ns;
     std::string comm;
   };
+
+  uint64_t LengthAt(uint64_t ts_ns) const { return std::prev(lengths_.upper_bound(ts_ns))->second; }
+  uint64_t StartOf(uint64_t ts_ns) const { return ts_ns / LengthAt(ts_ns) * LengthAt(ts_ns); }
+  uint64_t EndOf(uint64_t start_ns) const { return start_ns + LengthAt(start_ns); }
+
+  // Where a slot of both lengths would begin.
+  void ChangeLength(uint64_t from_ns, uint64_t slot_ns) {
+    slot_ns = (slot_ns + run_.slot_ns - 1) / run_.slot_ns * run_.slot_ns;
+    const auto [last_ns, length_ns] = *lengths_.rbegin();
+    if (length_ns == slot_ns) return;
+    from_ns = (std::max(from_ns, last_ns) + run_.slot_ns - 1) / run_.slot_ns * run_.slot_ns;
+    while (from_ns % slot_ns || from_ns % length_ns) from_ns += run_.slot_ns;
+    lengths_[from_ns] = slot_ns;
+  }
 
   void OnItem(const ItemHeader& item, std::span<const std::byte> payload) {
     Cpu* cpu = item.stream < cpus_.size() ? &cpus_[item.stream] : nullptr;
@@ -170,6 +188,12 @@ class Oracle {
       case ItemKind::kDumpEnd:
         dump_ends_.push_back(item.begin_ns);
         break;
+      case ItemKind::kSlotLength: {
+        uint64_t slot_ns;
+        std::memcpy(&slot_ns, payload.data(), sizeof(slot_ns));
+        ChangeLength(item.begin_ns + kLeadNs, slot_ns);
+        break;
+      }
       case ItemKind::kClock:
         clocks_.emplace_back(item.begin_ns, static_cast<int64_t>(item.end_ns));
         break;
@@ -329,7 +353,7 @@ class Oracle {
       if (end_ns < watermark_ns_) dumped_ns_ = std::min(dumped_ns_, end_ns);
     if (!first_ns_) FixFirst(watermark_ns_);
     if (first_ns_)
-      while (next_ns_ + run_.slot_ns + run_.window_ns <= watermark_ns_) Retire();
+      while (EndOf(next_ns_) + run_.window_ns <= watermark_ns_) Retire();
   }
 
   // ---- Time into slots.
@@ -415,7 +439,7 @@ class Oracle {
     std::set<uint64_t> cuts = {start_ns, end_ns};
     for (uint64_t at_ns : {first_ns_, cpu->cursor_ns})
       if (at_ns > start_ns && at_ns < end_ns) cuts.insert(at_ns);
-    for (uint64_t at_ns = start_ns / run_.slot_ns * run_.slot_ns; at_ns < end_ns; at_ns += run_.slot_ns)
+    for (uint64_t at_ns = StartOf(start_ns); at_ns < end_ns; at_ns = EndOf(at_ns))
       if (at_ns > start_ns) cuts.insert(at_ns);
     for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
       Values piece = {};
@@ -449,7 +473,7 @@ class Oracle {
       AddTo(&late, piece);
       return;
     }
-    RowSum& row = slots_[at_ns / run_.slot_ns * run_.slot_ns].rows[key];
+    RowSum& row = slots_[StartOf(at_ns)].rows[key];
     AddTo(&row.values, piece);
     row.lacking.insert(whole.lacking.begin(), whole.lacking.end());
     row.rmid = std::max(row.rmid, whole.rmid);
@@ -468,8 +492,8 @@ class Oracle {
   void Gap(Cpu* cpu, uint64_t until_ns) {
     if (until_ns <= cpu->cursor_ns) return;
     for (uint64_t at_ns = std::max(cpu->cursor_ns, next_ns_); at_ns < until_ns;) {
-      uint64_t start_ns = at_ns / run_.slot_ns * run_.slot_ns;
-      uint64_t end_ns = std::min(until_ns, start_ns + run_.slot_ns);
+      uint64_t start_ns = StartOf(at_ns);
+      uint64_t end_ns = std::min(until_ns, EndOf(start_ns));
       SlotSum& slot = slots_[start_ns];
       (cpu->measured ? slot.lost_ns : slot.offline_ns) += end_ns - at_ns;
       if (cpu->measured)
@@ -490,7 +514,7 @@ class Oracle {
       from_ns = std::max(from_ns, cpu.begun_ns);
     }
     if (dumped_ns_ == UINT64_MAX || !any || !(all || now_ns - earliest_ns > run_.window_ns)) return;
-    first_ns_ = next_ns_ = (from_ns + run_.slot_ns - 1) / run_.slot_ns * run_.slot_ns;
+    first_ns_ = next_ns_ = StartOf(from_ns) == from_ns ? from_ns : EndOf(StartOf(from_ns));
     while (!slots_.empty() && slots_.begin()->first < first_ns_) {
       for (const auto& [key, row] : slots_.begin()->second.rows) AddTo(&before, row.values);
       slots_.erase(slots_.begin());
@@ -514,7 +538,7 @@ class Oracle {
   // ---- Rows.
 
   void Retire() {
-    const uint64_t end_ns = next_ns_ + run_.slot_ns;
+    const uint64_t end_ns = EndOf(next_ns_);
     for (Cpu& cpu : cpus_)
       if (cpu.present) Gap(&cpu, end_ns);
     Attribute();
@@ -534,9 +558,9 @@ class Oracle {
     }
     auto time_row = [&](const char* kind, uint64_t time_ns) {
       if (time_ns == 0) return;
-      csv += fmt::format("{},{},,,,,{},{},,,,,,,,,,,,,,,,{}\n", next_ns_,
+      csv += fmt::format("{},{},,,,,{},{},,,,,,,,,,,,,,,,,{}{}\n", next_ns_,
                          static_cast<int64_t>(next_ns_) + unix_offset_ns_, kind, time_ns,
-                         std::string(2 * run_.nr_more, ','));
+                         end_ns - next_ns_, std::string(2 * run_.nr_more, ','));
       nr_rows++;
     };
     time_row("lost", slot.lost_ns);
@@ -570,7 +594,7 @@ class Oracle {
                     row.idle ? "idle" : NameAt(key, end_ns), row.rmid, kind);
     const auto lacks = [&](size_t at) { return row.lacking.contains(at) || run_.lacking.contains(at); };
     for (size_t i = 0; i < 7; i++) csv += lacks(i) ? "," : fmt::format(",{}", row.values[i]);
-    csv += Percent(row, 7) + rdt + ",,,,,";
+    csv += Percent(row, 7) + rdt + fmt::format(",,,,,,{}", EndOf(next_ns_) - next_ns_);
     for (size_t at = kMoreAt; at < kMoreAt + 3 * run_.nr_more; at += 3)
       csv += (lacks(at) ? "," : fmt::format(",{}", row.values[at])) +
              (lacks(at) ? "," : Percent(row, at + 1));
@@ -612,7 +636,7 @@ class Oracle {
   // As of the slot that retires; 0: not known.
   uint64_t AllocatedNs(Key key) const {
     auto found = allocated_ns_.find(key);
-    return found != allocated_ns_.end() && found->second <= next_ns_ + run_.slot_ns ? found->second : 0;
+    return found != allocated_ns_.end() && found->second <= EndOf(next_ns_) ? found->second : 0;
   }
 
   // To the slot with which it is attributed.
@@ -639,12 +663,12 @@ class Oracle {
         return;
       }
     }
-    samples_.emplace_back(at_ns / run_.slot_ns * run_.slot_ns, sample);
+    samples_.emplace_back(StartOf(at_ns), sample);
   }
 
   // Samples whose slot is the one that retires. Bytes make rows, so they come first.
   void Attribute() {
-    const uint64_t slot_end_ns = next_ns_ + run_.slot_ns;
+    const uint64_t slot_end_ns = EndOf(next_ns_);
     auto mine = std::stable_partition(samples_.begin(), samples_.end(),
                                       [&](const auto& queued) { return queued.first != next_ns_; });
     std::vector<std::pair<ss_rdt_sample, Key>> owned;
@@ -684,9 +708,7 @@ class Oracle {
         if (domain.cpu_ns) ran_until_[{key, id}] = domain.ran.second;
   }
 
-  std::map<Key, RowSum>& RowAt(uint64_t ts_ns) {
-    return slots_[ts_ns / run_.slot_ns * run_.slot_ns].rows;
-  }
+  std::map<Key, RowSum>& RowAt(uint64_t ts_ns) { return slots_[StartOf(ts_ns)].rows; }
 
   struct Cut {
     Key owner;
@@ -730,12 +752,14 @@ class Oracle {
     bool guessed =
         (!retired_lost_.empty() && retired_lost_.back().second > begin_ns) || end_ns > all_measured_ns_;
     for (uint64_t at_ns = std::max({begin_ns, placed_ns, next_ns_}); at_ns < end_ns;) {
-      uint64_t until_ns = std::min(end_ns, at_ns / run_.slot_ns * run_.slot_ns + run_.slot_ns);
-      const Interval lost = slots_[at_ns / run_.slot_ns * run_.slot_ns].lost;
+      const uint64_t slot_ns = StartOf(at_ns);
+      uint64_t until_ns = std::min(end_ns, EndOf(slot_ns));
+      const Interval lost = slots_[slot_ns].lost;
       guessed |= lost.first < end_ns && lost.second > std::max({begin_ns, placed_ns, next_ns_});
       uint64_t ran_ns = 0;
       if (RowAt(at_ns).contains(owner)) ran_ns = RowAt(at_ns)[owner].domains[sample.domain].cpu_ns;
-      cut.pieces.push_back({{at_ns, until_ns}, ShareUpTo(ran_ns, until_ns - at_ns, run_.slot_ns)});
+      cut.pieces.push_back(
+          {{at_ns, until_ns}, ShareUpTo(ran_ns, until_ns - at_ns, EndOf(slot_ns) - slot_ns)});
       sum += cut.pieces.back().second;
       at_ns = until_ns;
     }
@@ -819,6 +843,7 @@ class Oracle {
   std::map<std::pair<uint32_t, uint32_t>, std::set<std::pair<uint64_t, Key>>> owners_;  // since when
   std::map<std::pair<Key, uint32_t>, uint64_t> ran_until_;
   std::map<Key, uint64_t> allocated_ns_;
+  std::map<uint64_t, uint64_t> lengths_;  // of slots, since when
   std::vector<uint64_t> dump_ends_;
   std::vector<std::pair<uint64_t, int64_t>> clocks_;
   uint64_t watermark_ns_ = 0, first_ns_ = 0, next_ns_ = 0, dumped_ns_ = UINT64_MAX;

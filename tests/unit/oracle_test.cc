@@ -22,6 +22,7 @@ struct Case {
   GeneratorOptions machine;
   uint64_t slot_ns = 1'000'000;
   uint64_t window_ns = 64'000'000;
+  bool changes_length = false;
 };
 
 // Something of everything, in every mixture; every fourth machine has nothing wrong with it.
@@ -45,6 +46,7 @@ Case RandomCase(uint64_t seed) {
   if (below(2)) machine.nr_l3_domains = 1 + below(std::min<uint64_t>(machine.nr_cpus, 3));
   c.slot_ns = (1 + (below(2) ? 0 : below(20))) * 1'000'000;
   c.window_ns = (2 + below(70)) * 1'000'000;
+  c.changes_length = below(4) == 0;
   if (seed % 4 == 0) return c;
   machine.nr_missing_cpus = sometimes(machine.nr_cpus);
   machine.lost_ppm = sometimes(50'000);
@@ -74,7 +76,8 @@ std::string Difference(const std::string& a, const std::string& b) {
 struct Seen {
   uint64_t nr_rows = 0, nr_late = 0, nr_lost = 0, lost_ns = 0, offline_ns = 0, nr_malformed = 0,
            nr_unknown = 0, nr_reordered = 0, nr_stalls = 0, nr_late_state = 0, nr_steps = 0,
-           nr_missed = 0, nr_late_pieces = 0, nr_unassigned = 0, nr_late_samples = 0, nr_unowned = 0;
+           nr_missed = 0, nr_late_pieces = 0, nr_unassigned = 0, nr_late_samples = 0, nr_unowned = 0,
+           nr_longer = 0;
   std::array<uint64_t, SS_RDT_NR_STATUS> nr_with_status = {};
 };
 
@@ -104,6 +107,14 @@ void Compare(const Case& c, Seen* seen) {
   while (generator.Next(block.get())) {
     ASSERT_TRUE(engine.merger().OnItems(block->bytes()));
     oracle.Feed(block->bytes());
+    if (c.changes_length && random() % 8 == 0) {
+      const uint64_t slot_ns = random() % 2 ? c.slot_ns : (1 + random() % 20) * 1'000'000;
+      block->Clear();
+      block->Append({ItemKind::kSlotLength, 0, 0, 0, 0, engine.merger().clock_ns(), 0},
+                    std::as_bytes(std::span(&slot_ns, 1)));
+      ASSERT_TRUE(engine.merger().OnItems(block->bytes()));
+      oracle.Feed(block->bytes());
+    }
     if (random() % 4 == 0 && engine.builder().first_ns()) {
       ASSERT_NO_FATAL_FAILURE(engine.GoOnAnew());
     }
@@ -158,6 +169,7 @@ void Compare(const Case& c, Seen* seen) {
     return nr;
   };
   seen->nr_steps += count("# unix_offset_ns");
+  seen->nr_longer += accounting.slots_ns > accounting.nr_slots * c.slot_ns;
   seen->nr_unassigned += count(",unassigned,");
   seen->nr_late_samples += oracle.nr_late_samples;
   seen->nr_unowned += oracle.nr_unowned;
@@ -192,6 +204,7 @@ TEST(Oracle, SaysTheSameOfThousandsOfMachines) {
   EXPECT_GT(seen.nr_reordered, 10'000u);
   EXPECT_GT(seen.nr_stalls, 100u);
   EXPECT_GT(seen.nr_steps, 100u);
+  EXPECT_GT(seen.nr_longer, 100u);
   EXPECT_GT(seen.nr_unassigned, 10'000u);
   EXPECT_GT(seen.nr_late_samples, 1'000u);
   EXPECT_GT(seen.nr_unowned, 100u);

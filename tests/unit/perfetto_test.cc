@@ -155,6 +155,7 @@ class PerfettoTest : public testing::Test {
   Slot& slot(uint64_t start_ns) {
     slot_ = {};
     slot_.start_ns = start_ns;
+    slot_.end_ns = slot_.start_ns + 1'000'000;
     slot_.unix_offset_ns = 1000;
     return slot_;
   }

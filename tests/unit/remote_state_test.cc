@@ -23,6 +23,7 @@ class Joined : public SlotSink {
   std::string At(uint64_t ms, const GpuRow* own = nullptr, uint64_t started_ms = 0) {
     Slot slot;
     slot.start_ns = ms * kMs;
+    slot.end_ns = slot.start_ns + kMs;
     Row row;
     row.key = {42, started_ms * kMs};
     if (own) {
@@ -30,7 +31,7 @@ class Joined : public SlotSink {
       row.gpu = 1;
     }
     slot.rows = {row};
-    GoOnAnew(&state, kMs, this);
+    GoOnAnew(&state, this);
     state.OnSlot(&slot);
     std::string text =
         gpu_.unmeasured >> kGpuMemBytes & 1 ? "?" : std::to_string(gpu_.values[kGpuMemBytes]);
@@ -43,7 +44,7 @@ class Joined : public SlotSink {
   }
   void Straggles(uint64_t ms, bool sustained) { state.OnStraggle({42, sustained, 452'000, ms * kMs}); }
 
-  RemoteState state{kMs, this};
+  RemoteState state{this};
 
  private:
   GpuRow gpu_;

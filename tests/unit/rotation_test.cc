@@ -51,6 +51,7 @@ class Recorded {
   Status Play(uint64_t start_ns, int64_t unix_offset_ns = kOffset, const std::string& note = "") {
     Slot slot;
     slot.start_ns = start_ns;
+    slot.end_ns = slot.start_ns + kMs;
     slot.unix_offset_ns = unix_offset_ns;
     Row row;
     row.key = {7, 1};

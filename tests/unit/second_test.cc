@@ -31,6 +31,7 @@ Row KindRow(RowKind kind, uint64_t cpu_ns) {
 Slot SlotAt(uint64_t start_ns, std::vector<Row> rows, int64_t unix_offset_ns = 0) {
   Slot slot;
   slot.start_ns = start_ns;
+  slot.end_ns = slot.start_ns + kMs;
   slot.unix_offset_ns = unix_offset_ns;
   slot.rows = std::move(rows);
   return slot;

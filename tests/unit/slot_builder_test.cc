@@ -923,7 +923,7 @@ class Ends final : public GpuJoin {
   void OnExec(ProcessKey process, uint64_t ts_ns) override { Add("exec", process, ts_ns); }
   void OnMissing(ProcessKey process, uint64_t ts_ns) override { Add("missing", process, ts_ns); }
   void OnLostCalls(uint64_t, uint64_t) override {}
-  void TakeSlot(uint64_t, std::vector<GpuUse>* uses, GpuDetail* detail) override {
+  void TakeSlot(uint64_t, uint64_t, std::vector<GpuUse>* uses, GpuDetail* detail) override {
     uses->clear();
     detail->Clear();
   }

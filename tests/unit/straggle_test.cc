@@ -50,6 +50,7 @@ class Machine {
     for (uint64_t i = 0; i < kSlots; i++) {
       Slot slot;
       slot.start_ns = now_ns_;
+      slot.end_ns = slot.start_ns + kSlotNs;
       now_ns_ += kSlotNs;
       Row row = RowOf(kTrainer, "trainer");
       // All of it in one slot: only the second counts.
@@ -65,7 +66,7 @@ class Machine {
       slot.rows[0].sums[kCpuNs] = 1000;
       slot.preemptions = preemptions;
       detector_.OnSlot(&slot);
-      GoOnAnew(&detector_, kSlotNs, &taken_);
+      GoOnAnew(&detector_, &taken_);
     }
   }
   // The trainer ends in its fourth slot, after so many launches and switches.
@@ -73,6 +74,7 @@ class Machine {
     for (uint64_t i = 0; i < kSlots; i++) {
       Slot slot;
       slot.start_ns = now_ns_;
+      slot.end_ns = slot.start_ns + kSlotNs;
       now_ns_ += kSlotNs;
       if (i < 4) {
         Row row = RowOf(kTrainer, "trainer");
@@ -84,7 +86,7 @@ class Machine {
       }
       if (i == 3) slot.gpu_detail.ended = {kTrainer};
       detector_.OnSlot(&slot);
-      GoOnAnew(&detector_, kSlotNs, &taken_);
+      GoOnAnew(&detector_, &taken_);
     }
   }
   // The trainer is not there any more.
@@ -92,9 +94,10 @@ class Machine {
     for (uint64_t i = 0; i < kSlots; i++) {
       Slot slot;
       slot.start_ns = now_ns_;
+      slot.end_ns = slot.start_ns + kSlotNs;
       now_ns_ += kSlotNs;
       detector_.OnSlot(&slot);
-      GoOnAnew(&detector_, kSlotNs, &taken_);
+      GoOnAnew(&detector_, &taken_);
     }
   }
   // "i45.0 s46.0 r": the reports since the last call.
@@ -122,7 +125,7 @@ class Machine {
 
  private:
   Taken taken_;
-  StraggleDetector detector_{kSlotNs, &taken_};
+  StraggleDetector detector_{&taken_};
   uint64_t now_ns_ = 5'000'000'000;
 };
 

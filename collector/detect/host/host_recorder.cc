@@ -31,7 +31,7 @@ void HostRecorder::Take(const Slot& slot) {
   const int64_t start_ns = static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns;
   for (const std::string& note : slot.notes)
     if (const auto rank = ParseRankNote(note)) history_.SetRank(*rank, start_ns);
-  history_.OnSlot(start_ns, slot_ns_);
+  history_.OnSlot(start_ns, static_cast<int64_t>(slot.end_ns - slot.start_ns));
   if (!history_.has_ranks()) return;
   for (const Row& row : slot.rows) {
     if (row.kind == RowKind::kLost) history_.OnLost(start_ns, row.sums[kCpuNs]);

@@ -13,8 +13,8 @@ namespace slotscope {
 class HostRecorder final : public SlotSink {
  public:
   // `next` may be null: they end here. See HostHistory for the rest.
-  HostRecorder(uint64_t slot_ns, int64_t bucket_ns, int64_t keep_ns, SlotSink* next)
-      : slot_ns_(static_cast<int64_t>(slot_ns)), history_(bucket_ns, keep_ns), next_(next) {}
+  HostRecorder(int64_t bucket_ns, int64_t keep_ns, SlotSink* next)
+      : history_(bucket_ns, keep_ns), next_(next) {}
 
   void OnSlot(Slot* slot) override;
 
@@ -28,7 +28,6 @@ class HostRecorder final : public SlotSink {
  private:
   void Take(const Slot& slot);
 
-  const int64_t slot_ns_;
   std::mutex mutex_;
   HostHistory history_;
   SlotSink* next_;

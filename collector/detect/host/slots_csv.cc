@@ -26,13 +26,15 @@ enum Needed : size_t {
   kTgid,
   kBegan,
   kComm,
+  kLength,  // older ones do not have it: then the header says it
   kFirstValue,
   kNrNeeded = kFirstValue + kHostColumns.size()
 };
 consteval auto NamesOfNeeded() {
   std::array<std::string_view, kNrNeeded> names = {
-      ColumnOf("kind").name, ColumnOf("slot_start_unix_ns").name, ColumnOf("tgid").name,
-      ColumnOf("start_time_ns").name, ColumnOf("comm").name};
+      ColumnOf("kind").name, ColumnOf("slot_start_unix_ns").name,
+      ColumnOf("tgid").name, ColumnOf("start_time_ns").name,
+      ColumnOf("comm").name, ColumnOf("slot_ns").name};
   for (size_t i = 0; i < kHostColumns.size(); i++) names[kFirstValue + i] = kHostColumns[i]->name;
   return names;
 }
@@ -76,8 +78,8 @@ class Reader {
       if (column < kNrNeeded) found[column] = true;
       places.push_back(column);
     }
-    for (bool one : found)
-      if (!one) return;
+    for (size_t column = 0; column < kNrNeeded; column++)
+      if (!found[column] && column != kLength) return;
     places_ = std::move(places);
   }
 
@@ -96,7 +98,8 @@ class Reader {
       nr_malformed_++;  // such as a line that is not complete yet
       return;
     }
-    if (*start_ns != last_start_ns_) history_.OnSlot(*start_ns, slot_ns_);
+    if (*start_ns != last_start_ns_)
+      history_.OnSlot(*start_ns, NumberOf<int64_t>(fields[kLength]).value_or(slot_ns_));
     last_start_ns_ = *start_ns;
     if (fields[kKind] == "other") history_.OnFolded(*start_ns);
     if (fields[kKind] == "lost")
