@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * What our programs take: one run of 61 is timed, and stands for them. The kernel's own statistics cost
- * each run, and ask for CAP_SYS_ADMIN.
- */
+/* What our programs take, see <slotscope/cost.h>. */
 #ifndef SLOTSCOPE_COST_BPF_H
 #define SLOTSCOPE_COST_BPF_H
 
@@ -10,8 +7,7 @@
 
 #include <bpf/bpf_helpers.h>
 
-#define SS_TIMED_RUNS 61 /* a prime, so that no rhythm is met */
-#define SS_LONGEST_RUN_NS 100000ull /* what took longer was interrupted, or its CPU was away */
+#include <slotscope/cost.h>
 
 struct ss_cost {
 	__u64 nr_runs;
@@ -46,8 +42,8 @@ static __always_inline void ss_cost_end(__u64 begun_ns)
 		return;
 	took_ns = bpf_ktime_get_ns() - begun_ns;
 	cost = bpf_map_lookup_elem(&ss_costs, &key);
-	if (cost && took_ns < SS_LONGEST_RUN_NS)
-		cost->ns += took_ns * SS_TIMED_RUNS;
+	if (cost)
+		cost->ns += ss_cost_of(took_ns);
 }
 
 #endif /* SLOTSCOPE_COST_BPF_H */

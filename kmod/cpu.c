@@ -18,6 +18,7 @@
 #include <linux/sched/signal.h>
 
 #define SS_DIV64(a, b) div64_u64(a, b)
+#include <slotscope/cost.h>
 #include <slotscope/interval.h>
 
 #include "slotscope.h"
@@ -34,26 +35,17 @@ struct ss_cpu {
 
 static DEFINE_PER_CPU(struct ss_cpu, ss_cpu);
 
-/* One of so many events is timed, and stands for them; a prime, so that no rhythm is met. */
-#define SS_TIMED_EVENTS 61
-#define SS_LONGEST_EVENT_NS 100000
-
 static u64 ss_cpu_begin_event(struct ss_cpu *cpu)
 {
-	return ++cpu->nr_events % SS_TIMED_EVENTS ? 0 : ktime_get_mono_fast_ns();
+	return ++cpu->nr_events % SS_TIMED_RUNS ? 0 : ktime_get_mono_fast_ns();
 }
 
 /* With what listens to our tracepoints, which runs within. */
 static void ss_cpu_end_event(struct ss_cpu *cpu, u64 begun_ns)
 {
-	u64 now_ns;
-
 	if (likely(!begun_ns))
 		return;
-	now_ns = ktime_get_mono_fast_ns();
-	/* It may step back by nanoseconds; what took longer was interrupted, or its CPU was away. */
-	if (now_ns > begun_ns && now_ns - begun_ns < SS_LONGEST_EVENT_NS)
-		WRITE_ONCE(cpu->probe_ns, cpu->probe_ns + (now_ns - begun_ns) * SS_TIMED_EVENTS);
+	WRITE_ONCE(cpu->probe_ns, cpu->probe_ns + ss_cost_of(ktime_get_mono_fast_ns() - begun_ns));
 }
 
 u64 ss_cpu_probe_ns(void)

@@ -313,10 +313,14 @@ class Recording {
       output_.Discard();
       raw_.Discard();
     };
-    output_.Begin(facts, [&pipeline] { return pipeline.counts(); });
+    const auto counts = [this, &pipeline] {
+      RunCounts now = pipeline.counts();
+      output_.AddTo(&now);
+      return now;
+    };
+    output_.Begin(facts, counts);
     Announce();
-    if (Status status = services_.Start(pipeline, *writer, source_->info().name, &output_);
-        !status.ok()) {
+    if (Status status = services_.Start(counts, *writer, source_->info().name, &output_); !status.ok()) {
       abandon();
       return status;
     }

@@ -329,6 +329,10 @@ void CudaWatcher::AttachTo(File* file, const std::string& path) {
   file->attached = true;
   if (trap_ns_.load(std::memory_order_relaxed) == 0)
     trap_ns_.store(MeasureTrapNs(), std::memory_order_relaxed);
+  if (trap_ns_.load(std::memory_order_relaxed) == 0)
+    news_.TellFirstOf("trap",
+                      "what a trap of a CUDA probe takes could not be measured: --max-overhead counts "
+                      "what runs behind it alone");
   file->error.clear();
 }
 

@@ -136,7 +136,7 @@ class KmodSource final : public Source {
     return OutputErrorsByCpu(bpf_map__fd(skeleton_->maps.ss_output_errors));
   }
 
-  // With the relay, which runs within. An older module does not say.
+  // With the relay, which runs within.
   uint64_t probe_ns() const override {
     std::string text;
     return ReadModuleFile(kModuleInfoPath, &text).ok() ? ToNumber(ParseModuleInfo(text), "probe_ns") : 0;
@@ -164,6 +164,9 @@ class KmodSource final : public Source {
           fmt::format("the module watches CPUs {} only; the time of the others is in rows of kind "
                       "offline",
                       value("watched_cpus")));
+    if (!module.contains("probe_ns"))
+      info_.notes.emplace_back(
+          "this module does not say what its probes take: --max-overhead counts everything else");
     counters_.Probe(some_online_cpu);
     info_.counted = counters_.opened_mask();
     info_.nr_more = counters_.nr_more();

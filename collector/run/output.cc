@@ -338,7 +338,7 @@ Status Output::Finish(RunSummary* run) {
   run->counts.nr_rows = csv_->nr_rows();
   run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
   const Status raw = raw_table_ ? raw_table_->Finish() : Status();  // it may drop some more
-  if (raw_table_) run->counts.nr_unwritten_blocks = raw_table_->nr_dropped();
+  AddTo(&run->counts);
   run->totals = table_.Sorted();
   Status status = CommitFile(SummaryLines(*run));
   if (status.ok()) status = raw;

@@ -50,6 +50,10 @@ class Output final : public VerdictListener {
   Status OpenRawTable(const Facts& facts, uint64_t begin_ns, RawSink** sink);
   // The header; the writer starts. `counts`: what is counted so far, from any thread; null: not known.
   void Begin(const Facts& facts, std::function<RunCounts()> counts = nullptr);
+  // Any thread: adds what is counted here; but for rows and slots, which the writer's thread knows.
+  void AddTo(RunCounts* counts) const {
+    if (raw_table_) counts->nr_unwritten_blocks = raw_table_->nr_dropped();
+  }
   // Any thread: something that is to be kept beyond the ring's limits, and a verdict, a line of JSON.
   void Report(const std::string& event, const std::string& what);
   void OnVerdict(const std::string& line) override;

@@ -64,7 +64,7 @@ Status RawTable::BeginSegment(std::string_view state, const RawMoment& now) {
 
 Status RawTable::WriteItems(std::span<const std::byte> items, const RawMoment& now) {
   if (!open_) {
-    nr_dropped_++;
+    nr_dropped_.fetch_add(1, std::memory_order_relaxed);
     if (!asked_ && now.clock_ns - frame_.end_ns > kRetryNs)
       wants_.store(asked_ = true, std::memory_order_relaxed);
     return {};
@@ -102,7 +102,7 @@ void RawTable::OnGap(const Status& why) {
                     fmt::format("{}; from {} on the raw stream lacks what comes until there is room",
                                 why.message(), Rfc3339(frame_.unix_start_ns())));
   segment_.times.end_ns = frame_.start_ns;
-  nr_dropped_ += std::exchange(nr_frame_blocks_, 0);
+  nr_dropped_.fetch_add(std::exchange(nr_frame_blocks_, 0), std::memory_order_relaxed);
   CommitFile();
   facts_.raw_segment++;  // one that is not there
 }

@@ -38,8 +38,8 @@ class RawTable final : public RawSink {
 
   // Any thread.
   std::vector<std::string> TakeNews() { return news_.Take(); }
-  // After Finish(). Blocks that could not be written.
-  uint64_t nr_dropped() const { return nr_dropped_; }
+  // Any thread; all after Finish(). Blocks that could not be written.
+  uint64_t nr_dropped() const { return nr_dropped_.load(std::memory_order_relaxed); }
 
  private:
   int64_t BorderAfter(int64_t unix_ns) const;
@@ -60,7 +60,7 @@ class RawTable final : public RawSink {
   bool open_ = false;
   bool asked_ = false;            // for another segment
   uint64_t nr_frame_blocks_ = 0;  // that are on their way to the file
-  uint64_t nr_dropped_ = 0;
+  std::atomic<uint64_t> nr_dropped_{0};
   News news_;
   // Merge thread, and what it is asked for.
   int64_t border_unix_ns_ = 0;

@@ -104,8 +104,8 @@ SlotSink* Services::Chain(const Facts& facts, SlotSink* last) {
 
 uint32_t Services::keeps() const { return feed_ ? GpuTracker::kBalances : GpuTracker::kNothing; }
 
-Status Services::Start(const Pipeline& pipeline, const Writer& writer, const std::string& source,
-                       VerdictListener* listener) {
+Status Services::Start(std::function<RunCounts()> counts_of, const Writer& writer,
+                       const std::string& source, VerdictListener* listener) {
   if (!options_.join_remediate.empty())
     if (Status status = client_.Start(options_.join_remediate, others_, &news_); !status.ok())
       return status;
@@ -117,8 +117,8 @@ Status Services::Start(const Pipeline& pipeline, const Writer& writer, const std
       return status;
   }
   if (!meter_) return {};
-  return exposer_.Start(options_.metrics, [this, &pipeline, &writer, source] {
-    RunCounts counts = pipeline.counts();
+  return exposer_.Start(options_.metrics, [this, counts_of = std::move(counts_of), &writer, source] {
+    RunCounts counts = counts_of();
     counts.nr_rows = writer.nr_rows();
     MetricsSnapshot now;
     now.source = source;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +23,8 @@
 #include "remediate/feed.h"
 #include "remediate/server.h"
 #include "ring/item_queue.h"
+#include "run/counts.h"
 #include "run/options.h"
-#include "run/pipeline.h"
 #include "run/summary.h"
 #include "sinks/writer.h"
 
@@ -40,8 +41,9 @@ class Services {
   SlotSink* Chain(const Facts& facts, SlotSink* last);
   // What they need to have: GpuTracker::Keeps.
   uint32_t keeps() const;
+  // `counts_of`: what is counted so far, from any thread; it and the writer until StopServing().
   // `listener`: gets what detectors find; may be null.
-  Status Start(const Pipeline& pipeline, const Writer& writer, const std::string& source,
+  Status Start(std::function<RunCounts()> counts_of, const Writer& writer, const std::string& source,
                VerdictListener* listener);
   // Nothing more is to come from others, nor from detectors.
   void StopJoining();

@@ -44,24 +44,26 @@ std::vector<GpuDevice> SomeGpus() {
 
 // All files there are, of each slot.
 struct Files final : SlotSink {
-  explicit Files(uint64_t slot) : slot_ns(slot), gpu_csv(&file, slot, SomeGpus()) {}
-  void Check(const GpuRow& row) const {
-    if (row.values[kGpuActiveNs] > slot_ns) std::abort();
-  }
   void OnSlot(Slot* slot) override {
-    for (const GpuRow& row : slot->gpu) Check(row);
-    for (const GpuPart& part : slot->gpu_detail.parts) Check(part.row);
-    for (const GpuTotal& total : slot->gpu_detail.totals) Check(total.row);
+    // One behind the other, however long they are.
+    if (slot->end_ns <= slot->start_ns || (end_ns && slot->start_ns != end_ns)) std::abort();
+    end_ns = slot->end_ns;
+    const auto check = [slot](const GpuRow& row) {
+      if (row.values[kGpuActiveNs] > slot->end_ns - slot->start_ns) std::abort();
+    };
+    for (const GpuRow& row : slot->gpu) check(row);
+    for (const GpuPart& part : slot->gpu_detail.parts) check(part.row);
+    for (const GpuTotal& total : slot->gpu_detail.totals) check(total.row);
     for (SideSink* side : {static_cast<SideSink*>(&spans), static_cast<SideSink*>(&gpu_csv),
                            static_cast<SideSink*>(&perfetto), static_cast<SideSink*>(&straggle)})
       side->OnSlot(*slot);
     report.OnSlot(slot);
     csv.OnSlot(slot);
   }
-  uint64_t slot_ns;
+  uint64_t end_ns = 0;  // of the last slot
   NullFile file;
   SpanCsvSink spans{&file};
-  GpuCsvSink gpu_csv;
+  GpuCsvSink gpu_csv{&file, SomeGpus()};
   PerfettoSink perfetto{&file};
   StraggleSink straggle{&file};
   GpuReport report;
@@ -90,8 +92,7 @@ Facts FactsOf(const RdtShape& rdt) {
 class CheckedRun {
  public:
   CheckedRun(uint64_t slot_ns, uint64_t window_ns, const RdtShape& rdt)
-      : files_(slot_ns),
-        feed_(
+      : feed_(
             SomeGpus(), [](const std::string& line) { CheckLine(line); }, [] { return true; }, &news_,
             &files_),
         engine_(FactsOf(rdt), slot_ns, window_ns, GpuTracker::kSpans | GpuTracker::kBalances, &feed_) {}
@@ -221,6 +222,10 @@ void AsMeasures(CheckedRun* run, std::span<const uint8_t> data) {
         const LostCalls lost = {call.tgid, 0, call.start_time_ns, word[7]};
         const auto* bytes = reinterpret_cast<const std::byte*>(&lost);
         AppendItem(&items, ItemKind::kLostCalls, 0, now_ns, {bytes, bytes + sizeof(lost)});
+      } else if (word[2] % 16 == 6) {
+        const uint64_t slot_ns = 1 + word[7] * uint64_t{word[6]} % kMaxSlotNs;
+        const auto* bytes = reinterpret_cast<const std::byte*>(&slot_ns);
+        AppendItem(&items, ItemKind::kSlotLength, 0, now_ns, {bytes, bytes + sizeof(slot_ns)});
       }
       continue;
     }

@@ -462,18 +462,19 @@ TEST(Cuda, ASideFileThatCannotBeWrittenHoldsNoOtherBack) {
 
 // Whoever maps libraries all the time keeps nobody from being seen. He begins before the other one and
 // goes on for some seconds behind it, so that somebody looks at him many times in one of them.
-TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) {
+void CheckFlood(const std::string& flood) {
   WaitForDetachers();
-  const std::string dir = MakeDir("cuda-map-flood");
+  const std::string dir = MakeDir("cuda-" + flood);
   std::string output;
   const std::string rest_s = IsEmulated() ? "5" : "2";
-  ASSERT_EQ(Shell("cd " + dir + " && cp " + StandinFolder() +
-                      "/libcud* . && $S record --source $SRC --gpu on -o a.csv -- sh -c '" +
-                      "$T --workload map-flood 600000 & flood=$!; SLOTSCOPE_TEST_WAIT_FOR_PROBES=1 " +
-                      "SLOTSCOPE_TEST_LIBRARIES=$PWD:libcudart.so.13 " + Workload(0) +
-                      "; code=$?; sleep " + rest_s + "; kill $flood; exit $code'",
-                  &output),
-            0)
+  ASSERT_EQ(
+      Shell("cd " + dir + " && cp " + StandinFolder() +
+                "/libcud* . && $S record --source $SRC --gpu on -o a.csv -- sh -c '" + "$T --workload " +
+                flood + " 600000 & flood=$!; SLOTSCOPE_TEST_WAIT_FOR_PROBES=1 " +
+                "SLOTSCOPE_TEST_LIBRARIES=$PWD:libcudart.so.13 " + Workload(0) + "; code=$?; sleep " +
+                rest_s + "; kill $flood; exit $code'",
+            &output),
+      0)
       << output;
   Recorded recorded = {ReadCsv(dir + "/a.csv"), ParseWorkload(dir + "/truth"), output, dir};
   CheckIdentity(recorded.csv);
@@ -481,6 +482,10 @@ TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) {
   EXPECT_EQ(recorded.csv.comments.at("lost_cuda_calls"), "0");
   CheckMemory(recorded, recorded.truth.TgidsOf("proc").at(0), 20);
 }
+
+TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) { CheckFlood("map-flood"); }
+
+TEST(Cuda, AFloodOfProtectionsIsBoundedAndCounted) { CheckFlood("protect-flood"); }
 
 // Its calls count, and no text of ours is torn.
 TEST(Cuda, AHostileName) {

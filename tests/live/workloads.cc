@@ -539,17 +539,31 @@ void* RenameMyself(void*) {
   return nullptr;
 }
 
-// A file that is called as CUDA's runtime, mapped to execute from it again and again, for so many ms.
+// A file that is called as CUDA's runtime; -1 if it cannot be made.
+int OpenLibrary() {
+  const int fd = open("libcudart.so.99", O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+  return fd < 0 || ftruncate(fd, 4096) ? -1 : fd;
+}
+
+// It is mapped to execute from it again and again, for so many ms.
 int MapFlood(int ms) {
-  const std::string path = "libcudart.so.99";
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0755);
-  if (fd < 0 || ftruncate(fd, 4096)) return 1;
+  const int fd = OpenLibrary();
   for (const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
        MonotonicNs() < end_ns;) {
     void* const page = mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
     if (page == MAP_FAILED) return 1;
     munmap(page, 4096);
   }
+  return 0;
+}
+
+// It stays where it is, and may be executed from again and again: the kernel tells of that, too.
+int ProtectFlood(int ms) {
+  void* const page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, OpenLibrary(), 0);
+  if (page == MAP_FAILED) return 1;
+  for (const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
+       MonotonicNs() < end_ns;)
+    if (mprotect(page, 4096, PROT_READ | PROT_EXEC) || mprotect(page, 4096, PROT_READ)) return 1;
   return 0;
 }
 
@@ -578,6 +592,7 @@ constexpr Workload kWorkloads[] = {
     {"cuda-unreadable", RunUnreadableCuda},
     {"cuda-stacks", RunCudaOnManyStacks},
     {"map-flood", MapFlood},
+    {"protect-flood", ProtectFlood},
     {"simple", Simple},
     {"leader-exits-first", LeaderExitsFirst},
     {"exec-by-thread", ExecByThread},

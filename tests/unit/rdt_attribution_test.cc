@@ -414,10 +414,10 @@ TEST(RdtAttribution, TheDeadAreForgottenAfterTwoWindows) {
     Feed feed;
     feed.Send(Total(kSeven, 10'100, 10'200, 1));  // its row holds it, until the slot retires
     feed.Free(kSeven, 10'500);
-    // 2 x (window + slot) behind its death is 32.5 ms; the slot of the sample ends at 32 or at 33 ms.
-    const uint64_t since_us = forgotten ? 32'100 : 31'100;
+    // 2 x (window + longer slot) behind its death is 50.5 ms; the slot of the sample ends at 50 or 51.
+    const uint64_t since_us = forgotten ? 50'100 : 49'100;
     feed.Send(Total(kSeven, since_us, since_us + 100, 9));
-    feed.End(40'000);
+    feed.End(60'000);
     EXPECT_EQ(feed.mbm().unowned[kMbmTotal], forgotten ? 9u : 0u);
     EXPECT_EQ(feed.mbm().written[kMbmTotal], forgotten ? 1u : 10u);
   }
