@@ -46,8 +46,16 @@ Status RunDetect(const DetectOptions& options) {
   for (const std::string& note : inputs.notes) Say(stderr, "slotscope: {}\n", note);
   for (const std::string& problem : inputs.problems) Say(stderr, "slotscope: {}\n", problem);
   const Findings findings = Judge(inputs.records, judge);
+  const auto hangs = AllOf<NcclHang>(findings);
+  HostRecording recording = options.host;
+  if (recording.slots.empty() && recording.raw.empty() && !options.demo) {
+    recording.slots = FindHostRecording(hangs);
+    if (!recording.slots.empty())
+      Say(stderr, "slotscope: what this host saw of it is from {} (--slots names another)\n",
+          EscapeName(recording.slots));
+  }
   std::unique_ptr<HostHistory> host;
-  if (status = ReadHost(options.host, AllOf<NcclHang>(findings), &host); !status.ok()) {
+  if (status = ReadHost(recording, hangs, &host); !status.ok()) {
     // What is damaged of a recording hides neither the rest of it nor what the dumps say.
     if (status.code() != Exit::kBadInput || !host) return status;
     Say(stderr, "slotscope: {}\n", status.message());

@@ -18,7 +18,10 @@
 #include "gpu/tracker.h"
 #include "nvml/nvml.h"
 #include "nvml/visible.h"
+#include "recording/reader.h"
+#include "recording/segment_name.h"
 #include "run/counts.h"
+#include "run/gpu_tables.h"
 #include "run/pipeline.h"
 #include "run/raw_input.h"
 #include "sinks/gpu_report.h"
@@ -121,7 +124,14 @@ Status PrintNow() {
 
 // ---- in a recording
 
-void PrintUses(const Facts& facts, const GpuReport& report) {
+void PrintKnownGpus(const std::vector<GpuDevice>& gpus) {
+  if (gpus.empty()) Say(stdout, "GPUs: not known\n");
+  for (const GpuDevice& device : gpus)
+    Say(stdout, "GPU {:<5} {}, {} MiB, {}, {}{}\n", device.label(), device.name, TotalMiB(device),
+        device.pci, device.uuid, device.divided ? " (divided)" : "");
+}
+
+void PrintUses(const std::vector<GpuDevice>& gpus, const GpuReport& report) {
   Say(stdout, "\n{:>8}  {:<16} {:>6} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12}\n", "PID", "COMM", "DEVICE",
       "GPU", "PEAK MiB", "ACTIVE ms", "LAUNCHES", "LEAKS", "LEAKED MiB");
   for (const auto& [key, use] : report.uses()) {
@@ -134,7 +144,7 @@ void PrintUses(const Facts& facts, const GpuReport& report) {
     };
     Say(stdout, "{:>8}  {:<16} {:>6} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12}\n", process.tgid,
         EscapeName(CommText(use.comm)), device == kUnknownDevice ? kUnknown : std::to_string(device),
-        use.gpu == kUnknownGpu ? kUnknown : facts.gpus[static_cast<size_t>(use.gpu)].label(),
+        use.gpu == kUnknownGpu ? kUnknown : gpus[static_cast<size_t>(use.gpu)].label(),
         known(kGpuMemBytes, MiB(use.peak_bytes)),
         known(kGpuActiveNs, fmt::format("{:.3f}", static_cast<double>(use.active_ns) / 1e6)),
         known(kGpuLaunches, std::to_string(use.nr_launches)), at_least(std::to_string(use.nr_leaks)),
@@ -143,7 +153,24 @@ void PrintUses(const Facts& facts, const GpuReport& report) {
   if (report.uses().empty()) Say(stdout, "{:>8}  no process used CUDA\n", "");
 }
 
-Status PrintRecording(const std::string& path) {
+void PrintNotes(const GpuReport& report) {
+  if (report.nr_left_out()) Say(stdout, "note: there was no room for {} more\n", report.nr_left_out());
+  for (const std::string& note : report.notes()) Say(stdout, "note: {}\n", note);
+}
+
+// One that does not have what the kernel sent.
+Status PrintTables(const std::string& path) {
+  std::vector<GpuDevice> gpus;
+  GpuReport report;
+  const Status status = ReadGpuTables(path, &gpus, &report);
+  PrintKnownGpus(gpus);
+  PrintUses(gpus, report);
+  Say(stdout, "\nBy the tables gpu and spans; their last lines count what was lost\n");
+  PrintNotes(report);
+  return status;
+}
+
+Status PrintRaw(const std::string& path) {
   RawInput input;
   if (Status status = input.Open(path); !status.ok()) return status;
   const Facts& facts = input.facts();
@@ -157,23 +184,26 @@ Status PrintRecording(const std::string& path) {
     return status;
 
   if (facts.gpu.empty()) Say(stdout, "CUDA was not observed in this recording\n");
-  if (facts.gpus.empty()) Say(stdout, "GPUs: not known\n");
-  for (const GpuDevice& device : facts.gpus)
-    Say(stdout, "GPU {:<5} {}, {} MiB, {}, {}{}\n", device.label(), device.name, TotalMiB(device),
-        device.pci, device.uuid, device.divided ? " (divided)" : "");
-  PrintUses(facts, report);
+  PrintKnownGpus(facts.gpus);
+  PrintUses(facts.gpus, report);
   const RunCounts counts = CountsOf(engine);
   Say(stdout,
       "\nCUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}; lost records {}\n",
       counts.gpu.nr_calls, counts.losses.nr_lost_calls, counts.merge.nr_malformed_calls,
       counts.gpu.nr_late, counts.gpu.nr_unknown_frees, counts.merge.nr_lost);
-  if (report.nr_left_out()) Say(stdout, "note: there was no room for {} more\n", report.nr_left_out());
-  for (const std::string& note : report.notes()) Say(stdout, "note: {}\n", note);
+  PrintNotes(report);
   for (const std::string& note : engine.builder().late_notes()) Say(stdout, "note: {}\n", note);
   if (!input.note().empty()) Say(stdout, "note: {}\n", input.note());
   if (!end.cut.empty()) Say(stdout, "note: {}\n", end.cut);
   if (!end.error.empty()) return {Exit::kBadInput, end.error};
   return {};
+}
+
+Status PrintRecording(const std::string& path) {
+  if (!RecordingReader::IsFolder(path)) return PrintRaw(path);
+  RecordingReader recording;
+  if (Status status = recording.Open(path); !status.ok()) return status;
+  return recording.FilesOf(kRawTable).empty() ? PrintTables(path) : PrintRaw(path);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ constexpr VerbText kVerbs[] = {
     {"rmids", "", "prints the RMID table of the kernel module\n"},
     {"gpu", "[RECORDING|FILE]",
      "prints the GPUs, the processes that use CUDA, and what can be seen of\n"
-     "them; of what was recorded raw: their memory, activity and leaks\n"},
+     "them; of a recording: their memory, activity and leaks\n"},
     {"detect", "[--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] ...",
      "finds what went wrong in what others wrote down: the flight recorder's\n"
      "dumps of a job's ranks, kernel logs, events of the cluster; and says\n"

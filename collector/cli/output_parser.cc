@@ -129,7 +129,15 @@ Status ParseOutput(const OutputTexts& texts, OutputOptions* output) {
     return Usage(fmt::format("--segment {}: give a number of seconds, 1 to 86400", texts.segment));
   output->segment_ns = number * 1'000'000'000;
   if (output->path.empty()) return Usage("--output: give a name");
+  const bool is_folder = output->path.ends_with('/');
   while (output->path.size() > 1 && output->path.ends_with('/')) output->path.pop_back();
+  constexpr const char* kOtherFiles[] = {".txt", ".tsv", ".json", ".ndjson", ".gz", ".xz", ".zst"};
+  for (const char* ending : kOtherFiles)
+    if (!is_folder && output->path.ends_with(ending))
+      return Usage(
+          fmt::format("--output {}: a recording is a folder, which would have that name: give FILE.csv "
+                      "for one plain file, or {}/ if you mean it",
+                      EscapeName(output->path), EscapeName(output->path)));
   if (!texts.keep.empty()) {
     if (KindOf(output->path) != OutputKind::kFolder)
       return Usage("--keep is for a recording, which is a folder: give another --output");
@@ -146,10 +154,16 @@ Status CheckNames(const OutputOptions& output, const std::string& raw, const std
                                {"--gpu-csv", output.gpu_csv},
                                {"--straggle", output.straggle},
                                {"--output", output.path == "-" ? "" : output.path}};
+  const bool is_folder = KindOf(output.path) == OutputKind::kFolder;
   const auto is_same = [](const NamedFile& a, const NamedFile& b) {
     return !a.path.empty() && !b.path.empty() && IsSameFile(a.path, b.path);
   };
   for (const NamedFile& one : outputs) {
+    const size_t slash = one.path.rfind('/');
+    if (is_folder && slash != one.path.npos && IsSameFile(one.path.substr(0, slash), output.path))
+      return Usage(
+          fmt::format("{} {} would be in the recording {}, which is made anew: give another name",
+                      one.name, EscapeName(one.path), EscapeName(output.path)));
     for (const NamedFile* other = &one + 1; other != std::end(outputs); other++)
       if (is_same(one, *other))
         return Usage(fmt::format("{} and {} are both {}: give two names", one.name, other->name,

@@ -6,6 +6,7 @@
 #include "detect/host/host_evidence.h"
 #include "detect/host/host_recorder.h"
 #include "detect/host/slots_csv.h"
+#include "recording/reader.h"
 #include "run/engine.h"
 #include "run/options.h"
 #include "run/raw_input.h"
@@ -45,6 +46,18 @@ Status ReadRaw(const HostRecording& recording, const std::vector<NcclHang>& hang
 }
 
 }  // namespace
+
+std::string FindHostRecording(const std::vector<NcclHang>& hangs) {
+  std::string path;
+  RecordingReader recording;
+  if (hangs.empty() || !FindRecording(&path).ok() || !recording.Open(path).ok()) return {};
+  for (const auto& [number, segment] : recording.segments())
+    for (const NcclHang& hang : hangs)
+      if (segment.times.unix_start_ns() <= hang.earliest_ns &&
+          hang.earliest_ns < segment.times.unix_end_ns())
+        return path;
+  return {};
+}
 
 Status ReadHost(const HostRecording& recording, const std::vector<NcclHang>& hangs,
                 std::unique_ptr<HostHistory>* history) {
