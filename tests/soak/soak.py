@@ -5,18 +5,19 @@ temporary folder.
 
 A recorder with a small ring, a segment per second, a consumer's socket and metrics records a machine on which processes are born
 by the thousand, CUDA libraries come and go as files of their own, the disk is full now and then, consumers connect and
-leave, incidents are asked for, helpers of the load are killed, and the recorder itself stands still for a moment. In each of four
-quarters of that time it is looked at every second, and the last is compared with the second: memory at most 1% more, not one file
-descriptor, mapping or thread more, CPU time per event at most 5% more. (The first is for what is made once.) Then nothing may be lost
-but what is counted, and every complete segment must say that its identity holds. Exit code 0 or 1."""
+leave, incidents are asked for, helpers of the load are killed, and the recorder itself stands still for a moment. After each of four
+quarters of that time all that ends, until the recorder has let go of it, and the last rest is compared with the second: memory at
+most 1% more, not one file descriptor, mapping or thread more; and of the quarters before them, CPU time per event at most 5% more.
+(The first is for what is made once.) Then nothing may be lost but what is counted, and every complete segment must say that its
+identity holds. Exit code 0 or 1."""
 import collections
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ import urllib.request
 build = os.path.abspath(sys.argv[1])
 seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 600
 DISK = 48 << 20
+REST_S = 12  # without a change: probes of libraries that are gone are looked for every 5 s
 MAX_MORE = {"memory": 0.01, "fds": 0, "maps": 0, "threads": 0, "cpu": 0.05}
 work = tempfile.mkdtemp(prefix="slotscope-soak.")
 disk = f"{work}/disk"
@@ -124,6 +126,9 @@ def pauses():
         counts["pauses"] += 1
 
 
+LOADS = (births, switches, killed, libraries, consumers, full_disks, incidents, pauses)
+
+
 def run(one):
     try:
         one()
@@ -131,7 +136,7 @@ def run(one):
         fail(f"{one.__name__}: {error!r}")
 
 
-Look = collections.namedtuple("Look", "memory fds maps threads cpu_ns events")
+Look = collections.namedtuple("Look", "memory fds maps threads cpu_ns events kinds")
 
 
 def metric(text, name):
@@ -141,45 +146,71 @@ def metric(text, name):
 def look():
     folder = f"/proc/{recorder.pid}"
     status = dict(line.split(":", 1) for line in open(f"{folder}/status"))
-    rss_kb = sum(int(status[key].split()[0]) for key in ("RssAnon", "RssFile", "RssShmem"))
+    rss_kb = {key: int(status[key].split()[0]) for key in ("RssAnon", "RssFile", "RssShmem")}
     cpu_ns = sum(int(open(f"{folder}/task/{thread}/schedstat").read().split()[0]) for thread in os.listdir(f"{folder}/task"))
     text = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=5).read().decode()
-    return Look(rss_kb / 1024, len(os.listdir(f"{folder}/fd")), sum(1 for _ in open(f"{folder}/maps")), int(status["Threads"]),
-                cpu_ns, metric(text, "slotscope_messages_total"))
+    return Look(sum(rss_kb.values()) / 1024, len(os.listdir(f"{folder}/fd")), sum(1 for _ in open(f"{folder}/maps")),
+                int(status["Threads"]), cpu_ns, metric(text, "slotscope_messages_total"), kinds(f"{folder}/fd", rss_kb))
 
 
-def look_on():
-    """Looks once a second; a list per quarter."""
-    quarters = [[] for _ in range(4)]
-    start = time.monotonic()
-    while (passed := time.monotonic() - start) < seconds and recorder.poll() is None:
+def kinds(folder, rss_kb):
+    """How many file descriptors of each kind, and kB of memory: to see what has grown."""
+    nr = collections.Counter(rss_kb)
+    for fd in os.listdir(folder):
         try:
-            quarters[min(3, int(4 * passed / seconds))].append(look())
+            nr[re.sub(r"[0-9]+", "N", os.readlink(f"{folder}/{fd}").replace(work, ""))] += 1
         except OSError:
-            pass  # while it stands still
+            pass  # closed meanwhile
+    return nr
+
+
+def quarter():
+    """A quarter of the time with everything; then a rest. Looks at the beginning, at the end, and after the rest."""
+    done.clear()
+    threads = [threading.Thread(target=run, args=(one,)) for one in LOADS]
+    begin = look()
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + seconds / 4
+    while time.monotonic() < end and recorder.poll() is None:
+        time.sleep(0.2)
+    done.set()
+    for thread in threads:
+        thread.join()
+    if recorder.poll() is not None:
+        raise ChildProcessError(f"the recorder ended with {recorder.returncode}")
+    loaded = look()
+    rest, since = look(), time.monotonic()
+    while time.monotonic() - since < REST_S and time.monotonic() - end < 5 * REST_S:
         time.sleep(1)
-    return quarters
+        now = look()
+        if (now.fds, now.maps, now.threads) != (rest.fds, rest.maps, rest.threads):
+            since = time.monotonic()
+        rest = now
+    return begin, loaded, rest
 
 
 def show(quarters):
     print(f"{'quarter':>7} {'events':>10} {'memory MB':>10} {'fds':>6} {'maps':>6} {'threads':>8} {'CPU ns/event':>13}")
     rows = []
-    for number, looks in enumerate(quarters, 1):
-        events = looks[-1].events - looks[0].events
-        row = {"memory": statistics.median(one.memory for one in looks)}
-        # Probes come and go: what is there at the least is what stays.
-        row.update({key: min(getattr(one, key) for one in looks) for key in ("fds", "maps", "threads")})
-        row["cpu"] = (looks[-1].cpu_ns - looks[0].cpu_ns) / max(1, events)
+    for number, (begin, loaded, rest) in enumerate(quarters, 1):
+        events = loaded.events - begin.events
+        row = {key: getattr(rest, key) for key in ("memory", "fds", "maps", "threads")}
+        row["cpu"] = (loaded.cpu_ns - begin.cpu_ns) / max(1, events)
         rows.append(row)
         print(f"{number:>7} {events:>10.0f} {row['memory']:>10.1f} {row['fds']:>6} {row['maps']:>6} {row['threads']:>8} {row['cpu']:>13.0f}")
     return rows
 
 
-def compare(rows):
+def compare(quarters):
+    rows = show(quarters)
     for key, most in MAX_MORE.items():
         before, after = rows[1][key], rows[3][key]
         if after > before * (1 + most):
             fail(f"{key}: {before:g} in the second quarter, {after:g} in the last, {100 * (after / before - 1):.1f}% more")
+    before, after = quarters[1][2].kinds, quarters[3][2].kinds
+    print("from the second rest to the last: " + ", ".join(f"{kind} {before[kind]} -> {after[kind]}" for kind in
+                                                         sorted(before | after) if before[kind] != after[kind]))
 
 
 def check_recording():
@@ -208,25 +239,13 @@ try:
         if recorder.poll() is not None:
             sys.exit(f"soak.py: {open(f'{work}/log').read()}")
         time.sleep(0.1)
-    threads = [threading.Thread(target=run, args=(one,)) for one in (births, switches, killed, libraries, consumers, full_disks, incidents, pauses)]
-    for thread in threads:
-        thread.start()
-    quarters = look_on()
-    done.set()
-    for thread in threads:
-        thread.join()
-    if recorder.poll() is not None:
-        fail(f"the recorder ended with {recorder.returncode}")
-    recorder.send_signal(signal.SIGCONT)
+    looks = [quarter() for _ in range(4)]
     recorder.send_signal(signal.SIGINT)
     code = recorder.wait(timeout=120)
     if code != 0:
         fail(f"the recorder's exit code is {code}")
     print(f"soak of {seconds} s: " + ", ".join(f"{number} {what}" for what, number in sorted(counts.items())))
-    if all(len(looks) > 2 for looks in quarters):
-        compare(show(quarters))
-    else:
-        fail("there are not enough looks")
+    compare(looks)
     check_recording()
     if failures:
         print(open(f"{work}/log", errors="replace").read()[-6000:])
