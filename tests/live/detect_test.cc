@@ -121,5 +121,63 @@ TEST(Detect, AHangWithWhatTheHostSawOfIt) {
   EXPECT_EQ(verdicts, file);
 }
 
+// What detectors notice is an event of the recording, and the ring keeps what is around it.
+void CheckTrigger(const std::string& trigger, const std::string& happens) {
+  const std::string dir = TempDir() + "/detect-" + trigger;
+  ASSERT_EQ(mkdir(dir.c_str(), 0755), 0);
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir + "; TRIGGER=" + trigger + R"sh(
+mkdir fr
+: >kern.log
+$S record --source $SRC --segment 1 --keep 2s --trigger $TRIGGER --detect --fr-dir fr --kmsg=kern.log \
+	--nccl-hang-threshold 1 >out 2>err & record=$!
+until grep -qs recording err; do kill -0 $record || exit 9; sleep 0.05; done
+sleep 2 # there is something in front of it
+)sh" + happens + R"sh(
+n=0
+until grep -qs "incident at .*: $TRIGGER: " err; do
+	n=$((n + 1))
+	[ $n -lt 600 ] && kill -0 $record || break
+	sleep 0.1
+done
+sleep 4 # the ring is shorter than that
+kill -INT $record
+wait $record
+code=$?
+cat err out
+exit $code
+)sh",
+                  &output),
+            0)
+      << output;
+  std::string events;
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(dir + "/slotscope.rec").ok());
+  ASSERT_TRUE(reader.Read("events", {}, [&](std::string_view text) { events += text; }).ok());
+  const size_t at = events.find("," + trigger + ",");
+  ASSERT_NE(at, std::string::npos) << events << output;
+  const uint64_t at_ns = std::stoull(events.substr(events.rfind('\n', at) + 1));
+  const CsvFile csv = ReadCsv(dir + "/slotscope.rec");
+  EXPECT_LT(std::stoull(csv.rows.front().at("slot_start_ns")) + 1'000'000'000, at_ns);
+}
+
+TEST(Detect, AnXidIsKeptBeyondTheRing) {
+  CheckTrigger(
+      "xid",
+      "echo \"$(date +%Y-%m-%dT%H:%M:%S%z) node kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has "
+      "fallen off the bus.\" >>kern.log");
+}
+
+TEST(Detect, AHangIsKeptBeyondTheRing) {
+  CheckTrigger("nccl_hang", R"sh(
+called=$(($(date +%s) - 60))
+entry='{"process_group":["0","default_pg"],"collective_seq_id":7,"profiling_name":"nccl:all_reduce","state":"started","time_created_ns":'${called}'000000000}'
+for rank in 0 1 2; do
+	[ $rank = 2 ] && entry=
+	echo '{"version":"2.10","pg_config":{"0":{"ranks":"[0, 1, 2]"}},"entries":['"$entry"']}' >fr/new
+	mv fr/new fr/nccl_trace_rank_$rank
+done)sh");
+}
+
 }  // namespace
 }  // namespace slotscope
