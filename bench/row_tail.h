@@ -22,8 +22,10 @@ static_assert(!IsSumBehindMux(),
 
 // From mux_pct to the end of the line.
 constexpr auto MakeRowTail() {
-  constexpr std::string_view kShare = "100.0", kStatus = "unsupported";
-  std::array<char, kSlotColumns.size() - kMuxColumn + kShare.size() + kStatus.size() + 1> text = {};
+  constexpr std::string_view kShare = "100.0", kStatus = "unsupported", kLength = "1000000";
+  std::array<char,
+             kSlotColumns.size() - kMuxColumn + kShare.size() + kStatus.size() + kLength.size() + 1>
+      text = {};
   size_t size = 0;
   const auto put = [&](std::string_view what) {
     for (char c : what) text[size++] = c;
@@ -33,6 +35,7 @@ constexpr auto MakeRowTail() {
     put(",");
     if (i == kMuxColumn) put(kShare);
     if (column.part == RowPart::kRdt && column.id == kRdtStatus) put(kStatus);
+    if (&column == &ColumnOf("slot_ns")) put(kLength);  // both make slots of 1 ms
   }
   put("\n");
   return text;

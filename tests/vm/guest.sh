@@ -568,11 +568,22 @@ mv "$work/serial.text" "$work/serial"
 # stale translation of code that another CPU has patched. It happens while a tracepoint is switched on or
 # off. 6.1 tries the same instruction for ever, 6.12 takes it for a foreign breakpoint and dies ("Oops:
 # int3"). Nobody's fault in the guest, and worth a second try.
+# int3_backtraces LOG: those of CPUs that are in a breakpoint. Who has patched waits for them, and may be a module of ours.
+int3_backtraces() {
+	awk '/backtrace for cpu|CPU: [0-9]+ PID:/ { said = "" }
+		{ said = said $0 "\n" }
+		/<\/TASK>/ { if (said ~ /asm_exc_int3/) printf "%s", said; said = "" }' "$1"
+}
 is_emulator_defect() {
 	# What the kernel found before has nothing to do with it. A CPU that hangs is what it looks like to the others.
 	! sed '/int3/,$d' "$work/serial" | grep -v -E 'soft lockup|rcu.*stall|blocked for more' | grep -q -E "$splat" || return 1
 	if [ -n "$expired" ]; then
-		cat "$work/serial" "$work/code" | grep -q 'asm_exc_int3' && ! grep -q -E '\bss_[a-z_]+\+0x' "$work/serial"
+		int3_backtraces "$work/serial" >"$work/int3"
+		if [ ! -s "$work/int3" ]; then
+			grep -qs 'asm_exc_int3' "$work/code" || return 1
+			cp "$work/serial" "$work/int3"
+		fi
+		if grep -q -E '\bss_[a-z_]+\+0x' "$work/int3"; then return 1; fi
 	else
 		grep -q 'Oops: int3' "$work/serial"
 	fi
