@@ -61,7 +61,7 @@ struct MergeSink {
   // From from_ns on, CLOCK_REALTIME - CLOCK_MONOTONIC is another.
   virtual void OnClock(uint64_t from_ns, int64_t unix_offset_ns) = 0;
   virtual void OnNote(uint64_t from_ns, std::string_view text) = 0;
-  // From from_ns on slots are so long: 1 ns to kMaxSlotNs.
+  // From about from_ns on slots are so long: 1 ns to kMaxSlotNs.
   virtual void OnSlotLength(uint64_t from_ns, uint64_t slot_ns) {
     (void)from_ns;
     (void)slot_ns;

@@ -15,10 +15,11 @@ namespace slotscope {
 // Between two drains, and from a message to its drain. What says otherwise is broken, and would make us
 // write slots without an end.
 inline constexpr uint64_t kMaxJumpNs = 600'000'000'000;
+// A slot is at most so long.
+inline constexpr uint64_t kMaxSlotNs = 1'000'000'000;
 // A longer step is a pause: rounds come every few ms, and in an idle machine several times a second. All
 // pauses together are at most so long, and as long again as the time without them: a machine may stand
 // still every night, but a small file must not make slots for years.
-inline constexpr uint64_t kMaxSlotNs = 1'000'000'000;
 inline constexpr uint64_t kPauseNs = 2'000'000'000;
 inline constexpr uint64_t kMaxPausesNs = 3'600'000'000'000;
 
