@@ -501,8 +501,8 @@ static __always_inline void ss_cuda_returned(struct pt_regs *ctx, struct task_st
 }
 
 /*
- * Of a call within a call, only that the driver was initialized matters, as all is known since then, and
- * which device is which.
+ * Of a call within a call, only that the driver was initialized matters, as all is known since then,
+ * which device is which, and which context is whose: others may name it.
  */
 static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_struct *task,
 					   struct ss_cuda_thread *thread, __u64 cookie)
@@ -615,6 +615,13 @@ int ss_cuda_leave(struct pt_regs *ctx)
 	ss_cuda_went_back(ctx);
 	ss_cost_end(begun_ns);
 	ss_cuda_share_stack();
+	return 0;
+}
+
+/* What a trap costs without what runs behind it. */
+SEC("uprobe")
+int ss_cuda_nothing(struct pt_regs *ctx)
+{
 	return 0;
 }
 

@@ -38,6 +38,8 @@ command_of() {
 	if [ "$stand_in" ]; then
 		case $2 in memory) set -- 0 ;; streams) set -- 1 ;; devices) set -- 2 ;; esac
 		echo "'$top/build/live_tests' --workload cuda $1"
+	elif [ "$1" = torch ]; then
+		echo "python3 '$top/tests/cuda/torch_check.py' $2"
 	else
 		echo "LD_LIBRARY_PATH='${cuda_lib:-}:${LD_LIBRARY_PATH:-}' '$out/$1' ${*:2}"
 	fi
@@ -115,6 +117,19 @@ compare_devices() { # compare_devices NAME UUID
 	claims "$out/claims"
 }
 
+# Launches and activity of a PyTorch process between two moments at which nothing was under way.
+compare_torch() { # compare_torch NAME
+	awk -F, -v name="$1" '
+		FNR == NR { split($0, word, " "); if (word[1] == "kernels" || word[1] == "launches") { pid = word[2]; from = word[3]; to = word[4]; nr = word[5]; busy = word[6] * 1000 } next }
+		/^#/ || $3 != pid { next }
+		$1 + 1000000 > from && $1 < to { launches += $22; active += $21; empty += $21 == "" || $22 == "" }
+		END { print (launches == nr && nr > 0) ? "ok" : "WRONG", name ": launches " launches + 0 ", in truth " nr + 0
+			print empty ? "WRONG" : "ok", name ": " empty + 0 " slots do not know their launches or activity"
+			if (busy) print (active < 0.97 * busy || active > to - from) ? "WRONG" : "ok", name ": active " active / 1e6 " ms, kernels by CUPTI " busy / 1e6 " ms, of " (to - from) / 1e6 " ms" }' \
+		"$out/$1.truth" "$out/$1.csv" >"$out/claims"
+	claims "$out/claims"
+}
+
 # What a launch costs, alternated: alone and recorded.
 compare_overhead() { # compare_overhead PROGRAM
 	local round with=() without=()
@@ -173,6 +188,14 @@ record streams-stripped stripped streams && compare_streams streams-stripped
 grep -h '^# note: process' "$out/streams-stripped.csv" | head -n 3
 record spin shared spin 3 && compare_devices spin "$uuid"
 compare_overhead shared
+if python3 -c 'import torch' 2>"$out/torch.log"; then
+	record torch-memory torch memory && compare_memory torch-memory && compare_devices torch-memory "$uuid"
+	record torch-train torch train && compare_torch torch-train
+	record torch-graph torch graph && compare_torch torch-graph
+	grep -h '^# note: process' "$out/torch-train.csv" | head -n 3
+else
+	claim info "PyTorch was not tried: $(tail -n 1 "$out/torch.log")"
+fi
 rm -f "$out"/*.raw "$out/shared" "$out/static" "$out/stripped"
 echo "files are in $out"
 exit $wrong

@@ -99,6 +99,7 @@ void PrintProcesses(const Now& now) {
   bool refused = false;
   for (int32_t tgid : ListProcesses()) {
     refused |= access(fmt::format("/proc/{}/map_files", tgid).c_str(), R_OK) != 0 && geteuid() != 0;
+    if (tgid == getpid()) continue;  // NVML brings libcuda along
     const auto coverage = ReadCoverage(tgid, &known);
     if (coverage.empty() && !now.clients.contains(tgid)) continue;
     PrintProcess(now, tgid, coverage);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -36,10 +37,17 @@ bool DescribeFile(std::string_view path, const CudaLibrary& library, const std::
   return true;
 }
 
-bool HasGaps(const std::vector<CudaFileCoverage>& files) {
-  return std::any_of(files.begin(), files.end(), [](const CudaFileCoverage& file) {
-    return file.kind == CudaLibrary::Kind::kHiddenRuntime || !file.gaps.empty() || !file.error.empty();
-  });
+std::string GapsOf(const std::vector<CudaFileCoverage>& files) {
+  std::vector<std::string> gaps;
+  for (const CudaFileCoverage& file : files) {
+    if (file.kind == CudaLibrary::Kind::kHiddenRuntime && file.error.empty())
+      gaps.push_back("a runtime without symbols");
+    else if (!file.gaps.empty() || !file.error.empty())
+      gaps.push_back(fmt::format("{} {}{}", file.name, file.error, fmt::join(file.gaps, " ")));
+  }
+  std::sort(gaps.begin(), gaps.end());
+  gaps.erase(std::unique(gaps.begin(), gaps.end()), gaps.end());
+  return fmt::format("{}", fmt::join(gaps, "; ")).substr(0, kMaxTextBytes);
 }
 
 std::string CoverageText(const std::vector<CudaFileCoverage>& files) {

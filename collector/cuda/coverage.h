@@ -28,8 +28,9 @@ struct CudaFileCoverage {
 bool DescribeFile(std::string_view path, const CudaLibrary& library, const std::string& error,
                   CudaFileCoverage* coverage);
 
-// Calls that cannot be seen, or only in the driver.
-bool HasGaps(const std::vector<CudaFileCoverage>& files);
+// What is not seen, or only in the driver; empty: nothing. Runtimes without symbols are alike, of which
+// PyTorch's libraries bring a dozen.
+std::string GapsOf(const std::vector<CudaFileCoverage>& files);
 
 // "libcudart.so.13: 90 functions probed, not these: cudaMallocNew; libcuda.so.1: 120 functions probed".
 std::string CoverageText(const std::vector<CudaFileCoverage>& files);

@@ -58,9 +58,25 @@ int CreateMultiLink(const bpf_program* program, uint32_t multi_flags, const std:
   return static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr)));
 }
 
+// Of all processes. ENODEV: this kernel has no uprobes.
+UniqueFd OpenUprobe(const std::string& path, uint64_t offset, bool leave) {
+  perf_event_attr attr = {};
+  std::ifstream("/sys/bus/event_source/devices/uprobe/type") >> attr.type;
+  if (attr.type == 0) {
+    errno = ENODEV;
+    return {};
+  }
+  attr.size = sizeof(attr);
+  attr.config = leave;  // format/retprobe: config:0
+  attr.uprobe_path = reinterpret_cast<uint64_t>(path.c_str());
+  attr.probe_offset = offset;
+  return UniqueFd(
+      static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC)));
+}
+
 uint64_t CookieOf(const CudaLibrary::Target& target) {
   const uint16_t op = CudaCalls()[target.call].probe.op;
-  const bool told = op == SS_CUDA_INIT || op == SS_CUDA_DEVICE_IS;
+  const bool told = op == SS_CUDA_INIT || op == SS_CUDA_DEVICE_IS || op == SS_CUDA_CTX_RETAIN;
   return target.call | (told ? SS_CUDA_COOKIE_TOLD : 0);
 }
 
@@ -108,7 +124,7 @@ Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
     return {Exit::kKernel, fmt::format("cannot open the CUDA probes: {}", ErrnoText(errno))};
   auto& progs = skeleton_->progs;
   if (use_multi_)
-    for (bpf_program* program : {progs.ss_cuda_enter, progs.ss_cuda_leave})
+    for (bpf_program* program : {progs.ss_cuda_enter, progs.ss_cuda_leave, progs.ss_cuda_nothing})
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));
   skeleton_->rodata->ss_cuda_is_watched = is_watched;
   skeleton_->rodata->ss_cuda_shares_stack =
@@ -182,23 +198,29 @@ Status CudaProbes::AttachMulti(const std::string& path, const CudaLibrary& libra
   return {};
 }
 
+Status CudaProbes::AttachNothing(const std::string& path, uint64_t offset, CudaAttachment* attachment) {
+  for (const bool leave : {true, false}) {
+    UniqueFd link;
+    if (use_multi_)
+      link.Reset(CreateMultiLink(skeleton_->progs.ss_cuda_nothing, leave ? kUprobeMultiReturn : 0, path,
+                                 {offset}, {0}));
+    else
+      link = OpenUprobe(path, offset, leave);
+    if (!link.valid()) return CannotAttach(errno);
+    attachment->single_.push_back(std::move(link));
+  }
+  return {};
+}
+
 // Not by libbpf, whose links disable an event before they close it: that is what takes long, and only to
 // close can be left to another process.
 Status CudaProbes::AttachSingle(const std::string& path, const CudaLibrary& library,
                                 CudaAttachment* attachment) {
-  uint32_t type = 0;
-  std::ifstream("/sys/bus/event_source/devices/uprobe/type") >> type;
-  if (type == 0) return {Exit::kKernel, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)"};
   for (bool leave : {true, false})
     for (const CudaLibrary::Target& target : library.targets) {
-      perf_event_attr attr = {};
-      attr.size = sizeof(attr);
-      attr.type = type;
-      attr.config = leave;  // format/retprobe: config:0
-      attr.uprobe_path = reinterpret_cast<uint64_t>(path.c_str());
-      attr.probe_offset = target.offset;
-      UniqueFd event(
-          static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC)));
+      UniqueFd event = OpenUprobe(path, target.offset, leave);
+      if (!event.valid() && errno == ENODEV)
+        return {Exit::kKernel, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)"};
       if (!event.valid()) return CannotAttach(errno);
       LIBBPF_OPTS(bpf_link_create_opts, options);
       options.perf_event.bpf_cookie = CookieOf(target);

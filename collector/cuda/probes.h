@@ -58,6 +58,8 @@ class CudaProbes {
   void Flush();
   // `path`: of the file, as this process can open it (/proc/PID/map_files/...). REQUIRES: Load().
   Status Attach(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
+  // A probe at a function's entry and one at its return, which do nothing.
+  Status AttachNothing(const std::string& path, uint64_t offset, CudaAttachment* attachment);
   // Sums over all CPUs: of one of enum ss_cuda_count, and of all.
   uint64_t count(ss_cuda_count which) const;
   // Adds those whose calls were lost since they were last taken. What has been counted (see

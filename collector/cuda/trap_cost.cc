@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "cuda/trap_cost.h"
 
-#include <fcntl.h>
+#include <fmt/core.h>
 #include <link.h>
-#include <linux/perf_event.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <string>
 
-#include "base/bounded_file.h"
 #include "base/clock.h"
-#include "base/unique_fd.h"
 
 namespace slotscope {
 namespace {
@@ -26,35 +21,33 @@ constexpr int kRounds = 5, kCalls = 200;
 // What is probed.
 [[gnu::noinline, gnu::noclone]] void Target() { asm volatile("" ::: "memory"); }
 
-// Where an address of this program is in its file; 0: not found.
-uint64_t FileOffsetOf(const void* address) {
+// Where an address of this program is: in which file, and where in it. (/proc/self/exe may be the
+// dynamic loader.)
+struct FilePlace {
+  std::string path;  // empty: not found
+  uint64_t offset;
+};
+FilePlace PlaceOf(const void* address) {
   struct Search {
-    uint64_t address, offset;
-  } search = {reinterpret_cast<uint64_t>(address), 0};
+    uint64_t address;
+    FilePlace place;
+  } search = {reinterpret_cast<uint64_t>(address), {}};
   dl_iterate_phdr(
       [](dl_phdr_info* object, size_t, void* data) {
         auto* to = static_cast<Search*>(data);
+        const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
         for (int i = 0; i < object->dlpi_phnum; i++) {
           const auto& segment = object->dlpi_phdr[i];
-          const uint64_t begin = object->dlpi_addr + segment.p_vaddr;
-          if (segment.p_type == PT_LOAD && to->address >= begin && to->address - begin < segment.p_memsz)
-            to->offset = to->address - begin + segment.p_offset;
+          const uint64_t begin = object->dlpi_addr + segment.p_vaddr, end = begin + segment.p_filesz;
+          if (segment.p_type != PT_LOAD || to->address < begin || to->address >= end) continue;
+          to->place = {fmt::format("/proc/self/map_files/{:x}-{:x}", begin & ~(page - 1),
+                                   (end + page - 1) & ~(page - 1)),
+                       to->address - begin + segment.p_offset};
         }
         return 1;  // the program itself comes first
       },
       &search);
-  return search.offset;
-}
-
-UniqueFd Probe(uint32_t type, uint64_t offset, bool at_return) {
-  perf_event_attr attr = {};
-  attr.size = sizeof(attr);
-  attr.type = type;
-  attr.config = at_return;
-  attr.uprobe_path = reinterpret_cast<uint64_t>("/proc/self/exe");
-  attr.probe_offset = offset;
-  return UniqueFd(
-      static_cast<int>(syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC)));
+  return search.place;
 }
 
 // Of all calls in the quickest round: who is interrupted is slower, and nobody is quicker.
@@ -70,16 +63,17 @@ uint64_t CallsNs() {
 
 }  // namespace
 
-double MeasureTrapNs() {
-  const std::string text = ReadProcFile("/sys/bus/event_source/devices/uprobe/type", 64);
-  const auto type = static_cast<uint32_t>(std::strtoul(text.c_str(), nullptr, 10));
-  const uint64_t offset = FileOffsetOf(reinterpret_cast<const void*>(&Target));
-  if (!type || !offset) return 0;
+Status MeasureTrap(CudaProbes* probes, double* trap_ns) {
+  const FilePlace place = PlaceOf(reinterpret_cast<const void*>(&Target));
+  if (place.path.empty()) return {Exit::kKernel, "this program does not find itself"};
   const uint64_t alone_ns = CallsNs();
-  const UniqueFd entry = Probe(type, offset, false), at_return = Probe(type, offset, true);
-  if (!entry.valid() || !at_return.valid()) return 0;
+  CudaAttachment attachment;
+  if (Status status = probes->AttachNothing(place.path, place.offset, &attachment); !status.ok())
+    return status;
   const uint64_t probed_ns = CallsNs();
-  return probed_ns > alone_ns ? static_cast<double>(probed_ns - alone_ns) / (2 * kCalls) : 0;
+  if (probed_ns <= alone_ns) return {Exit::kKernel, "it takes no time"};
+  *trap_ns = static_cast<double>(probed_ns - alone_ns) / (2 * kCalls);
+  return {};
 }
 
 }  // namespace slotscope

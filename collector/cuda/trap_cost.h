@@ -2,11 +2,13 @@
 // What a uprobe costs before any program runs: the trap into the kernel, and the way back.
 #pragma once
 
+#include "base/status.h"
+#include "cuda/probes.h"
+
 namespace slotscope {
 
-// CPU time, in ns, of one trap here and now, by a function of our own that is probed for some
-// milliseconds. Half of those traps are at its entry, half at its return. 0: this kernel does not let
-// us.
-double MeasureTrapNs();
+// *trap_ns: CPU time of one trap here and now, by a function of our own that is probed for some
+// milliseconds. Half of those traps are at its entry, half at its return. REQUIRES: probes->Load().
+Status MeasureTrap(CudaProbes* probes, double* trap_ns);
 
 }  // namespace slotscope

@@ -253,17 +253,18 @@ void CudaWatcher::ScanProcess(int32_t tgid) {
     if (DescribeFile(one.path, file->library, file->error, &described))
       coverage.push_back(std::move(described));
   }
-  if (HasGaps(coverage)) TellCoverage(tgid, CoverageText(coverage));
+  if (const std::string gaps = GapsOf(coverage); !gaps.empty())
+    TellCoverage(tgid, gaps, CoverageText(coverage));
 }
 
 // To the file for each process, to the screen for the first of those that are alike.
-void CudaWatcher::TellCoverage(int32_t tgid, const std::string& text) {
-  std::string& told = seen_[tgid].coverage;
-  if (told == text) return;
-  told = text;
+void CudaWatcher::TellCoverage(int32_t tgid, const std::string& gaps, const std::string& text) {
+  std::string& told = seen_[tgid].gaps;
+  if (told == gaps) return;
+  told = gaps;
   const std::string sentence =
       fmt::format("process {} ({}) is not wholly seen: {}", tgid, ReadComm(tgid), text);
-  if (news_.TellFirstOf(text, sentence)) return;
+  if (news_.TellFirstOf(gaps, sentence)) return;
   if (const uint64_t now_ns = MonotonicNs(); now_ns - notes_since_ns_ >= News::kPeriodNs) {
     notes_since_ns_ = now_ns;
     nr_coverage_notes_ = 0;
@@ -327,13 +328,22 @@ void CudaWatcher::AttachTo(File* file, const std::string& path) {
     return;
   }
   file->attached = true;
-  if (trap_ns_.load(std::memory_order_relaxed) == 0)
-    trap_ns_.store(MeasureTrapNs(), std::memory_order_relaxed);
-  if (trap_ns_.load(std::memory_order_relaxed) == 0)
-    news_.TellFirstOf("trap",
-                      "what a trap of a CUDA probe takes could not be measured: --max-overhead counts "
-                      "what runs behind it alone");
   file->error.clear();
+  MeasureTrapOnce();
+}
+
+void CudaWatcher::MeasureTrapOnce() {
+  if (trap_ns_.load(std::memory_order_relaxed) != 0) return;
+  double trap_ns = 0;
+  if (Status status = MeasureTrap(&probes_, &trap_ns); status.ok())
+    trap_ns_.store(trap_ns, std::memory_order_relaxed);
+  else
+    news_.TellFirstOf(
+        "trap",
+        fmt::format(
+            "what a trap of a CUDA probe takes could not be measured ({}): --max-overhead counts "
+            "what runs behind it alone",
+            status.message()));
 }
 
 // So that the first process to use one is seen from its first call on. With those in our

@@ -79,7 +79,8 @@ class CudaWatcher {
   // The file of a process, looked into when it is new. Null if it cannot be read.
   File* Look(int32_t tgid, const MappedFile& mapped);
   void AttachTo(File* file, const std::string& path);
-  void TellCoverage(int32_t tgid, const std::string& text);
+  void MeasureTrapOnce();
+  void TellCoverage(int32_t tgid, const std::string& gaps, const std::string& text);
   void AttachSystemLibraries();
   void AttachSystemLibrary(const std::string& path);
   void ReleaseUnused();
@@ -94,9 +95,9 @@ class CudaWatcher {
   std::set<int32_t> mapped_;  // to be looked at, each once, however many libraries
   std::map<FileKey, File> files_;
   struct Seen {
-    uint64_t began;        // see ReadStartTicks()
-    uint64_t stack;        // see ReadStackStart()
-    std::string coverage;  // what was said of it
+    uint64_t began;    // see ReadStartTicks()
+    uint64_t stack;    // see ReadStackStart()
+    std::string gaps;  // of which was told
   };
   std::map<int32_t, Seen> seen_;  // processes that use CUDA
   // Looks at processes since a second has begun, by which others cannot keep us from the rest.
@@ -119,7 +120,7 @@ class CudaWatcher {
   std::mutex unprobed_mutex_;       // of the two below
   uint64_t unprobed_ns_ = 0;        // before
   uint64_t unprobed_since_ns_ = 0;  // 0: it is probed
-  std::atomic<double> trap_ns_{0};  // see MeasureTrapNs()
+  std::atomic<double> trap_ns_{0};  // see MeasureTrap()
   News news_;
 };
 

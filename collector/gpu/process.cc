@@ -114,6 +114,15 @@ void GpuProcess::Apply(const ss_cuda_call& call, uint64_t at_ns) {
   }
 }
 
+// The runtime makes a device's primary context current before it retains it.
+void GpuProcess::LearnPrimary(uint64_t context, int32_t device) {
+  const GpuPlace place = {device, 0};
+  const GpuPlace unknown = {kUnknownDevice, context};
+  if (contexts_.size() >= kMaxContexts || !contexts_.insert_or_assign(context, place).second) return;
+  for (auto& [tid, thread] : threads_)
+    std::replace(thread.places.begin(), thread.places.end(), unknown, place);
+}
+
 void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64_t at_ns) {
   const uint64_t context = call.values[0];
   const auto device =
@@ -127,11 +136,11 @@ void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64
       if (Current(thread).device == kUnknownDevice) SetCurrent(thread, {device, 0});
       break;
     case SS_CUDA_CTX_CREATE:
-      contexts_[context] = {device, context};
-      places.push_back(contexts_[context]);
+      if (contexts_.size() < kMaxContexts) contexts_[context] = {device, context};
+      places.push_back({device, context});
       break;
     case SS_CUDA_CTX_RETAIN:
-      contexts_[context] = {device, 0};
+      LearnPrimary(context, device);
       retained_[device]++;
       break;
     case SS_CUDA_CTX_DESTROY: {
@@ -457,7 +466,13 @@ void GpuProcess::ForgetInactive(uint64_t end_ns) {
       stats_->nr_inactive_streams++;
       EndActive(stream.device(), end_ns);
     }
-    at = streams_.erase(at);
+    if (stream.blocking() || stream.destroyed()) {
+      at = streams_.erase(at);
+      continue;
+    }
+    KernelSpan none;  // if it is used again it must be known that nobody waits for it unasked
+    stream.Wait(UINT64_MAX, end_ns, &none);
+    ++at;
   }
 }
 

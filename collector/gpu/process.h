@@ -38,11 +38,12 @@ class GpuProcess {
  public:
   // Of one process, not of all: a second job must not be left out because of the first. Streams are of
   // the order of ten; a process with more makes and forgets them, and its spans are of no use.
-  static constexpr size_t kMaxStreams = 100;
+  static constexpr size_t kMaxStreams = 1024;              // PyTorch makes 128 when it is asked for one
   static constexpr uint64_t kInactiveNs = 30'000'000'000;  // longer than a step of training
   static constexpr size_t kMaxThreads = 65536;
   static constexpr size_t kMaxEvents = 65536;
   static constexpr size_t kMaxDevices = 1024;
+  static constexpr size_t kMaxContexts = 65536;
   static constexpr size_t kMaxBalances = 100'000;  // in one slot, of all processes
 
   // `sink` and `balances`, to which changes of what it holds are added, may be null. All outlive the
@@ -136,6 +137,7 @@ class GpuProcess {
   GpuPlace Current(Thread* thread) const;
   GpuPlace PlaceOf(uint64_t context) const;
   static void SetCurrent(Thread* thread, GpuPlace place);
+  void LearnPrimary(uint64_t context, int32_t device);
   void ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64_t at_ns);
   void ApplyToMemory(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns);
   void ApplyToStream(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns);

@@ -294,7 +294,8 @@ enum ss_cuda_memory {
 
 /*
  * A CUDA call that succeeded (a query that said "not ready" is none). Calls that the library makes
- * within it have no message of their own. hdr.ts_ns is when it returned.
+ * within it have no message of their own, but for some that say what others need. hdr.ts_ns is when it
+ * returned.
  */
 struct ss_cuda_call {
 	struct ss_hdr hdr;

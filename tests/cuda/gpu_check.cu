@@ -179,14 +179,14 @@ void UseStreams() {
     MUST(cudaEventSynchronize(event));
     MUST(cudaEventDestroy(event));
   });
+  void* to;
   Active(nullptr, [&] {
     int x = 0;
-    void* to;
     Launch(nullptr, 3000);
     MUST(cudaMalloc(&to, 64));
     MUST(cudaMemcpy(to, &x, sizeof(x), cudaMemcpyHostToDevice));
-    MUST(cudaFree(to));
   });
+  MUST(cudaFree(to));
   Spin<<<1, 4096>>>(1);  // too many threads
   MUST_FAIL(cudaGetLastError());
   // A captured launch is not done; a graph's is, once per launch of the graph.

@@ -71,8 +71,19 @@ TEST(CudaCoverage, OfAProcess) {
   for (const auto& c : cases) {
     const auto files = Describe(c.files);
     EXPECT_EQ(CoverageText(files), c.text) << c.what;
-    EXPECT_EQ(HasGaps(files), c.has_gaps) << c.what;
+    EXPECT_EQ(!GapsOf(files).empty(), c.has_gaps) << c.what;
   }
+}
+
+// A dozen libraries with a runtime each, one mapped after the other, are told of once.
+TEST(CudaCoverage, RuntimesWithoutSymbolsAreAlike) {
+  const CudaLibrary runtime = Library(Kind::kRuntime, 3), hidden = Library(Kind::kHiddenRuntime, 0);
+  const auto one = Describe({{"libcudart.so.13", runtime, ""}, {"libcublas.so", hidden, ""}});
+  const auto more = Describe({{"libcufft.so", hidden, ""}, {"libcublas.so", hidden, ""}});
+  EXPECT_EQ(GapsOf(one), GapsOf(more));
+  const auto other =
+      Describe({{"libcublas.so", hidden, ""}, {"libcuda.so", Library(Kind::kNone, 0), ""}});
+  EXPECT_NE(GapsOf(one), GapsOf(other));
 }
 
 TEST(CudaCoverage, ATextHasAnEnd) {

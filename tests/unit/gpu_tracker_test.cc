@@ -300,6 +300,17 @@ TEST(GpuActivity, StreamsThatAreSilentAreForgotten) {
   EXPECT_EQ(gpu.spans.kernels.size(), 0u);
 }
 
+TEST(GpuActivity, AStreamThatWasSilentIsStillOneThatDoesNotBlock) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_STREAM_CREATE, 10, 10, {7, 1});
+  gpu.Launch(100, 7);
+  gpu.Wait(110, 200, 7);
+  gpu.SkipTo(40'000);
+  gpu.Launch(40'000'100, 7);
+  gpu.Wait(40'000'200, 40'000'300, 0);  // of the default stream, behind which it is not
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 900 * kUs);
+}
+
 TEST(GpuActivity, TooManyStreamsAreCountedAndTheirLaunchesToo) {
   Gpu gpu;
   for (uint64_t i = 0; i < GpuProcess::kMaxStreams + 3; i++) gpu.Launch(100, 1000 + i);
@@ -558,6 +569,22 @@ TEST(GpuTracker, WhatWasThereBeforeIsNotKnown) {
   gpu.Wait(1210, 1300, 8);
   gpu.Slot();
   EXPECT_EQ(gpu.spans.kernels[1].device, 3);
+}
+
+// As a runtime without symbols does it: of its first call only what it asks of the driver is seen.
+TEST(GpuTracker, AContextMayBeCurrentBeforeItIsKnownWhoseItIs) {
+  Gpu gpu;
+  gpu.Call(SS_CUDA_CTX_SET, 10, 10, {0xc}, kA, 1, SS_CUDA_DRIVER);
+  gpu.Call(SS_CUDA_CTX_RETAIN, 20, 90, {0xc, 1}, kA, 1, SS_CUDA_DRIVER);
+  gpu.Alloc(100, 0x1000, 4096);
+  gpu.Launch(110);
+  gpu.Call(SS_CUDA_DEVICE_DONE, 120, 200, {0xc});
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.values[kGpuActiveNs], 90 * kUs);
+  ASSERT_EQ(gpu.spans.kernels.size(), 1u);
+  EXPECT_EQ(gpu.spans.kernels[0].device, 1);
+  gpu.Call(SS_CUDA_CTX_RELEASE, 1100, 1100, {1}, kA, 1, SS_CUDA_DRIVER);
+  EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 4096u) << "the runtime holds it, too";
 }
 
 TEST(GpuTracker, AfterALossMemoryIsNotKnownUntilTheProcessEnds) {
