@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "sinks/writer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -12,6 +13,8 @@ namespace {
 // Of some 140 bytes: a batch has this many, and as many more as a slot.
 constexpr size_t kBatchRows = 1024;
 constexpr size_t kBatchSlots = 256;
+constexpr size_t kMaxSpareRows = 2 * kBatchRows;  // that a batch keeps room for
+constexpr size_t kMaxKeepingBatches = 4;          // as many as wait on a usual day
 constexpr uint64_t kFlushPeriodNs = 500'000'000;  // a killed run loses at most a second
 
 }  // namespace
@@ -69,9 +72,27 @@ void Writer::Take(Batch* batch) {
   for (size_t i = 0; i < batch->nr_slots; i++) Take(&batch->slots[i]);
   nr_slots_.fetch_add(batch->nr_slots, std::memory_order_relaxed);
   nr_rows_.store(csv_->nr_rows(), std::memory_order_relaxed);
+  Trim(batch);
   batch->nr_slots = batch->nr_rows = 0;
   empty_.push(batch);
   empty_wakeup_.Notify();
+}
+
+// What a burst or a stall took goes back: else one after the other would meet other slots of other
+// batches, until each had room for one.
+void Writer::Trim(Batch* batch) {
+  if (finished_.read_available() >= kMaxKeepingBatches) {
+    std::vector<Slot>().swap(batch->slots);
+    return;
+  }
+  size_t nr_spare = 0;
+  for (const Slot& slot : batch->slots) nr_spare += slot.rows.capacity();
+  if (nr_spare <= std::max(kMaxSpareRows, 2 * batch->nr_rows)) return;
+  for (size_t i = 0; i < batch->slots.size(); i++) {
+    Slot& slot = batch->slots[i];
+    const size_t nr_rows = i < batch->nr_slots ? slot.rows.size() : 0;
+    if (slot.rows.capacity() > 2 * nr_rows + 16) slot = {};
+  }
 }
 
 void Writer::Take(Slot* slot) {

@@ -77,6 +77,7 @@ class Writer final : public SlotSink {
   void Run();
   void Take(Batch* batch);
   void Take(Slot* slot);
+  void Trim(Batch* batch);
 
   FoldOptions fold_;
   CsvSink* csv_;

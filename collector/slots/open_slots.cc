@@ -11,8 +11,16 @@ constexpr size_t kIndexBudgetBytes = 16u << 20;
 constexpr size_t kMaxSpare = 256;   // after a stall the memory goes back
 constexpr size_t kMinIndexed = 16;  // a drain round of 5 ms, with some to spare
 
+constexpr uint64_t kTrimPeriod = 1024;  // slots
+
 void ClearIndex(OpenSlot* slot) {
   for (const OpenRow& row : slot->rows) slot->row_of[row.process] = 0;
+}
+
+// `most`: elements that were needed lately.
+template <typename T>
+void FreeIfTooLarge(std::vector<T>* spare, size_t most) {
+  if (spare->capacity() > 2 * most + 64) std::vector<T>().swap(*spare);
 }
 
 }  // namespace
@@ -71,6 +79,7 @@ void OpenSlots::PopFront() {
   } else {
     TakeIndex(slot.get());
   }
+  lately_.Take(*slot, slots_.size());
   slot->rows.clear();
   slot->cells.clear();
   slot->samples.clear();
@@ -81,6 +90,32 @@ void OpenSlots::PopFront() {
   slot->lost_from_ns = UINT64_MAX;
   slot->lost_to_ns = 0;
   if (spare_.size() < kMaxSpare) spare_.push_back(std::move(slot));
+  if (++nr_popped_ % kTrimPeriod == 0) Trim();
+}
+
+// Else one burst after the other would meet other slots, until each had room for one.
+void OpenSlots::Trim() {
+  const size_t wanted = lately_.nr_open + kMinIndexed;
+  const size_t nr_spare = std::min(spare_.size(), wanted - std::min(wanted, slots_.size()));
+  spare_.erase(spare_.begin(), spare_.end() - static_cast<ptrdiff_t>(nr_spare));
+  for (const auto& slot : spare_) {
+    FreeIfTooLarge(&slot->rows, lately_.nr_rows);
+    FreeIfTooLarge(&slot->cells, lately_.nr_cells);
+    FreeIfTooLarge(&slot->samples, lately_.nr_samples);
+    FreeIfTooLarge(&slot->more, lately_.nr_more);
+    FreeIfTooLarge(&slot->preemptions, lately_.nr_preemptions);
+  }
+  spare_indexes_.resize(std::min(spare_indexes_.size(), kMinIndexed));
+  lately_ = {};
+}
+
+void OpenSlots::Sizes::Take(const OpenSlot& slot, size_t nr_slots) {
+  nr_open = std::max(nr_open, nr_slots);
+  nr_rows = std::max(nr_rows, slot.rows.size());
+  nr_cells = std::max(nr_cells, slot.cells.size());
+  nr_samples = std::max(nr_samples, slot.samples.size());
+  nr_more = std::max(nr_more, slot.more.size());
+  nr_preemptions = std::max(nr_preemptions, slot.preemptions.size());
 }
 
 OpenRow* OpenSlots::FindRow(OpenSlot* slot, uint32_t process) {

@@ -66,8 +66,16 @@ class OpenSlots {
   // and blocks hold is a few seconds.
   static constexpr uint64_t kMaxOpenSlots = 60'000;
 
+  // The largest of some time.
+  struct Sizes {
+    size_t nr_open = 0, nr_rows = 0, nr_cells = 0, nr_samples = 0, nr_more = 0, nr_preemptions = 0;
+    void Take(const OpenSlot& slot, size_t nr_slots);
+  };
+
   OpenSlot* MakeNext();
   OpenSlot* Append();
+  // What bursts and stalls took goes back once it has not been needed for a while.
+  void Trim();
   std::unique_ptr<OpenSlot> Make(uint64_t start_ns);
   void GiveIndex(OpenSlot* slot, size_t nr_processes);
   void TakeIndex(OpenSlot* slot);
@@ -80,6 +88,8 @@ class OpenSlots {
   std::vector<std::unique_ptr<OpenSlot>> spare_;  // popped ones, empty; some have an index, of no rows
   std::vector<RowIndex> spare_indexes_;           // all zeros
   size_t nr_indexed_ = 0;                         // of slots_
+  uint64_t nr_popped_ = 0;
+  Sizes lately_;  // since the last Trim()
 };
 
 }  // namespace slotscope

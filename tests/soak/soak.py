@@ -9,7 +9,8 @@ leave, incidents are asked for, helpers of the load are killed, and the recorder
 quarters of that time all that ends, until the recorder has let go of it, and the last rest is compared with the second: memory at
 most 1% more, not one file descriptor, mapping or thread more; and of the quarters before them, CPU time per event at most 5% more.
 (The first is for what is made once.) Then nothing may be lost but what is counted, and every complete segment must say that its
-identity holds. SOAK_LOADS=births,libraries does these alone, to see whose fault it is. Exit code 0 or 1."""
+identity holds. SOAK_LOADS=births,libraries does these alone, to see whose fault it is; SOAK_CLOCK=1 also steps the machine's
+clock by up to 3 s, and back. Exit code 0 or 1."""
 import collections
 import json
 import os
@@ -126,8 +127,22 @@ def pauses():
         counts["pauses"] += 1
 
 
+def clock_steps():
+    """Of the whole machine's clock, so only if it is asked for: forth or back, and back to where it would be."""
+    was_ns = time.time_ns() - time.monotonic_ns()
+    while not done.wait(random.uniform(3, 10)):
+        try:
+            time.clock_settime_ns(time.CLOCK_REALTIME, time.time_ns() + random.choice([-1, 1]) * random.randrange(10**6, 3 * 10**9))
+            done.wait(random.uniform(0.1, 1))
+        finally:
+            time.clock_settime_ns(time.CLOCK_REALTIME, was_ns + time.monotonic_ns())
+        counts["clock steps"] += 2
+
+
 LOADS = [load for load in (births, switches, killed, libraries, consumers, full_disks, incidents, pauses)
          if load.__name__ in os.environ.get("SOAK_LOADS", load.__name__).split(",")]
+if os.environ.get("SOAK_CLOCK"):
+    LOADS.append(clock_steps)
 
 
 def run(one):
@@ -228,6 +243,7 @@ def check_recording():
         fail(f"left behind: {parts}")
 
 
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("soak.py: it was told to end"))
 os.mkdir(disk)
 subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
 try:
