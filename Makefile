@@ -201,7 +201,8 @@ FUZZ_NOT := cli/% run/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo det
 	raw/raw_writer remediate/client remediate/server remediate/socket_file ring/%_source ring/bpf_object ring/perf_ring ring/reader \
 	sinks/top_table sinks/writer slots/fold
 FUZZ_SRC := $(filter-out $(FUZZ_NOT:%=collector/%.cc),$(COLLECTOR_SRC)) \
-	collector/run/engine.cc collector/cli/options.cc collector/cli/option_text.cc $(wildcard collector/cli/*_parser.cc) \
+	collector/run/engine.cc collector/run/gpu_tables.cc $(addprefix collector/detect/host/,host_history.cc rank_note.cc slots_csv.cc) \
+	collector/cli/options.cc collector/cli/option_text.cc $(wildcard collector/cli/*_parser.cc) \
 	$(addprefix collector/cuda/,calls.cc elf_file.cc library.cc)
 fuzz_unity_src = $(filter $(patsubst %,collector/$1/%,$(notdir $(wildcard collector/$1/*.cc))),$(FUZZ_SRC))
 FUZZ_UNITY := $(foreach folder,$(UNITY),$(if $(call fuzz_unity_src,$(folder)),$(folder)))

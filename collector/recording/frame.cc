@@ -43,7 +43,8 @@ FrameIndex MakeFrameIndex(FrameKind kind, size_t frame_bytes, size_t text_bytes,
 bool IsFrameIndex(const FrameIndex& index) {
   return index.zstd_magic == kZstdMagic && index.zstd_size == sizeof(FrameIndex) - kInFront &&
          index.tag == kTag && (index.kind == FrameKind::kHeader || index.kind == FrameKind::kRows) &&
-         index.text_bytes <= kMaxFrameText && index.frame_bytes <= ZSTD_COMPRESSBOUND(kMaxFrameText);
+         index.text_bytes <= kMaxFrameText && index.frame_bytes <= ZSTD_COMPRESSBOUND(kMaxFrameText) &&
+         index.times.IsPossible();
 }
 
 Status FindFrames(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes) {

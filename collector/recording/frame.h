@@ -22,6 +22,13 @@ struct FrameTimes {
   uint64_t end_ns = 0;
   int64_t unix_offset_ns = 0;
 
+  // Times that a machine can have: sums of them are numbers.
+  bool IsPossible() const {
+    constexpr int64_t kMaxNs = int64_t{1} << 62;  // 146 years
+    return start_ns <= end_ns && end_ns <= kMaxNs && unix_offset_ns <= kMaxNs &&
+           unix_offset_ns >= -kMaxNs;
+  }
+  // REQUIRES: IsPossible().
   int64_t unix_start_ns() const { return static_cast<int64_t>(start_ns) + unix_offset_ns; }
   int64_t unix_end_ns() const { return static_cast<int64_t>(end_ns) + unix_offset_ns; }
   bool operator==(const FrameTimes&) const = default;

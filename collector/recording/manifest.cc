@@ -70,6 +70,7 @@ bool TakeLine(std::string_view text, Segments* segments, Intervals* protections)
   segment.number = line.at("segment").get<uint64_t>();
   segment.times = {line.at("start_ns").get<uint64_t>(), line.at("end_ns").get<uint64_t>(),
                    line.at("unix_offset_ns").get<int64_t>()};
+  if (!segment.times.IsPossible()) return false;
   segment.host = line.at("host").get<std::string>();
   segment.boot_id = line.at("boot_id").get<std::string>();
   segment.slot_ns = line.at("slot_ns").get<uint64_t>();

@@ -59,17 +59,21 @@ Status ReadForeign(int fd, const std::string& path, const RecordingReader::OnTex
 
 }  // namespace
 
-Status FindRecording(std::string* path) {
+Status FindRecording(std::string* path, std::string_view table) {
   constexpr const char* kOfService = "/var/lib/slotscope/slotscope.rec";
   std::error_code error;
-  fs::file_time_type newest;
+  std::pair<bool, fs::file_time_type> best;  // whether it has the table, and when it changed
   path->clear();
   for (fs::directory_iterator it(".", error), end; !error && it != end; it.increment(error)) {
     std::error_code none;  // it may be no recording, or be gone
     const auto changed = fs::last_write_time(it->path() / kManifestName, none);
-    if (none || (!path->empty() && changed <= newest)) continue;
-    newest = changed;
-    *path = it->path().filename().string();
+    if (none) continue;
+    const std::string name = it->path().filename().string();
+    RecordingReader recording;
+    const std::pair one(recording.Open(name).ok() && !recording.FilesOf(table).empty(), changed);
+    if (!path->empty() && one <= best) continue;
+    best = one;
+    *path = name;
   }
   if (!path->empty()) return {};
   *path = kOfService;

@@ -20,8 +20,9 @@ struct UnixRange {
   int64_t to_ns = std::numeric_limits<int64_t>::max();
 };
 
-// The newest recording in this folder, or the service's. Exit::kUsage if there is none.
-Status FindRecording(std::string* path);
+// The newest recording in this folder, or the service's; `table`: of those that have it, if any does.
+// Exit::kUsage if there is none.
+Status FindRecording(std::string* path, std::string_view table = kSlotsTable);
 
 class RecordingReader {
  public:

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <string_view>
 
 #include "base/escape.h"
 #include "detect/inputs/scan.h"
+#include "detect/inputs/table_rows.h"
 #include "detect/inputs/text_input.h"
 #include "recording/reader.h"
 #include "sinks/span_order.h"
@@ -19,45 +19,7 @@
 namespace slotscope {
 namespace {
 
-// A table's rows, whose fields are asked for by the columns' names.
-class Rows {
- public:
-  // A line that is no row: a comment, or names of columns.
-  bool IsHeader(std::string_view line, std::string_view first_column) {
-    if (line.starts_with("# ")) return true;
-    Split(line);
-    if (fields_.empty() || fields_[0] != first_column) return false;
-    places_.clear();
-    for (size_t i = 0; i < fields_.size(); i++) places_.emplace(fields_[i], i);
-    return true;
-  }
-  // "" if there is no such column.
-  std::string_view operator[](std::string_view name) const {
-    const auto found = places_.find(name);
-    return found == places_.end() || found->second >= fields_.size() ? "" : fields_[found->second];
-  }
-  template <typename T>
-  T Number(std::string_view name, T otherwise = {}) const {
-    return NumberOf<T>((*this)[name]).value_or(otherwise);
-  }
-  bool is_whole() const { return !places_.empty() && fields_.size() == places_.size(); }
-
- private:
-  void Split(std::string_view line) {
-    fields_.clear();
-    for (;;) {
-      const size_t comma = line.find(',');
-      fields_.push_back(line.substr(0, comma));
-      if (comma == line.npos) return;
-      line.remove_prefix(comma + 1);
-    }
-  }
-
-  std::map<std::string, size_t, std::less<>> places_;
-  std::vector<std::string_view> fields_;
-};
-
-ProcessKey ProcessOf(const Rows& rows) {
+ProcessKey ProcessOf(const TableRows& rows) {
   return {rows.Number<int32_t>("tgid"), rows.Number<uint64_t>("start_time_ns")};
 }
 
@@ -84,7 +46,7 @@ void AddGpu(std::string_view line, std::vector<GpuDevice>* gpus) {
 }
 
 // A row of the table gpu; nothing if it is of no process.
-void AddPart(const Rows& rows, const std::vector<GpuDevice>& gpus, Slot* slot) {
+void AddPart(const TableRows& rows, const std::vector<GpuDevice>& gpus, Slot* slot) {
   if (rows["kind"] != "process") return;
   GpuPart part;
   part.process = ProcessOf(rows);
@@ -104,7 +66,7 @@ void AddPart(const Rows& rows, const std::vector<GpuDevice>& gpus, Slot* slot) {
 }
 
 // A row of the table spans; nothing if it is of no memory that leaked on a device.
-void AddLeak(const Rows& rows, Slot* slot) {
+void AddLeak(const TableRows& rows, Slot* slot) {
   if (rows["span"] != "memory" || rows["end"] != "leaked") return;
   MemorySpan span = {};
   span.process = ProcessOf(rows);
@@ -122,21 +84,21 @@ Status ReadGpuTables(const std::string& path, std::vector<GpuDevice>* gpus, GpuR
   if (Status status = recording.Open(path); !status.ok()) return status;
   Status first;
   const auto read = [&](std::string_view table, std::string_view first_column, auto&& add) {
-    Rows rows;
+    TableRows rows(first_column);
     LineSplitter lines;
     const auto on_line = [&](std::string_view line) {
       constexpr std::string_view kNote = "# note: ";
       Slot slot;
       if (line.starts_with("# gpu ")) AddGpu(line, gpus);
       if (line.starts_with(kNote)) slot.notes.push_back(EscapeControls(line.substr(kNote.size())));
-      if (!rows.IsHeader(line, first_column) && rows.is_whole()) add(rows, &slot);
+      if (rows.Take(line) == TableRows::Line::kRow) add(rows, &slot);
       report->OnSlot(&slot);
     };
     Status status = recording.Read(table, {}, [&](std::string_view text) { lines.Feed(text, on_line); });
     lines.Finish(on_line);
     if (first.ok()) first = std::move(status);
   };
-  read("gpu", "slot_start_ns", [&](const Rows& rows, Slot* slot) { AddPart(rows, *gpus, slot); });
+  read("gpu", "slot_start_ns", [&](const TableRows& rows, Slot* slot) { AddPart(rows, *gpus, slot); });
   read("spans", "span", AddLeak);
   return first;
 }

@@ -7,7 +7,7 @@ folder=$1
 seconds=$2
 shift 2
 here=$(dirname "$0")
-[ $# -gt 0 ] || set -- items_fuzz raw_fuzz state_fuzz options_fuzz remediate_fuzz threshold_fuzz fr_dump_fuzz kernel_log_fuzz cluster_fuzz elf_fuzz
+[ $# -gt 0 ] || set -- items_fuzz raw_fuzz state_fuzz options_fuzz remediate_fuzz threshold_fuzz fr_dump_fuzz kernel_log_fuzz cluster_fuzz elf_fuzz recording_fuzz
 run() { # run TARGET
 	local target=$1 log=$folder/$1.log rc=0
 	mkdir -p "$folder/corpus/$target"

@@ -3,14 +3,15 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
-#include <optional>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "base/escape.h"
 #include "detect/host/rank_note.h"
 #include "detect/inputs/scan.h"
+#include "detect/inputs/table_rows.h"
 #include "detect/inputs/text_input.h"
 #include "recording/reader.h"
 #include "recording/segment_name.h"
@@ -45,12 +46,20 @@ class Reader {
   explicit Reader(HostHistory* history) : history_(*history) {}
 
   void OnLine(std::string_view line) {
-    if (line.starts_with("# ")) return OnComment(line.substr(2));
-    if (places_.empty() || line.starts_with(kSlotColumns[0].name)) return OnHeader(line);  // per segment
-    OnRow(line);
+    switch (rows_.Take(line)) {
+      case TableRows::Line::kComment:
+        return OnComment(line.substr(2));
+      case TableRows::Line::kHeader:
+        return OnHeader();
+      case TableRows::Line::kRow:
+        if (is_slots_csv_) OnRow();
+        return;
+      case TableRows::Line::kMalformed:
+        nr_malformed_ += is_slots_csv_;
+    }
   }
 
-  bool is_slots_csv() const { return !places_.empty(); }
+  bool is_slots_csv() const { return is_slots_csv_; }
   uint64_t nr_malformed() const { return nr_malformed_; }
 
  private:
@@ -67,65 +76,67 @@ class Reader {
     }
   }
 
-  void OnHeader(std::string_view line) {
-    std::array<bool, kNrNeeded> found = {};
-    std::vector<size_t> places;
-    while (!line.empty()) {
-      const std::string_view name = line.substr(0, line.find(','));
-      line.remove_prefix(std::min(line.size(), name.size() + 1));
-      size_t column = 0;
-      while (column < kNrNeeded && kNames[column] != name) column++;
-      if (column < kNrNeeded) found[column] = true;
-      places.push_back(column);
+  void OnHeader() {
+    is_slots_csv_ = true;
+    for (size_t column = 0; column < kNrNeeded; column++) {
+      places_[column] = rows_.PlaceOf(kNames[column]);
+      is_slots_csv_ &= places_[column] != TableRows::kNone || column == kLength;
     }
-    for (size_t column = 0; column < kNrNeeded; column++)
-      if (!found[column] && column != kLength) return;
-    places_ = std::move(places);
   }
 
-  void OnRow(std::string_view line) {
-    std::array<std::string_view, kNrNeeded> fields;
-    size_t at = 0;
-    for (;;) {
-      const size_t comma = line.find(',');
-      if (at < places_.size() && places_[at] < kNrNeeded) fields[places_[at]] = line.substr(0, comma);
-      at++;
-      if (comma == line.npos) break;
-      line.remove_prefix(comma + 1);
-    }
-    const auto start_ns = NumberOf<int64_t>(fields[kStart]);
-    if (at != places_.size() || !start_ns) {
-      nr_malformed_++;  // such as a line that is not complete yet
+  std::string_view Field(size_t column) const { return rows_.At(places_[column]); }
+
+  void OnRow() {
+    const auto start_ns = NumberOf<int64_t>(Field(kStart));
+    if (!start_ns) {
+      nr_malformed_++;
       return;
     }
     if (*start_ns != last_start_ns_)
-      history_.OnSlot(*start_ns, NumberOf<int64_t>(fields[kLength]).value_or(slot_ns_));
+      history_.OnSlot(*start_ns, NumberOf<int64_t>(Field(kLength)).value_or(slot_ns_));
     last_start_ns_ = *start_ns;
-    if (fields[kKind] == "other") history_.OnFolded(*start_ns);
-    if (fields[kKind] == "lost")
+    if (Field(kKind) == "other") history_.OnFolded(*start_ns);
+    if (Field(kKind) == "lost")
       history_.OnLost(
           *start_ns,
-          NumberOf<uint64_t>(fields[kFirstValue + static_cast<size_t>(kHostCpuNs)]).value_or(0));
-    const auto tgid = NumberOf<int32_t>(fields[kTgid]);
-    const auto began_ns = NumberOf<uint64_t>(fields[kBegan]);
+          NumberOf<uint64_t>(Field(kFirstValue + static_cast<size_t>(kHostCpuNs))).value_or(0));
+    const auto tgid = NumberOf<int32_t>(Field(kTgid));
+    const auto began_ns = NumberOf<uint64_t>(Field(kBegan));
     if (!tgid || !began_ns || !history_.IsRank(*tgid)) return;
     HostSample sample;
     sample.start_ns = *start_ns;
     for (size_t i = 0; i < kHostColumns.size(); i++) {
-      if (const auto number = NumberOf<uint64_t>(fields[kFirstValue + i]))
+      if (const auto number = NumberOf<uint64_t>(Field(kFirstValue + i)))
         sample.values[i] = *number;
       else
         sample.unmeasured |= 1u << i;
     }
-    history_.Add(*tgid, *began_ns, fields[kComm], sample);
+    history_.Add(*tgid, *began_ns, Field(kComm), sample);
   }
 
   HostHistory& history_;
-  std::vector<size_t> places_;  // which column each field is; kNrNeeded: none that we need
+  TableRows rows_{kSlotColumns[0].name};
+  std::array<size_t, kNrNeeded> places_ = {};
+  bool is_slots_csv_ = false;  // all columns that are needed are there
   int64_t slot_ns_ = 1'000'000;
   int64_t last_start_ns_ = 0;
   uint64_t nr_malformed_ = 0;
 };
+
+// What is wanted, with a minute on each side for slots that are long, and from the beginning of the
+// segment in which that begins: ranks may be said in between.
+UnixRange RangeIn(const RecordingReader& recording, std::pair<int64_t, int64_t> wanted) {
+  constexpr int64_t kMinute = 60'000'000'000;
+  UnixRange range;
+  if (wanted.first > range.from_ns + kMinute) range.from_ns = wanted.first - kMinute;
+  if (wanted.second < range.to_ns - kMinute) range.to_ns = wanted.second + kMinute;
+  int64_t from_ns = range.from_ns;
+  for (const auto& [number, segment] : recording.segments())
+    if (segment.times.unix_start_ns() <= range.from_ns && range.from_ns < segment.times.unix_end_ns())
+      from_ns = std::min(from_ns, segment.times.unix_start_ns());
+  range.from_ns = from_ns;
+  return range;
+}
 
 }  // namespace
 
@@ -133,19 +144,24 @@ Status ReadSlotsCsv(const std::string& path, HostHistory* history) {
   Reader reader(history);
   const auto on_line = [&](std::string_view line) { reader.OnLine(line); };
   Status status;
+  bool any = true;
   if (RecordingReader::Reads(path)) {
     RecordingReader recording;
     status = recording.Open(path);
     LineSplitter lines;
+    any = recording.FilesOf(kSlotsTable).empty();  // else there may be nothing of what is wanted
+    const auto on_text = [&](std::string_view text) {
+      any = true;
+      lines.Feed(text, on_line);
+    };
     if (status.ok())
-      status =
-          recording.Read(kSlotsTable, {}, [&](std::string_view text) { lines.Feed(text, on_line); });
+      status = recording.Read(kSlotsTable, RangeIn(recording, history->WantedSpan()), on_text);
     lines.Finish(on_line);
   } else {
     status = ReadLines(path, on_line);
   }
   if (!status.ok()) return status;
-  if (!reader.is_slots_csv())
+  if (any && !reader.is_slots_csv())
     return {Exit::kBadInput, fmt::format("{}: these are no slots: columns that all have are missing",
                                          EscapeControls(path))};
   // The last line of a recording that goes on may be half.
