@@ -19,6 +19,8 @@
 namespace slotscope {
 
 struct ReplayOptions {
+  ReplayOptions() { output.path = "replay.rec"; }  // what is replayed is called slotscope.rec, mostly
+
   OutputOptions output;
   std::string path;
 };

@@ -93,8 +93,8 @@ boost::program_options::options_description DescribeOutput(OutputTexts* texts, O
   po::options_description options("Options of record and replay");
   options.add_options()(
       "output,o", Text(&output->path, "PATH"),
-      "a recording, which is a folder (default slotscope.rec; one that is there becomes "
-      "PATH.old); FILE.csv: one plain file; -: a stream to standard output")(
+      "a recording, which is a folder (default slotscope.rec, of replay replay.rec; one that is there "
+      "becomes PATH.old); FILE.csv: one plain file; -: a stream to standard output")(
       "segment", Text(&texts->segment, "S"), "length of a recording's files in seconds (default 60)")(
       "slot", Text(&texts->slot, "MS"), "length of a slot in milliseconds (default 1)")(
       "window", Text(&texts->window, "MS"), "how long a slot waits for late data (default 64)")(

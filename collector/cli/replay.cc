@@ -74,7 +74,7 @@ Status RunGenerate(const GenerateOptions& options) {
 int Replay(const ReplayOptions& options) {
   if (!options.path.empty()) return Fail(RunReplay(options));
   ReplayOptions found = options;
-  Status status = FindRecording(&found.path);
+  Status status = FindRecording(&found.path, kRawTable);
   if (status.ok()) status = CheckNames(found.output, "", "", {{"what is replayed", found.path}});
   return Fail(status.ok() ? RunReplay(found) : status);
 }

@@ -122,15 +122,16 @@ TEST(Detect, AHangWithWhatTheHostSawOfIt) {
 }
 
 // What detectors notice is an event of the recording, and the ring keeps what is around it.
-void CheckTrigger(const std::string& trigger, const std::string& happens) {
+void CheckTrigger(const std::string& trigger, const std::string& happens,
+                  const std::string& options = "") {
   const std::string dir = TempDir() + "/detect-" + trigger;
   ASSERT_EQ(mkdir(dir.c_str(), 0755), 0);
   std::string output;
-  ASSERT_EQ(Shell("cd " + dir + "; TRIGGER=" + trigger + R"sh(
+  ASSERT_EQ(Shell("cd " + dir + "; TRIGGER=" + trigger + "; OPTIONS='" + options + R"sh('
 mkdir fr
 : >kern.log
 $S record --source $SRC --segment 1 --keep 2s --trigger $TRIGGER --detect --fr-dir fr --kmsg=kern.log \
-	--nccl-hang-threshold 1 >out 2>err & record=$!
+	--nccl-hang-threshold 1 $OPTIONS >out 2>err & record=$!
 until grep -qs recording err; do kill -0 $record || exit 9; sleep 0.05; done
 sleep 2 # there is something in front of it
 )sh" + happens + R"sh(
@@ -166,6 +167,13 @@ TEST(Detect, AnXidIsKeptBeyondTheRing) {
       "xid",
       "echo \"$(date +%Y-%m-%dT%H:%M:%S%z) node kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has "
       "fallen off the bus.\" >>kern.log");
+}
+
+TEST(Detect, AStragglerIsKeptBeyondTheRing) {
+  CheckTrigger(
+      "straggle",
+      "LD_LIBRARY_PATH=" + StandinFolder() + " SLOTSCOPE_TEST_WAIT_MS=300 $T --workload cuda 4 >truth",
+      "--gpu on");
 }
 
 TEST(Detect, AHangIsKeptBeyondTheRing) {

@@ -153,6 +153,20 @@ exit $code
   EXPECT_NE(all.find("# note: incident at "), std::string::npos) << "it is noted where it was";
 }
 
+// Not itself, though its own recording is the newest one then.
+TEST(Recording, ReplayWithoutNamesFindsWhatCanBeReplayed) {
+  const std::string dir = Folder("no-names");
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir +
+                      " && $S record --source $SRC --raw-table --duration 0.3 && $S replay && $S replay",
+                  &output),
+            0)
+      << output;
+  const CsvFile of_record = ReadCsv(dir + "/slotscope.rec"), of_replay = ReadCsv(dir + "/replay.rec");
+  ASSERT_FALSE(of_record.rows.empty());
+  EXPECT_EQ(of_record.rows, of_replay.rows);
+}
+
 TEST(Recording, AFullDiskDoesNotEndARing) {
   const std::string dir = Folder("full");
   ASSERT_EQ(mount("none", dir.c_str(), "tmpfs", 0, "size=1m"), 0) << strerror(errno);

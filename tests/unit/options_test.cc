@@ -134,7 +134,7 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"record", "--health-interval", "301"}, {"--health-interval", "300"}},
       {{"record", "--gpu-csv", "a", "--raw", "a"}, {"--gpu-csv", "--raw", "a"}},
       {{"record", "--gpu-csv", "a", "--spans", "a"}, {"--gpu-csv", "--spans", "a"}},
-      {{"replay", "x.raw", "--gpu-csv", "slotscope.rec"}, {"--gpu-csv", "--output", "slotscope.rec"}},
+      {{"replay", "x.raw", "--gpu-csv", "replay.rec"}, {"--gpu-csv", "--output", "replay.rec"}},
       {{"replay", "x.raw", "--gpu", "off"}, {"--gpu"}},
       {{"record", "--events", "cycels"}, {"--events", "cycels"}},
       {{"record", "--events", "cycles=no-such-event"}, {"--events", "no-such-event"}},

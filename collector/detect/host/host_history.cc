@@ -59,6 +59,17 @@ RankProcess* HostHistory::Current(int32_t tgid) {
   return nullptr;
 }
 
+std::pair<int64_t, int64_t> HostHistory::WantedSpan() const {
+  using Limits = std::numeric_limits<int64_t>;
+  if (wanted_.empty()) return {Limits::min(), Limits::max()};
+  std::pair span = {Limits::max(), Limits::min()};
+  for (int64_t wanted_ns : wanted_) {
+    const auto [from_ns, to_ns] = EvidenceSpan(wanted_ns, bucket_ns_);
+    span = {std::min(span.first, from_ns), std::max(span.second, to_ns)};
+  }
+  return span;
+}
+
 bool HostHistory::IsWanted(int64_t at_ns) const {
   return wanted_.empty() || std::any_of(wanted_.begin(), wanted_.end(), [&](int64_t wanted_ns) {
            const auto [from_ns, to_ns] = EvidenceSpan(wanted_ns, bucket_ns_);

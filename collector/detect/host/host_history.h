@@ -71,6 +71,8 @@ class HostHistory {
 
   // From the first call on only samples around these moments (Unix time) are kept.
   void Want(int64_t at_ns) { wanted_.push_back(at_ns); }
+  // [from, to): samples outside are not kept.
+  std::pair<int64_t, int64_t> WantedSpan() const;
   // Rows are of slots that are so long; before the first one.
   void SetSlot(int64_t slot_ns) { bucket_ns_ = std::max(bucket_ns_, slot_ns); }
   // In that slot some processes have no row of their own, though they ran.
