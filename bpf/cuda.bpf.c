@@ -500,6 +500,16 @@ static __always_inline void ss_cuda_returned(struct pt_regs *ctx, struct task_st
 	ss_cuda_send(ctx, task, thread, probe, &thread->outer);
 }
 
+/* A launch that sets up first what it needs is not on its way before that is done. */
+static __always_inline void ss_cuda_begin_behind(struct ss_cuda_thread *thread)
+{
+	__u32 index = thread->frames[0].probe;
+	struct ss_cuda_probe *probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
+
+	if (probe && (probe->op == SS_CUDA_LAUNCH || probe->op == SS_CUDA_GRAPH_LAUNCH))
+		thread->outer.start_ns = bpf_ktime_get_ns();
+}
+
 /*
  * Of a call within a call, only that the driver was initialized matters, as all is known since then,
  * which device is which, and which context is whose: others may name it.
@@ -521,6 +531,7 @@ static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_stru
 		ss_cuda_lose_mine(SS_CUDA_NR_UNREADABLE, task);
 	else
 		ss_cuda_send(ctx, task, thread, probe, &thread->told);
+	ss_cuda_begin_behind(thread);
 	thread->told.start_ns = 0; /* what called it may be one of these, too: once is enough */
 }
 

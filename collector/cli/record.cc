@@ -2,6 +2,7 @@
 #include "cli/record.h"
 
 #include <fmt/core.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -45,6 +46,7 @@ constexpr uint64_t kTtyProgressNs = 900'000'000;
 constexpr uint64_t kPlainProgressNs = 2'000'000'000, kMaxPlainProgressNs = 3'600'000'000'000;
 constexpr uint64_t kStatusNs = 10'000'000'000;
 constexpr uint64_t kLookMs = 1'000;
+constexpr uint64_t kReturnPeriodNs = 10'000'000'000;
 constexpr uint64_t kMaxIdleNs = 32'000'000;
 // After the command's end: its last slot is complete when every CPU has ticked once more.
 constexpr useconds_t kAfterCommandUs = 5'000;
@@ -486,9 +488,18 @@ class Recording {
       const RunCounts now = pipeline->counts();
       progress.Show(now, writer->nr_rows());
       manager_.Poll(MonotonicNs(), now.merge.nr_rounds);  // reader and merge go on
+      ReturnMemory(MonotonicNs());
       if (meter.Poll(MonotonicNs()) && !Guard(pipeline, &guard, &progress, meter.percent())) break;
     }
     progress.End();
+  }
+
+  // What a burst took lies in the allocator's lists, between what is in use, and would stay there: with
+  // each burst some more of it.
+  void ReturnMemory(uint64_t now_ns) {
+    if (now_ns - returned_ns_ < kReturnPeriodNs) return;
+    returned_ns_ = now_ns;
+    malloc_trim(0);
   }
 
   static void SayAll(const std::vector<std::string>& warnings) {
@@ -555,6 +566,7 @@ class Recording {
   CudaWatcher cuda_;
   GpuSampler sampler_;
   bool asks_nvml_ = false;
+  uint64_t returned_ns_ = 0;  // see ReturnMemory()
   Services services_{options_, &others_};
   std::string why_;
   bool stopped_by_guard_ = false;

@@ -82,6 +82,10 @@ constexpr Counter kCounters[] = {
      "blocks that are not in the recording's raw stream: nor is what follows them, up to its next "
      "segment",
      [](Counts run) { return run.nr_unwritten_blocks; }, ""},
+    {"uncaptured_incidents", kNote, kTriggered, "writer",
+     "incidents that keep nothing beyond the ring: six an hour do, and none in the half minute behind "
+     "one",
+     [](Counts run) { return run.nr_uncaptured_incidents; }, ""},
 
     {"rdt_samples", kNone, kRdt, "slots", "readings of RDT counters",
      [](Counts run) { return run.rdt.nr_samples; }, ""},
@@ -186,8 +190,12 @@ bool IsInScope(CountScope scope, const RunCounts& run) {
       return run.losses.unprobed_ns > 0;
     case kRaw:
       return run.nr_unwritten_blocks > 0;
+    case kTriggered:
+      return run.nr_uncaptured_incidents > 0;
     case kJoined:
       return run.remote != RemoteCounts();
+    case kEnd:
+      break;
   }
   return false;
 }

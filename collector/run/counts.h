@@ -34,6 +34,7 @@ struct RunCounts {
   uint64_t nr_rows = 0;
   uint64_t nr_unwritten_slots = 0;
   uint64_t nr_unwritten_blocks = 0;  // of the raw stream
+  uint64_t nr_uncaptured_incidents = 0;
 };
 
 // All but what the sinks know.
@@ -46,7 +47,7 @@ enum class Severity : uint8_t {
 };
 
 // Which runs have it: in others it is not shown.
-enum class CountScope : uint8_t { kAll, kRdt, kCuda, kUnprobed, kJoined, kRaw };
+enum class CountScope : uint8_t { kAll, kRdt, kCuda, kUnprobed, kJoined, kRaw, kTriggered, kEnd };
 bool IsInScope(CountScope scope, const RunCounts& counts);
 
 struct Counter {

@@ -62,14 +62,18 @@ void Incidents::Capture(const Slot& slot, const std::string& event, const std::s
   // A clock that was set back must not make an hour that never ends.
   std::erase_if(captured_, [&](int64_t at_ns) { return at_ns > unix_ns || unix_ns - at_ns >= kHourNs; });
   const bool is_kept = !captured_.empty() && unix_ns - captured_.back() < kBehindNs;
-  if (is_kept || captured_.size() >= kMaxPerHour) {
-    nr_not_captured_++;
+  // Of a burst the first of each kind is told.
+  if (is_kept ? !told_.insert(event).second : captured_.size() >= kMaxPerHour) {
+    nr_since_++;
+    nr_not_captured_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
+  events_->Put(fmt::format("{},{},{},{},{}\n", slot.start_ns, unix_ns, event,
+                           std::exchange(nr_since_, 0), EscapeName(what)));
+  if (is_kept) return;
+  told_ = {event};
   captured_.push_back(unix_ns);
   folder_->Protect(unix_ns - kBeforeNs, unix_ns + kBehindNs);
-  events_->Put(fmt::format("{},{},{},{},{}\n", slot.start_ns, unix_ns, event,
-                           std::exchange(nr_not_captured_, 0), EscapeName(what)));
   news_.TellEvent(
       fmt::format("incident at {}: {}: {}; the minute before it and half a minute behind it "
                   "are kept",

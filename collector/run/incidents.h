@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,8 @@ class Incidents {
   static constexpr size_t kMaxPerHour = 6;
   static constexpr const char* kColumns = "slot_start_ns,slot_start_unix_ns,event,not_captured,what\n";
 
-  // `events`: the table that gets a row for each that is kept.
+  // `events`: the table that gets a row for each that is kept, and for the first of another kind within
+  // what is kept.
   Incidents(const TriggerOptions& options, RecordingFolder* folder, LinesSink* events)
       : options_(options), folder_(folder), events_(events) {}
 
@@ -45,8 +47,8 @@ class Incidents {
   void OnSlot(const Slot& slot);
 
   std::vector<std::string> TakeNews() { return news_.Take(); }
-  // Those that were too many, or within what is kept already.
-  uint64_t nr_not_captured() const { return nr_not_captured_; }
+  // Any thread. Those that were too many, or within what is kept already, and have no row.
+  uint64_t nr_not_captured() const { return nr_not_captured_.load(std::memory_order_relaxed); }
 
  private:
   void Capture(const Slot& slot, const std::string& event, const std::string& what);
@@ -57,9 +59,11 @@ class Incidents {
   std::mutex mutex_;
   std::vector<std::pair<std::string, std::string>> reported_;
   std::atomic<bool> any_{false};
+  std::atomic<uint64_t> nr_not_captured_{0};
   // Writer thread.
   std::deque<int64_t> captured_;  // when, of the last hour
-  uint64_t nr_not_captured_ = 0;  // since the last one
+  std::set<std::string> told_;    // kinds, since the last of them
+  uint64_t nr_since_ = 0;         // the last row: that have none
   News news_;
 };
 

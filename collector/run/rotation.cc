@@ -118,7 +118,13 @@ Status Rotation::EndFrame() {
   for (auto& side : sides_) side.sink->Flush();
   Status status = TryWrite();
   if (options_.goes_on)
-    while (!status.ok() && folder_->RemoveOldest()) status = TryWrite();
+    while (!status.ok() && folder_->RemoveOldest()) {
+      const std::string reason = status.message();
+      news_.TellFirstOf("removed", fmt::format("{}: the oldest part of the recording makes room, though "
+                                               "it was to be kept (said once an hour)",
+                                               reason));
+      status = TryWrite();
+    }
   if (status.ok() && has_gap_) {
     news_.TellFirstOf("recording again", fmt::format("recording again; {}", GapText()));
     has_gap_ = false;

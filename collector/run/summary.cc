@@ -116,8 +116,8 @@ HeaderLines SummaryLines(const RunSummary& run) {
   const Accounting& a = run.counts.accounting;
   HeaderLines lines;
   // Behind the counters of each scope its accounts.
-  for (const CountScope scope : {CountScope::kAll, CountScope::kRdt, CountScope::kCuda,
-                                 CountScope::kUnprobed, CountScope::kJoined, CountScope::kRaw}) {
+  for (auto scope = CountScope::kAll; scope != CountScope::kEnd;
+       scope = static_cast<CountScope>(static_cast<uint8_t>(scope) + 1)) {
     if (!IsInScope(scope, run.counts)) continue;
     for (const Counter& counter : Counters())
       if (counter.scope == scope)

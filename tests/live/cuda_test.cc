@@ -148,6 +148,26 @@ TEST(Cuda, MemoryOfEveryKindInEverySlot) {
   EXPECT_EQ(SpansOf(recorded, "memory").size(), 12u);
 }
 
+TEST(Cuda, AProcessWhoseFirstCallIsALaunchIsWhollyKnown) {
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(RecordCuda("launch-first", Workload(7), &recorded));
+  CheckSums(recorded);
+  const int32_t tgid = recorded.truth.TgidsOf("proc").at(0);
+  CheckMemory(recorded, tgid, 2);
+  const auto spans = SpansOf(recorded, "kernels");
+  ASSERT_EQ(spans.size(), 1u) << LossesOf(recorded);
+  EXPECT_EQ(spans[0].at("device"), "0");
+  uint64_t launched_ns = 0, waited_ns = 0;
+  for (const auto& line : recorded.truth.lines) {
+    if (line.key == "launched") launched_ns = line.values.at(0);
+    if (line.key == "waited") waited_ns = line.values.at(0);
+  }
+  EXPECT_LT(Number(spans[0].at("start_ns")), launched_ns);
+  EXPECT_LT(Number(spans[0].at("end_ns")), waited_ns);
+  EXPECT_GE(Number(spans[0].at("end_ns")), launched_ns);
+  EXPECT_EQ(SpansOf(recorded, "memory").at(0).at("device"), "0");
+}
+
 // The program that comes after holds nothing, and nobody knows anything of its GPU until it uses one.
 TEST(Cuda, AnExecEndsWhatTheProgramHeld) {
   Recorded recorded;

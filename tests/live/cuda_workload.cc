@@ -353,6 +353,19 @@ void UseLittle() {
   MUST(cudaFree, memory);
 }
 
+// The first call of all is a launch, in which the runtime sets itself up.
+void LaunchFirst() {
+  Launch(nullptr, 3000);
+  std::printf("launched %d %lu\n", getpid(), MonotonicNs());
+  void* memory;
+  MUST(cudaMalloc, &memory, 4096);
+  SayMemory(4096);
+  MUST(cudaDeviceSynchronize, );
+  std::printf("waited %d %lu\n", getpid(), MonotonicNs());
+  MUST(cudaFree, memory);
+  SayMemory(0);
+}
+
 // Many threads, each with its own device, and calls as fast as they go.
 void UseThreads(int nr_threads, int nr_rounds) {
   std::vector<std::thread> threads;
@@ -621,6 +634,8 @@ int RunCudaWorkload(int which) {
     LaunchWithAHeart();
   else if (which == 6)
     HoldAndExec("100");
+  else if (which == 7)
+    LaunchFirst();
   else
     UseThreads(8, which);
   SayEnd();
