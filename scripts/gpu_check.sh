@@ -130,6 +130,22 @@ compare_torch() { # compare_torch NAME
 	claims "$out/claims"
 }
 
+# A program that was there before: which GPU it uses is known if it sees one, what it holds is not.
+record_later() { # record_later NAME PROGRAM MODE [N]
+	local name=$1 program
+	shift
+	run "$@" >"$out/$name.truth" &
+	program=$!
+	sleep 2
+	"$slotscope" record --gpu on --max-overhead 100 --duration 1.5 --gpu-csv "$out/$name.gpu.csv" -o "$out/$name.csv" >"$out/$name.log" 2>&1 ||
+		claim WRONG "$name: the recording ended with exit code $?"
+	wait $program
+	awk -F, -v name="$name" '/^[^#s]/ && $3 == "process" { known += $10 != ""; launches += $12 }
+		END { print known || !launches ? "WRONG" : "ok", name ": " launches + 0 " launches; memory is said in " known + 0 " rows, though it may have held some before" }' \
+		"$out/$name.gpu.csv" >"$out/claims"
+	claims "$out/claims"
+}
+
 # What a launch costs, alternated: alone and recorded.
 compare_overhead() { # compare_overhead PROGRAM
 	local round with=() without=()
@@ -187,6 +203,7 @@ strip -o "$out/stripped" "$out/static"
 record streams-stripped stripped streams && compare_streams streams-stripped
 grep -h '^# note: process' "$out/streams-stripped.csv" | head -n 3
 record spin shared spin 3 && compare_devices spin "$uuid"
+record_later later shared spin 5 && compare_devices later "$uuid"
 compare_overhead shared
 if python3 -c 'import torch' 2>"$out/torch.log"; then
 	record torch-memory torch memory && compare_memory torch-memory && compare_devices torch-memory "$uuid"

@@ -30,6 +30,9 @@ struct GpuDevice {
   bool operator==(const GpuDevice&) const = default;
 };
 
+// None of the machine's GPUs, or it is not known which one.
+inline constexpr int32_t kUnknownGpu = -1;
+
 // Of "GPU-01234567-89ab-...", or "MIG-" the same; false if it is of another form (older MIG has one).
 inline bool ParseGpuUuid(std::string_view text, GpuUuid* uuid) {
   if (!text.starts_with("GPU-") && !text.starts_with("MIG-")) return false;

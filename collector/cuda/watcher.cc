@@ -282,9 +282,9 @@ void CudaWatcher::TellView(int32_t tgid) {
   auto [at, is_new] = seen_.try_emplace(tgid);
   if (!is_new && at->second.began == began && at->second.stack == stack) return;
   at->second = {began, stack, ""};
-  if (gpus_.empty()) return;
   const GpuView view = ReadGpuView(tgid);
-  const auto visible = VisibleGpus(gpus_, view);
+  if (gpus_.empty() && !SeesOneGpu(view)) return;
+  const auto visible = gpus_.empty() ? std::vector{kUnknownGpu} : VisibleGpus(gpus_, view);
   if (!visible) {
     news_.Tell(
         "which GPUs are whose device cannot be told for processes that do not name them by UUID: the "

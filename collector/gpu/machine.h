@@ -27,6 +27,11 @@ class GpuMachine {
   // A process of that number has ended.
   void OnExit(int32_t tgid, uint64_t ts_ns);
 
+  // Does that process see one device, and no more?
+  bool SeesOne(ProcessKey process) const {
+    const View* const view = FindView(process);
+    return view && view->gpus.size() == 1;
+  }
   // Indices into the facts' list, or kUnknownGpu. Of a divided GPU none: which instance is not known.
   int32_t FindDevice(ProcessKey process, int32_t device) const;
   int32_t FindUuid(const GpuUuid& uuid) const;

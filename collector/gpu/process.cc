@@ -44,14 +44,24 @@ GpuProcess::Thread* GpuProcess::ThreadOf(const ss_cuda_call& call) {
 
 // A thread begins on device 0, if it is one whose every call we have seen.
 GpuPlace GpuProcess::Current(Thread* thread) const {
-  if (thread && !thread->places.empty()) return thread->places.back();
-  return {complete_ ? 0 : kUnknownDevice, 0};
+  if (!thread || thread->places.empty()) return {complete_ ? 0 : OnlyDevice(), 0};
+  GpuPlace place = thread->places.back();
+  if (place.device == kUnknownDevice) place.device = OnlyDevice();
+  return place;
 }
 
 GpuPlace GpuProcess::PlaceOf(uint64_t context) const {
   auto found = contexts_.find(context);
   return found == contexts_.end() ? GpuPlace{kUnknownDevice, context} : found->second;
 }
+
+int32_t GpuProcess::DeviceOf(uint64_t context) const {
+  const int32_t device = PlaceOf(context).device;
+  return device == kUnknownDevice ? OnlyDevice() : device;
+}
+
+// Where everything is that a process does which sees one GPU only; else it is not known where.
+int32_t GpuProcess::OnlyDevice() const { return machine_->SeesOne(key_) ? 0 : kUnknownDevice; }
 
 void GpuProcess::SetCurrent(Thread* thread, GpuPlace place) {
   if (thread->places.empty())
@@ -176,7 +186,10 @@ void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64
 }
 
 // A call that chose a device, or began or ended a capture, may be among those that were lost.
-void GpuProcess::OnLostCalls(uint64_t until_ns) {
+void GpuProcess::OnLostCalls(uint64_t from_ns, uint64_t until_ns) {
+  KernelSpan span;
+  for (auto& [key, stream] : streams_)
+    if (stream.Cut(from_ns, &span)) Emit(span);
   memory_.SetMissed();
   lossy_until_ns_ = std::max(lossy_until_ns_, until_ns);
   doubts_activity_ = lossy_in_slot_ = true;
@@ -317,7 +330,7 @@ void GpuProcess::ApplyToStream(const ss_cuda_call& call, GpuPlace place, uint64_
         WaitFor(KeyOf(call, kDefaultStream, place.device), call.start_ns, at_ns);
       break;
     case SS_CUDA_DEVICE_DONE:
-      WaitForDevice(values[0] ? PlaceOf(values[0]).device : place.device, call.start_ns, at_ns,
+      WaitForDevice(values[0] ? DeviceOf(values[0]) : place.device, call.start_ns, at_ns,
                     [](const GpuStream&) { return true; });
       break;
     case SS_CUDA_EVENT_DONE:
@@ -336,7 +349,7 @@ void GpuProcess::ApplyToStream(const ss_cuda_call& call, GpuPlace place, uint64_
     case SS_CUDA_STREAM_CREATE:
       // One of that handle was destroyed, and nobody waited for what was in it.
       if (GpuStream* old = FindStream(KeyOf(call, values[0], place.device)))
-        Wait(old, UINT64_MAX, at_ns);
+        Wait(old, UINT64_MAX, at_ns, KernelsEnd::kUnknown);
       MakeStream(KeyOf(call, values[0], place.device), place.device, !(values[1] & kNonBlocking));
       break;
     case SS_CUDA_STREAM_DESTROY:
@@ -388,10 +401,13 @@ void GpuProcess::Emit(KernelSpan span) {
   if (sink_) sink_->OnKernels(span);
 }
 
-void GpuProcess::Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns) {
+void GpuProcess::Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns, KernelsEnd end) {
   const bool was_busy = stream->busy();
   KernelSpan span;
-  if (stream->Wait(from_ns, end_ns, &span)) Emit(span);
+  if (stream->Wait(from_ns, end_ns, &span)) {
+    span.end = end;
+    Emit(span);
+  }
   if (doubts_activity_ && end_ns >= lossy_until_ns_)
     doubts_activity_ = std::any_of(streams_.begin(), streams_.end(),
                                    [](const auto& entry) { return entry.second.busy(); });
@@ -434,8 +450,11 @@ void GpuProcess::EndActive(int32_t device, uint64_t ns) {
 
 void GpuProcess::WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns,
                                const std::function<bool(const GpuStream&)>& which) {
+  // What was launched before it was known that there is one GPU only is on that.
+  const bool is_only = device != kUnknownDevice && device == OnlyDevice();
   for (auto& [key, stream] : streams_)
-    if (stream.device() == device && which(stream)) Wait(&stream, from_ns, end_ns);
+    if ((stream.device() == device || (is_only && stream.device() == kUnknownDevice)) && which(stream))
+      Wait(&stream, from_ns, end_ns);
 }
 
 // The default stream is behind all that block it.
@@ -512,7 +531,7 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
 
 void GpuProcess::End(uint64_t ts_ns) {
   any_ = true;
-  for (auto& [key, stream] : streams_) Wait(&stream, UINT64_MAX, ts_ns);
+  for (auto& [key, stream] : streams_) Wait(&stream, UINT64_MAX, ts_ns, KernelsEnd::kExited);
   streams_.clear();
   for (auto& [device, use] : uses_)
     if (use.activity.active()) machine_->End(use.gpu, ts_ns);

@@ -78,10 +78,11 @@ class GpuProcess {
   bool IsStill(uint64_t end_ns) const;
   // It was for some slots, of which the last ended at end_ns: TakeSlot() forgets streams, too.
   void ForgetInactive(uint64_t end_ns);
-  // Calls may have been lost until until_ns. What it holds is not known any more; how much it launches
-  // is not for that long, and if it was capturing not until that ends; whether it is active is not until
-  // it has waited for everything, and on which device not until it chooses one.
-  void OnLostCalls(uint64_t until_ns);
+  // Calls may have been lost from from_ns until until_ns: spans of kernels end there. What it holds is
+  // not known any more; how much it launches is not for that long, and if it was capturing not until
+  // that ends; whether it is active is not until it has waited for everything, and on which device not
+  // until it chooses one.
+  void OnLostCalls(uint64_t from_ns, uint64_t until_ns);
 
   const GpuMemory& memory() const { return memory_; }
   // Everything but whose it is (base/state.h).
@@ -136,6 +137,8 @@ class GpuProcess {
   Thread* ThreadOf(const ss_cuda_call& call);
   GpuPlace Current(Thread* thread) const;
   GpuPlace PlaceOf(uint64_t context) const;
+  int32_t DeviceOf(uint64_t context) const;
+  int32_t OnlyDevice() const;
   static void SetCurrent(Thread* thread, GpuPlace place);
   void LearnPrimary(uint64_t context, int32_t device);
   void ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64_t at_ns);
@@ -148,7 +151,7 @@ class GpuProcess {
   void WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns);
   void WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns,
                      const std::function<bool(const GpuStream&)>& which);
-  void Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns);
+  void Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns, KernelsEnd end = KernelsEnd::kWaited);
   void FreeDevice(GpuPlace place, uint64_t at_ns);
   // False: nothing was allocated or freed since the last time.
   bool TellBalances(uint64_t at_ns);

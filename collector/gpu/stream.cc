@@ -15,7 +15,16 @@ bool GpuStream::Launch(uint64_t start_ns, uint64_t threads, KernelSpan* span) {
   is_forced_ = true;
   forced_ns_ = pending_.back().start_ns;
   Close(pending_.size(), forced_ns_ + 1, span);
-  span->forced = true;
+  span->end = KernelsEnd::kForced;
+  return true;
+}
+
+bool GpuStream::Cut(uint64_t at_ns, KernelSpan* span) {
+  if (pending_.empty()) return false;
+  is_forced_ = true;
+  forced_ns_ = std::max(at_ns, pending_.back().start_ns);
+  Close(pending_.size(), at_ns, span);
+  span->end = KernelsEnd::kUnknown;
   return true;
 }
 

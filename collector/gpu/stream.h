@@ -43,6 +43,9 @@ class GpuStream {
   // `threads`: 0 for a graph. True if the span in *span was ended for want of room; the stream stays
   // busy.
   bool Launch(uint64_t start_ns, uint64_t threads, KernelSpan* span);
+  // What happens from at_ns on was not seen. True if a span in *span has ended; the stream stays busy,
+  // as nobody is known to have waited.
+  bool Cut(uint64_t at_ns, KernelSpan* span);
   // A wait that began at `from_ns` ended at `end_ns`: what was launched before it began is done. True if
   // a span in *span has ended.
   bool Wait(uint64_t from_ns, uint64_t end_ns, KernelSpan* span);

@@ -122,7 +122,7 @@ GpuProcess& GpuTracker::ProcessOf(const Change& change) {
   std::vector<GpuBalance>* const balances = keeps_ & kBalances ? &balances_ : nullptr;
   auto [found, is_new] =
       processes_.try_emplace(change.process, change.process, &machine_, sink, balances, &stats_, &pool_);
-  if (is_new && change.at_ns < lossy_until_ns_) found->second.OnLostCalls(lossy_until_ns_);
+  if (is_new && change.at_ns < lossy_until_ns_) found->second.OnLostCalls(change.at_ns, lossy_until_ns_);
   if (is_new)
     awake_.emplace(change.process, &found->second);
   else
@@ -178,12 +178,12 @@ void GpuTracker::Apply(const Change& change) {
       ApplyEnd(change);
       break;
     case kLoss:  // one of which nothing else is known yet has calls all the same
-      if (!gone_.contains(change.process)) ProcessOf(change).OnLostCalls(change.until_ns);
+      if (!gone_.contains(change.process)) ProcessOf(change).OnLostCalls(change.at_ns, change.until_ns);
       break;
     case kLossOfAll:
       for (auto& [key, process] : processes_) {
         Wake(key);
-        process.OnLostCalls(change.until_ns);
+        process.OnLostCalls(change.at_ns, change.until_ns);
       }
       lossy_until_ns_ = std::max(lossy_until_ns_, change.until_ns);
   }
@@ -198,7 +198,7 @@ void GpuTracker::ApplyCall(const Change& change) {
   } else {
     gone_.erase(gone);
     GpuProcess& process = ProcessOf(change);
-    process.OnLostCalls(change.at_ns);
+    process.OnLostCalls(change.at_ns, change.at_ns);
     process.Apply(change.call, change.at_ns);
   }
 }

@@ -86,6 +86,12 @@ std::optional<std::vector<int32_t>> VisibleGpus(const std::vector<GpuDevice>& gp
   return visible;
 }
 
+bool SeesOneGpu(const GpuView& view) {
+  if (!view.visible_devices) return view.minors.size() == 1;
+  const std::string_view text = Trim(*view.visible_devices);
+  return !text.empty() && text.find(',') == text.npos && !text.starts_with('-');
+}
+
 void ParseGpuEnvironment(std::string_view environment, GpuView* view) {
   while (!environment.empty()) {
     const std::string_view entry = environment.substr(0, environment.find('\0'));

@@ -24,6 +24,9 @@ struct GpuView {
 // on what the driver finds fastest, or on how it deals with instances.
 std::optional<std::vector<int32_t>> VisibleGpus(const std::vector<GpuDevice>& gpus, const GpuView& view);
 
+// Is there just one, whichever it is? For where nobody knows the machine's.
+bool SeesOneGpu(const GpuView& view);
+
 // From /proc/TGID/environ (what it was started with; what it set itself since is not seen) and
 // /proc/TGID/root/dev.
 GpuView ReadGpuView(int32_t tgid);

@@ -205,8 +205,11 @@ void PerfettoSink::Append(const KernelSpan& span) {
                                   fmt::format("{} stream {:#x}", DeviceName(span.device), span.stream));
   std::vector<std::pair<const char*, uint64_t>> annotations = {{"launches", span.nr_launches}};
   if (span.avg_threads) annotations.emplace_back("avg_threads", span.avg_threads);
-  AppendSlice(found->second, span.start_ns, span.end_ns, span.forced ? "kernels (forced)" : "kernels",
-              annotations);
+  const std::string name =
+      span.end == KernelsEnd::kWaited
+          ? "kernels"
+          : fmt::format("kernels ({})", kKernelsEndNames[static_cast<size_t>(span.end)]);
+  AppendSlice(found->second, span.start_ns, span.end_ns, name, annotations);
 }
 
 // Spans come in the order of their ends: one fits behind all that ended before it began, and goes behind

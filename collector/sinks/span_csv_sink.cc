@@ -26,7 +26,7 @@ void SpanCsvSink::Append(const KernelSpan& span) {
   fmt::format_to(std::back_inserter(text_), "kernels,{},{},{},{:#x},{},{},{},{},,,{}\n",
                  span.process.tgid, span.process.start_time_ns, DeviceText(span.device), span.stream,
                  span.start_ns, span.end_ns, span.nr_launches, ThreadsText(span.avg_threads),
-                 span.forced ? "forced" : "waited");
+                 kKernelsEndNames[static_cast<size_t>(span.end)]);
 }
 
 void SpanCsvSink::Append(const MemorySpan& span) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/gpu_device.h"
 #include "ring/item.h"
 #include "slots/gpu_span.h"
 #include "track/tracker.h"
@@ -38,9 +39,6 @@ struct GpuRow {
     state.Enum(straggle, Straggle::kUnknown);
   }
 };
-
-// None of the machine's GPUs, or it is not known which one.
-inline constexpr int32_t kUnknownGpu = -1;
 
 // One process on one device, in a slot in which something happened there.
 struct GpuPart {

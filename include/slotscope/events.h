@@ -299,7 +299,7 @@ enum ss_cuda_memory {
  */
 struct ss_cuda_call {
 	struct ss_hdr hdr;
-	__u64 start_ns; /* when it was called; of a launch: or was done with what it had to set up first */
+	__u64 start_ns; /* when it was called; of a launch: or had set up what it needs */
 	__u64 start_time_ns; /* of the process, as in ss_measure */
 	__s32 tgid;
 	__s32 tid;

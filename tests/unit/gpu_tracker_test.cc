@@ -124,7 +124,7 @@ TEST(GpuActivity, FromTheFirstLaunchToTheEndOfTheWait) {
   EXPECT_EQ(span.avg_threads, 24u);
   EXPECT_EQ(span.stream, 7u);
   EXPECT_EQ(span.device, 0);
-  EXPECT_FALSE(span.forced);
+  EXPECT_EQ(span.end, KernelsEnd::kWaited);
   EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 0u);
   EXPECT_FALSE(gpu.all[kA.tgid].any);
 }
@@ -279,7 +279,7 @@ TEST(GpuActivity, AThousandLaunchesAreForcedOutAndTheStreamStaysBusy) {
   for (uint64_t i = 0; i < GpuStream::kMaxPendingLaunches; i++) gpu.Launch(100 + i / 10, 7);
   EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 900 * kUs);
   ASSERT_EQ(gpu.spans.kernels.size(), 1u);
-  EXPECT_TRUE(gpu.spans.kernels[0].forced);
+  EXPECT_EQ(gpu.spans.kernels[0].end, KernelsEnd::kForced);
   EXPECT_EQ(gpu.spans.kernels[0].nr_launches, GpuStream::kMaxPendingLaunches);
   EXPECT_EQ(gpu.tracker().stats().nr_forced_spans, 1u);
   gpu.Wait(1100, 1500, 7);
@@ -571,6 +571,33 @@ TEST(GpuTracker, WhatWasThereBeforeIsNotKnown) {
   EXPECT_EQ(gpu.spans.kernels[1].device, 3);
 }
 
+// It sees one GPU, though the machine has more: whatever it did before is there.
+TEST(GpuTracker, WhoSeesOneGpuIsOnThatOne) {
+  for (const bool sees_one : {true, false}) {
+    Gpu gpu(false);
+    gpu.View(10, sees_one ? std::vector<int32_t>{1} : std::vector<int32_t>{1, 0});
+    gpu.Launch(100, 7);
+    gpu.Wait(110, 200, 7);
+    gpu.Call(SS_CUDA_CTX_SET, 300, 300, {0xc}, kA, 2, SS_CUDA_DRIVER);  // who knows where
+    gpu.Launch(400, 0, kA, 2);
+    gpu.Call(SS_CUDA_DEVICE_DONE, 410, 500, {0xc}, kA, 2);
+    gpu.Slot();
+    ASSERT_EQ(gpu.spans.kernels.size(), 2u);
+    for (const KernelSpan& span : gpu.spans.kernels)
+      EXPECT_EQ(span.device, sees_one ? 0 : kUnknownDevice);
+    for (const GpuPart& part : gpu.detail.parts) EXPECT_EQ(part.gpu, sees_one ? 1 : kUnknownGpu);
+    EXPECT_FALSE(gpu.detail.parts.empty());
+  }
+}
+
+TEST(GpuTracker, WhatWasLaunchedBeforeTheViewIsWaitedForToo) {
+  Gpu gpu(false);
+  gpu.Launch(100);
+  gpu.View(150, {1});
+  gpu.Wait(160, 300);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 200 * kUs);
+}
+
 // As a runtime without symbols does it: of its first call only what it asks of the driver is seen.
 TEST(GpuTracker, AContextMayBeCurrentBeforeItIsKnownWhoseItIs) {
   Gpu gpu;
@@ -585,6 +612,32 @@ TEST(GpuTracker, AContextMayBeCurrentBeforeItIsKnownWhoseItIs) {
   EXPECT_EQ(gpu.spans.kernels[0].device, 1);
   gpu.Call(SS_CUDA_CTX_RELEASE, 1100, 1100, {1}, kA, 1, SS_CUDA_DRIVER);
   EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 4096u) << "the runtime holds it, too";
+}
+
+// What happens across time that was not observed is not invented.
+TEST(GpuTracker, ASpanEndsWhereNothingWasSeen) {
+  Gpu gpu;
+  gpu.Launch(100, 7);
+  gpu.Loss(300);
+  gpu.Slot();
+  gpu.Wait(500'000, 500'100, 7);
+  gpu.Launch(600'000, 7);
+  gpu.Wait(600'010, 600'100, 7);
+  gpu.Launch(600'200, 7);
+  gpu.Exit(600'900);
+  gpu.SkipTo(601);
+  ASSERT_EQ(gpu.spans.kernels.size(), 3u);
+  const struct {
+    uint64_t start_us, end_us;
+    KernelsEnd end;
+  } expected[] = {{100, 300, KernelsEnd::kUnknown},
+                  {600'000, 600'100, KernelsEnd::kWaited},
+                  {600'200, 600'900, KernelsEnd::kExited}};
+  for (size_t i = 0; i < 3; i++) {
+    EXPECT_EQ(gpu.spans.kernels[i].start_ns, expected[i].start_us * kUs) << i;
+    EXPECT_EQ(gpu.spans.kernels[i].end_ns, expected[i].end_us * kUs) << i;
+    EXPECT_EQ(gpu.spans.kernels[i].end, expected[i].end) << i;
+  }
 }
 
 TEST(GpuTracker, AfterALossMemoryIsNotKnownUntilTheProcessEnds) {

@@ -94,6 +94,20 @@ TEST(GpuVisible, AContainerHasItsDevicesOnly) {
   EXPECT_EQ(VisibleGpus(gpus, view), (Gpus{2})) << "the only instance";
 }
 
+TEST(GpuVisible, OneIsOneWhicheverItIs) {
+  const struct {
+    std::optional<std::string> visible_devices;
+    std::vector<int32_t> minors;
+    bool one;
+  } cases[] = {{std::nullopt, {3}, true}, {std::nullopt, {0, 1}, false},
+               {std::nullopt, {}, false}, {"1", {0, 1}, true},
+               {" GPU-5 ", {}, true},     {"0,1", {0}, false},
+               {"", {0}, false},          {"-1", {0}, false}};
+  for (const auto& c : cases)
+    EXPECT_EQ(SeesOneGpu({c.visible_devices, "", c.minors}), c.one)
+        << c.visible_devices.value_or("not set");
+}
+
 TEST(GpuVisible, OfAnEnvironment) {
   const struct {
     std::string text;

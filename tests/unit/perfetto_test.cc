@@ -231,11 +231,11 @@ TEST_F(PerfettoTest, WhatAGpuHoldsStaysWithoutARow) {
 }
 
 TEST_F(PerfettoTest, SpansThatOverlapDoNotShareATrack) {
-  slot(1000).gpu_detail.spans = {
-      {{{7, 70}, 0, 0xabc, 100, 300, 5, 64, false}, {{7, 70}, 0, 0xabc, 300, 350, 1, 0, true}},
-      {{{7, 70}, 0, 0x1000, 10, SS_CUDA_LINEAR, 100, 200, false},
-       {{7, 70}, 0, 0x2000, 20, SS_CUDA_MANAGED, 200, 400, false},
-       {{7, 70}, 0, 0x3000, 30, SS_CUDA_ARRAY, 150, 500, true}}};
+  slot(1000).gpu_detail.spans = {{{{7, 70}, 0, 0xabc, 100, 300, 5, 64, KernelsEnd::kWaited},
+                                  {{7, 70}, 0, 0xabc, 300, 350, 1, 0, KernelsEnd::kForced}},
+                                 {{{7, 70}, 0, 0x1000, 10, SS_CUDA_LINEAR, 100, 200, false},
+                                  {{7, 70}, 0, 0x2000, 20, SS_CUDA_MANAGED, 200, 400, false},
+                                  {{7, 70}, 0, 0x3000, 30, SS_CUDA_ARRAY, 150, 500, true}}};
   sink_.OnSlot(slot_);
   const Trace trace = Finish();
   std::map<uint64_t, std::vector<std::pair<uint64_t, uint64_t>>> slices;  // by track
@@ -274,7 +274,7 @@ TEST_F(PerfettoTest, WhatIsKnownOfTracksIsBounded) {
   sink_.OnSlot(slot_);
   auto& kernels = slot(200).gpu_detail.spans.kernels;
   for (uint64_t stream = 0; stream <= 65536; stream++)
-    kernels.push_back({{8, 80}, 0, stream, 100, 300, 1, 0, false});
+    kernels.push_back({{8, 80}, 0, stream, 100, 300, 1, 0, KernelsEnd::kWaited});
   slot_.rows = {RowOf(7, 60)};
   sink_.OnSlot(slot_);
   slot(300).rows = {RowOf(7, 60)};

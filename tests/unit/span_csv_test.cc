@@ -20,9 +20,9 @@ TEST(SpanCsv, ALineForEachSpanInTheOrderOfTheirEnds) {
   TextFile file;
   SpanCsvSink sink(&file);
   sink.WriteHeader({{"host", "h"}});
-  sink.OnSlot(SlotOf({{{{7, 70}, 1, 0xabc, 100, 300, 5, 64, true},
-                       {{7, 70}, kUnknownDevice, 0, 100, 200, 1, 32, false},
-                       {{7, 70}, 0, 0, 100, 400, 1, 0, false}},
+  sink.OnSlot(SlotOf({{{{7, 70}, 1, 0xabc, 100, 300, 5, 64, KernelsEnd::kForced},
+                       {{7, 70}, kUnknownDevice, 0, 100, 200, 1, 32, KernelsEnd::kUnknown},
+                       {{7, 70}, 0, 0, 100, 400, 1, 0, KernelsEnd::kWaited}},
                       {{{8, 80}, 0, 0x1000, 4096, SS_CUDA_MANAGED, 10, 20, false},
                        {{8, 80}, 0, 0x2000, 1, SS_CUDA_LINEAR, 5, 20, true}}}));
   EXPECT_TRUE(sink.Finish().ok());
@@ -31,7 +31,7 @@ TEST(SpanCsv, ALineForEachSpanInTheOrderOfTheirEnds) {
       file.text,
       "# host: h\n"
       "span,tgid,start_time_ns,device,handle,start_ns,end_ns,launches,avg_threads,bytes,memory,end\n"
-      "kernels,7,70,,0x0,100,200,1,32,,,waited\n"
+      "kernels,7,70,,0x0,100,200,1,32,,,unknown\n"
       "kernels,7,70,1,0xabc,100,300,5,64,,,forced\n"
       "kernels,7,70,0,0x0,100,400,1,,,,waited\n"
       "memory,8,80,0,0x2000,5,20,,,1,linear,leaked\n"
@@ -43,7 +43,7 @@ TEST(SpanCsv, WhatCannotBeWrittenIsSaidAtTheEnd) {
   file.fails = true;
   SpanCsvSink sink(&file);
   sink.WriteHeader({});
-  sink.OnSlot(SlotOf({{{{7, 70}, 1, 2, 100, 300, 5, 64, true}}, {}}));
+  sink.OnSlot(SlotOf({{{{7, 70}, 1, 2, 100, 300, 5, 64, KernelsEnd::kForced}}, {}}));
   EXPECT_EQ(sink.Finish().code(), Exit::kOutput);
 }
 
