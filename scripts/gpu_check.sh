@@ -130,6 +130,17 @@ compare_torch() { # compare_torch NAME
 	claims "$out/claims"
 }
 
+# Two processes that launch as fast as they can.
+compare_rate() { # compare_rate PROGRAM
+	"$slotscope" record --gpu on --max-overhead 100 -o "$out/rate.csv" -- \
+		sh -c "$(command_of "$1" launches 300000) >'$out/rate1.truth' & $(command_of "$1" launches 300000) >'$out/rate2.truth'; wait" >"$out/rate.log" 2>&1 ||
+		claim WRONG "rate: the recording ended with exit code $?"
+	awk -F, '/^# lost_cuda_calls: / { split($0, lost, ": ") } /^[#s]/ { next } $22 > 0 { nr += $22; if (!first) first = $1; last = $1 }
+		END { print nr == 602000 && lost[2] == 0 ? "ok" : "WRONG", "rate: launches " nr + 0 ", in truth 602000, lost " lost[2] ", in " (last - first) / 1e9 " s: " nr / (last - first) * 1e9 " per second" }' \
+		"$out/rate.csv" >"$out/claims"
+	claims "$out/claims"
+}
+
 # A program that was there before: which GPU it uses is known if it sees one, what it holds is not.
 record_later() { # record_later NAME PROGRAM MODE [N]
 	local name=$1 program
@@ -199,12 +210,14 @@ for program in shared static; do
 	record "memory-$program" "$program" memory && compare_memory "memory-$program" && compare_devices "memory-$program" "$uuid"
 	record "streams-$program" "$program" streams && compare_streams "streams-$program"
 done
+record first shared first && compare_memory first && compare_streams first && compare_devices first "$uuid"
 strip -o "$out/stripped" "$out/static"
 record streams-stripped stripped streams && compare_streams streams-stripped
 grep -h '^# note: process' "$out/streams-stripped.csv" | head -n 3
 record spin shared spin 3 && compare_devices spin "$uuid"
 record_later later shared spin 5 && compare_devices later "$uuid"
 compare_overhead shared
+compare_rate shared
 if python3 -c 'import torch' 2>"$out/torch.log"; then
 	record torch-memory torch memory && compare_memory torch-memory && compare_devices torch-memory "$uuid"
 	record torch-train torch train && compare_torch torch-train

@@ -3,6 +3,7 @@
 //   memory     mem ns bytes used    it holds so many bytes after a call that returned at ns; by cudaMemGetInfo the device's use
 //                                   has grown by so many
 //   streams    active from to us    launched at from, waited for until to (ns); by CUDA's events the kernels took so long
+//   first      the same of both, but that the first call of all is a launch
 //   spin S     one kernel after the other for S seconds
 //   launches N ns N                 of N launches of an empty kernel, in batches
 //   exported   same different       what the driver gives the runtime by name is, or is not, what it exports by that name
@@ -203,6 +204,20 @@ void UseStreams() {
   });
 }
 
+void LaunchFirst() {
+  Launch(nullptr, 3000);
+  void* memory;
+  MUST(cudaMalloc(&memory, 1 << 20));
+  std::printf("mem %d %lu %d\n", getpid(), NowNs(), 1 << 20);
+  MUST(cudaDeviceSynchronize());
+  usleep(5000);
+  Active(nullptr, [&] {
+    Launch(nullptr, 3000);
+    MUST(cudaDeviceSynchronize());
+  });
+  MUST(cudaFree(memory));
+}
+
 void SpinFor(double seconds) {
   cudaDeviceProp properties;
   MUST(cudaGetDeviceProperties(&properties, 0));
@@ -270,6 +285,8 @@ int main(int argc, char** argv) {
     UseMemory();
   else if (!std::strcmp(mode, "streams"))
     UseStreams();
+  else if (!std::strcmp(mode, "first"))
+    LaunchFirst();
   else if (!std::strcmp(mode, "spin"))
     SpinFor(number);
   else if (!std::strcmp(mode, "launches"))
