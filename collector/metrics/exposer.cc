@@ -2,6 +2,7 @@
 #include "metrics/exposer.h"
 
 #include <fmt/core.h>
+#include <malloc.h>
 #include <prometheus/client_metric.h>
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
@@ -173,6 +174,15 @@ void AddThresholds(const ThresholdStats& thresholds, Families* to) {
                  {"timeout", Count(thresholds.nr_timeouts)}});
 }
 
+// Used grows if something is left behind; free is what bursts took, between what is used.
+void AddHeap(Families* to) {
+  const struct mallinfo2 heap = mallinfo2();
+  const char* const name = "slotscope_recorder_heap_bytes";
+  const char* const help = "The recorder's own memory: in use, and free again.";
+  to->Gauge(name, help, static_cast<double>(heap.uordblks + heap.hblkhd), {{"state", "used"}});
+  to->Gauge(name, help, static_cast<double>(heap.fordblks), {{"state", "free"}});
+}
+
 std::vector<MetricFamily> FamiliesOf(const MetricsSnapshot& now) {
   Families to;
   to.Gauge("slotscope_build_info", "Always 1; the version, and where messages come from.", 1,
@@ -180,6 +190,7 @@ std::vector<MetricFamily> FamiliesOf(const MetricsSnapshot& now) {
   AddSlots(now, &to);
   if (now.has_gpu) AddGpu(now.slots, &to);
   AddCounts(now, &to);
+  AddHeap(&to);
   if (now.server) AddServer(*now.server, &to);
   if (now.node) AddNode(*now.node, &to);
   if (now.thresholds) AddThresholds(*now.thresholds, &to);

@@ -107,6 +107,7 @@ TEST(Exposer, ServesWhatIsSoNow) {
   for (const char* line : {
            "slotscope_build_info{version=\"0.2.0\",source=\"bpf\"} 1\n",
            "# TYPE slotscope_messages_total counter\nslotscope_messages_total 42\n",
+           "# TYPE slotscope_recorder_heap_bytes gauge\nslotscope_recorder_heap_bytes{state=\"used\"} ",
            "slotscope_lost_total{what=\"records\"} 8\n",
            "slotscope_lost_total{what=\"cuda_calls\"} 9\n",
            "slotscope_noted_total{what=\"stalls\"} 6\n",

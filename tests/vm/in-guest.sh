@@ -56,7 +56,11 @@ module_life() {
 	expect 0 ./slotscope record --source kmod --duration 0.5 --output old.csv
 	expect 0 ./slotscope rmids
 	grep -q " $old " /tmp/out || fail "rmids does not list the process $old, older than the module"
-	grep -q ',,[0-9]*,user,' old.csv && fail "a user process has no name in a recording that began after it"
+	grep -q ',,[0-9]*,user,' old.csv && {
+		grep '^# [a-z_]*: [1-9]' old.csv
+		grep ',,[0-9]*,user,' old.csv | head -n 5
+		fail "a user process has no name in a recording that began after it"
+	}
 
 	# procfs: one word is understood, everything else is refused.
 	echo dump >/proc/slotscope/rmids || fail "dump was refused"
