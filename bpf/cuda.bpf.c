@@ -63,6 +63,7 @@ struct ss_cuda_thread {
 	struct ss_cuda_frame frames[SS_CUDA_MAX_DEPTH];
 	struct ss_cuda_open_call outer;
 	struct ss_cuda_open_call told; /* the latest one within it with SS_CUDA_COOKIE_TOLD */
+	__u64 told_probe; /* its cookie: another such call may return first */
 	bool spoken; /* a message of it was sent */
 	bool doubted; /* its outermost call was taken for ended, by a guess */
 	/* What it was last told of its device, and about when: some programs ask before each launch. */
@@ -344,8 +345,10 @@ static __noinline int ss_cuda_called(struct pt_regs *ctx)
 	}
 	if (thread->depth++ == 0)
 		ss_cuda_open(ctx, &thread->outer, cookie);
-	else if (cookie & SS_CUDA_COOKIE_TOLD)
+	else if (cookie & SS_CUDA_COOKIE_TOLD) {
+		thread->told_probe = cookie;
 		ss_cuda_open(ctx, &thread->told, cookie);
+	}
 	return 0;
 }
 
@@ -521,7 +524,8 @@ static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_stru
 	__u32 index = cookie;
 
 	ss_cuda_count(SS_CUDA_NR_NESTED);
-	if (!(cookie & SS_CUDA_COOKIE_TOLD) || (__s32)ctx->ax != 0 || thread->told.start_ns == 0)
+	if (!(cookie & SS_CUDA_COOKIE_TOLD) || (__s32)ctx->ax != 0 || thread->told.start_ns == 0 ||
+	    thread->told_probe != cookie)
 		return;
 	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
 	if (!probe)

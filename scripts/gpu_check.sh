@@ -18,6 +18,7 @@ claim() { # claim ok|WRONG|info TEXT
 	printf '%-5s %s\n' "$1" "$2"
 }
 claims() { # each line of a file: ok|WRONG|info TEXT
+	[ -s "$1" ] || claim WRONG "a comparison said nothing"
 	while read -r verdict text; do claim "$verdict" "$text"; done <"$1"
 }
 
@@ -135,8 +136,9 @@ compare_rate() { # compare_rate PROGRAM
 	"$slotscope" record --gpu on --max-overhead 100 -o "$out/rate.csv" -- \
 		sh -c "$(command_of "$1" launches 300000) >'$out/rate1.truth' & $(command_of "$1" launches 300000) >'$out/rate2.truth'; wait" >"$out/rate.log" 2>&1 ||
 		claim WRONG "rate: the recording ended with exit code $?"
-	awk -F, '/^# lost_cuda_calls: / { split($0, lost, ": ") } /^[#s]/ { next } $22 > 0 { nr += $22; if (!first) first = $1; last = $1 }
-		END { print nr == 602000 && lost[2] == 0 ? "ok" : "WRONG", "rate: launches " nr + 0 ", in truth 602000, lost " lost[2] ", in " (last - first) / 1e9 " s: " nr / (last - first) * 1e9 " per second" }' \
+	awk -F, '/^# lost_cuda_calls: / { split($0, lost, ": "); said = 1 } /^[#s]/ { next } $22 > 0 { nr += $22; if (!first) first = $1; last = $1 }
+		END { s = (last - first + 1000000) / 1e9
+			print nr == 602000 && said && lost[2] == 0 ? "ok" : "WRONG", "rate: launches " nr + 0 ", in truth 602000, lost " lost[2] ", in " s " s: " nr / s " per second" }' \
 		"$out/rate.csv" >"$out/claims"
 	claims "$out/claims"
 }
@@ -215,10 +217,10 @@ strip -o "$out/stripped" "$out/static"
 record streams-stripped stripped streams && compare_streams streams-stripped
 grep -h '^# note: process' "$out/streams-stripped.csv" | head -n 3
 record spin shared spin 3 && compare_devices spin "$uuid"
-record_later later shared spin 5 && compare_devices later "$uuid"
+CUDA_VISIBLE_DEVICES=$uuid record_later later shared spin 5 && compare_devices later "$uuid"
 compare_overhead shared
 compare_rate shared
-if python3 -c 'import torch' 2>"$out/torch.log"; then
+if python3 -c 'import torch; assert torch.cuda.is_available(), "it sees no GPU"' 2>"$out/torch.log"; then
 	record torch-memory torch memory && compare_memory torch-memory && compare_devices torch-memory "$uuid"
 	record torch-train torch train && compare_torch torch-train
 	record torch-graph torch graph && compare_torch torch-graph

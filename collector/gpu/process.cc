@@ -70,6 +70,10 @@ void GpuProcess::SetCurrent(Thread* thread, GpuPlace place) {
     thread->places.back() = place;
 }
 
+void GpuProcess::Push(Thread* thread, GpuPlace place) {
+  if (thread->places.size() < kMaxPlaces) thread->places.push_back(place);
+}
+
 void GpuProcess::Apply(const ss_cuda_call& call, uint64_t at_ns) {
   if (call.op == SS_CUDA_DEVICE_IS) {
     (void)ThreadOf(call);  // it may be its first
@@ -147,15 +151,15 @@ void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64
       break;
     case SS_CUDA_CTX_CREATE:
       if (contexts_.size() < kMaxContexts) contexts_[context] = {device, context};
-      places.push_back({device, context});
+      Push(thread, {device, context});
       break;
     case SS_CUDA_CTX_RETAIN:
       LearnPrimary(context, device);
-      retained_[device]++;
+      if (retained_.size() < kMaxDevices || retained_.contains(device)) retained_[device]++;
       break;
     case SS_CUDA_CTX_DESTROY: {
       const GpuPlace place = PlaceOf(context);
-      FreeDevice(place, at_ns);
+      FreeDevice({DeviceOf(context), place.context}, at_ns);
       contexts_.erase(context);
       if (!places.empty() && places.back() == place) places.pop_back();
       break;
@@ -165,7 +169,8 @@ void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64
       break;
     case SS_CUDA_CTX_RELEASE:
       // The runtime keeps a reference of its own.
-      if (retained_[device] > 0 && --retained_[device] == 0 && !uses_runtime_)
+      if (auto found = retained_.find(device);
+          found != retained_.end() && found->second > 0 && --found->second == 0 && !uses_runtime_)
         FreeDevice({device, 0}, at_ns);
       break;
     case SS_CUDA_CTX_SET:
@@ -175,7 +180,7 @@ void GpuProcess::ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64
         places.pop_back();
       break;
     case SS_CUDA_CTX_PUSH:
-      places.push_back(PlaceOf(context));
+      Push(thread, PlaceOf(context));
       break;
     case SS_CUDA_CTX_POP:
       if (!places.empty()) places.pop_back();
@@ -207,6 +212,8 @@ void GpuProcess::FreeDevice(GpuPlace place, uint64_t at_ns) {
   memory_.FreeContext(place, at_ns);
   TellBalances(at_ns);
   WaitForDevice(place.device, UINT64_MAX, at_ns, [](const GpuStream&) { return true; });
+  for (auto& [key, stream] : streams_)
+    if (stream.device() == place.device) stream.Destroy();
 }
 
 // That it holds nothing once it has ended is certain.
@@ -529,9 +536,9 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
   return row;
 }
 
-void GpuProcess::End(uint64_t ts_ns) {
+void GpuProcess::End(uint64_t ts_ns, KernelsEnd how) {
   any_ = true;
-  for (auto& [key, stream] : streams_) Wait(&stream, UINT64_MAX, ts_ns, KernelsEnd::kExited);
+  for (auto& [key, stream] : streams_) Wait(&stream, UINT64_MAX, ts_ns, how);
   streams_.clear();
   for (auto& [device, use] : uses_)
     if (use.activity.active()) machine_->End(use.gpu, ts_ns);

@@ -36,14 +36,14 @@ struct GpuStats {
 
 class GpuProcess {
  public:
-  // Of one process, not of all: a second job must not be left out because of the first. Streams are of
-  // the order of ten; a process with more makes and forgets them, and its spans are of no use.
+  // Of one process, not of all: a second job must not be left out because of the first.
   static constexpr size_t kMaxStreams = 1024;              // PyTorch makes 128 when it is asked for one
   static constexpr uint64_t kInactiveNs = 30'000'000'000;  // longer than a step of training
   static constexpr size_t kMaxThreads = 65536;
   static constexpr size_t kMaxEvents = 65536;
   static constexpr size_t kMaxDevices = 1024;
-  static constexpr size_t kMaxContexts = 65536;
+  static constexpr size_t kMaxContexts = 4096;
+  static constexpr size_t kMaxPlaces = 1024;       // of a thread, one in the other
   static constexpr size_t kMaxBalances = 100'000;  // in one slot, of all processes
 
   // `sink` and `balances`, to which changes of what it holds are added, may be null. All outlive the
@@ -68,10 +68,10 @@ class GpuProcess {
 
   // A call at its time: a launch's is when it began, any other's when it returned. Times do not go back.
   void Apply(const ss_cuda_call& call, uint64_t at_ns);
-  // Nothing more comes.
-  void End(uint64_t ts_ns);
-  // The slot ends at ns. Forgets streams that have been silent for kInactiveNs. Adds a part to *parts
-  // for each device that it has used.
+  // Nothing more comes. `how`: what becomes of kernels that nobody has waited for.
+  void End(uint64_t ts_ns, KernelsEnd how);
+  // The slot ends at ns. Forgets what streams have pending that have been silent for kInactiveNs, and
+  // those that need not be known. Adds a part to *parts for each device that it has used.
   GpuRow TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts);
   // After TakeSlot(end_ns): as long as it makes no call, none is lost, and which GPUs it sees stays the
   // same, each slot gives the same row and parts, which are shown nowhere by themselves.
@@ -139,6 +139,7 @@ class GpuProcess {
   GpuPlace PlaceOf(uint64_t context) const;
   int32_t DeviceOf(uint64_t context) const;
   int32_t OnlyDevice() const;
+  static void Push(Thread* thread, GpuPlace place);
   static void SetCurrent(Thread* thread, GpuPlace place);
   void LearnPrimary(uint64_t context, int32_t device);
   void ApplyToContext(const ss_cuda_call& call, Thread* thread, uint64_t at_ns);

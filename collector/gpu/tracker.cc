@@ -207,7 +207,9 @@ void GpuTracker::ApplyEnd(const Change& change) {
   if (auto found = processes_.find(change.process); found != processes_.end()) {
     Wake(change.process);
     awake_.erase(change.process);
-    found->second.End(change.at_ns);
+    // Of who is missing nobody knows since when.
+    found->second.End(change.at_ns,
+                      change.kind == kMissing ? KernelsEnd::kUnknown : KernelsEnd::kExited);
     ended_.push_back({change.process, found->second.TakeSlot(change.at_ns, &ended_parts_)});
     processes_.erase(found);
     if (change.kind != kExec) AddGone(change.process, change.kind == kMissing);

@@ -24,7 +24,7 @@ struct FrameTimes {
 
   // Times that a machine can have: sums of them are numbers.
   bool IsPossible() const {
-    constexpr int64_t kMaxNs = int64_t{1} << 62;  // 146 years
+    constexpr int64_t kMaxNs = (int64_t{1} << 62) - 1;  // 146 years
     return start_ns <= end_ns && end_ns <= kMaxNs && unix_offset_ns <= kMaxNs &&
            unix_offset_ns >= -kMaxNs;
   }

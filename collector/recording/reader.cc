@@ -75,9 +75,12 @@ Status FindRecording(std::string* path, std::string_view table) {
     best = one;
     *path = name;
   }
+  if (best.first) return {};
+  RecordingReader of_service;
+  if (IsRecording(kOfService) &&
+      (path->empty() || (of_service.Open(kOfService).ok() && !of_service.FilesOf(table).empty())))
+    *path = kOfService;
   if (!path->empty()) return {};
-  *path = kOfService;
-  if (IsRecording(*path)) return {};
   return {Exit::kUsage,
           fmt::format("there is no recording in this folder, and none of the service in {} that this "
                       "user may read: name one",

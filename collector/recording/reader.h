@@ -20,7 +20,7 @@ struct UnixRange {
   int64_t to_ns = std::numeric_limits<int64_t>::max();
 };
 
-// The newest recording in this folder, or the service's; `table`: of those that have it, if any does.
+// The newest recording in this folder that has this table, else the service's if it has, else any.
 // Exit::kUsage if there is none.
 Status FindRecording(std::string* path, std::string_view table = kSlotsTable);
 

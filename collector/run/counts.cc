@@ -83,8 +83,7 @@ constexpr Counter kCounters[] = {
      "segment",
      [](Counts run) { return run.nr_unwritten_blocks; }, ""},
     {"uncaptured_incidents", kNote, kTriggered, "writer",
-     "incidents that keep nothing beyond the ring: six an hour do, and none in the half minute behind "
-     "one",
+     "incidents that keep nothing, and have no row in `events`: six an hour keep what is around them",
      [](Counts run) { return run.nr_uncaptured_incidents; }, ""},
 
     {"rdt_samples", kNone, kRdt, "slots", "readings of RDT counters",

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "standin.h"
 
@@ -285,6 +286,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 		return CU_NOT_INITIALIZED;
 	if (bad_device(device))
 		return CU_INVALID_DEVICE;
+	if (getenv("SLOTSCOPE_STANDIN_RETAIN_US")) /* a real one takes 100 ms */
+		usleep((unsigned)atoi(getenv("SLOTSCOPE_STANDIN_RETAIN_US")));
 	pthread_mutex_lock(&lock);
 	contexts[device].live = true;
 	contexts[device].references++;

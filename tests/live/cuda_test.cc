@@ -157,12 +157,15 @@ TEST(Cuda, AProcessWhoseFirstCallIsALaunchIsWhollyKnown) {
   const auto spans = SpansOf(recorded, "kernels");
   ASSERT_EQ(spans.size(), 1u) << LossesOf(recorded);
   EXPECT_EQ(spans[0].at("device"), "0");
-  uint64_t launched_ns = 0, waited_ns = 0;
+  uint64_t calling_ns = 0, launched_ns = 0, waited_ns = 0;
   for (const auto& line : recorded.truth.lines) {
+    if (line.key == "calling") calling_ns = line.values.at(0);
     if (line.key == "launched") launched_ns = line.values.at(0);
     if (line.key == "waited") waited_ns = line.values.at(0);
   }
   EXPECT_LT(Number(spans[0].at("start_ns")), launched_ns);
+  EXPECT_GE(Number(spans[0].at("start_ns")), calling_ns + 30'000'000)
+      << "what it sets up takes that long";
   EXPECT_LT(Number(spans[0].at("end_ns")), waited_ns);
   EXPECT_GE(Number(spans[0].at("end_ns")), launched_ns);
   EXPECT_EQ(SpansOf(recorded, "memory").at(0).at("device"), "0");

@@ -355,6 +355,8 @@ void UseLittle() {
 
 // The first call of all is a launch, in which the runtime sets itself up.
 void LaunchFirst() {
+  setenv("SLOTSCOPE_STANDIN_RETAIN_US", "30000", 1);
+  std::printf("calling %d %lu\n", getpid(), MonotonicNs());
   Launch(nullptr, 3000);
   std::printf("launched %d %lu\n", getpid(), MonotonicNs());
   void* memory;

@@ -590,6 +590,15 @@ TEST(GpuTracker, WhoSeesOneGpuIsOnThatOne) {
   }
 }
 
+TEST(GpuTracker, AContextThatIsDestroyedEndsWhatWasInIt) {
+  Gpu gpu(false);
+  gpu.View(10, {1});
+  gpu.Call(SS_CUDA_CTX_SET, 20, 20, {0xc}, kA, 1, SS_CUDA_DRIVER);  // made before we came
+  gpu.Launch(100);
+  gpu.Call(SS_CUDA_CTX_DESTROY, 200, 300, {0xc}, kA, 1, SS_CUDA_DRIVER);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 200 * kUs);
+}
+
 TEST(GpuTracker, WhatWasLaunchedBeforeTheViewIsWaitedForToo) {
   Gpu gpu(false);
   gpu.Launch(100);

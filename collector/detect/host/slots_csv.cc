@@ -134,6 +134,10 @@ UnixRange RangeIn(const RecordingReader& recording, std::pair<int64_t, int64_t> 
   for (const auto& [number, segment] : recording.segments())
     if (segment.times.unix_start_ns() <= range.from_ns && range.from_ns < segment.times.unix_end_ns())
       from_ns = std::min(from_ns, segment.times.unix_start_ns());
+  // Whether a rank lived on is seen later.
+  for (const auto& [number, segment] : recording.segments())
+    if (segment.times.unix_start_ns() < range.to_ns && range.from_ns < segment.times.unix_end_ns())
+      return {from_ns, UnixRange().to_ns};
   range.from_ns = from_ns;
   return range;
 }
