@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <linux/perf_event.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,8 +31,17 @@ constexpr uint32_t kMaxThreads = 262144;       // some 20 MB of preallocated ele
 constexpr uint32_t kTimerFlags[] = {3, 1, 0};  // best first, see native.bpf.c
 // The kernel allocates a timer without waiting for anybody (6.18: not even for the allocator's own
 // locks), so with another CPU busy allocating it may say ENOMEM where there is memory.
-constexpr int kMaxTimerRetries = 100;
+constexpr int kMaxTimerRetries = 500;
 constexpr useconds_t kTimerRetryUs = 1'000;
+
+// It takes from what the CPU has at hand, and an idle one (seen with 16) may have nothing for as long as
+// nobody fetches something there: this does.
+void FetchPages() {
+  constexpr size_t kBytes = 256u << 10;
+  void* const pages =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (pages != MAP_FAILED) munmap(pages, kBytes);
+}
 
 struct SkeletonDeleter {
   void operator()(native* skeleton) const { native__destroy(skeleton); }
@@ -380,6 +390,7 @@ class NativeSource final : public Source {
                 fmt::format("cannot run on CPU {} to start its tick: {}", cpu, ErrnoText(errno))};
       result = run.retval;
       if (!err && result == ENOMEM && nr_retries++ < kMaxTimerRetries) {
+        OnCpu(cpu, FetchPages);
         usleep(kTimerRetryUs);
         continue;
       }
