@@ -343,9 +343,9 @@ static __noinline int ss_cuda_called(struct pt_regs *ctx)
 		frame->sp = ctx->sp;
 		frame->probe = cookie;
 	}
-	if (thread->depth++ == 0)
+	if (thread->depth++ == 0) {
 		ss_cuda_open(ctx, &thread->outer, cookie);
-	else if (cookie & SS_CUDA_COOKIE_TOLD) {
+	} else if (cookie & SS_CUDA_COOKIE_TOLD) {
 		thread->told_probe = cookie;
 		ss_cuda_open(ctx, &thread->told, cookie);
 	}

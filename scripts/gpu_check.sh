@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# gpu_check.sh [--stand-in]: records programs on a machine with an NVIDIA GPU and compares with what CUDA and NVML say. Needs
-# root, nvcc, and build/portable (make portable; SLOTSCOPE_PORTABLE: elsewhere); nothing is installed. Leaves its files in $OUT.
+# gpu_check.sh [--stand-in]: records programs on a machine with an NVIDIA GPU and compares with what CUDA and NVML say, and CUPTI
+# where there is PyTorch. Needs root, nvcc, and build/portable (make portable; SLOTSCOPE_PORTABLE: elsewhere); nothing is installed.
+# Leaves its files in $OUT.
 # Exit code 0, 1 if something is wrong, 77 if there is no GPU, 69 if this machine does not let the recorder work.
 # --stand-in compares what our stand-in libraries do, without a GPU, to test the comparison itself.
 set -uo pipefail

@@ -119,10 +119,9 @@ Status Rotation::EndFrame() {
   Status status = TryWrite();
   if (options_.goes_on)
     while (!status.ok() && folder_->RemoveOldest()) {
-      const std::string reason = status.message();
       news_.TellFirstOf("removed", fmt::format("{}: the oldest part of the recording makes room, though "
                                                "it was to be kept (said once an hour)",
-                                               reason));
+                                               status.message()));
       status = TryWrite();
     }
   if (status.ok() && has_gap_) {

@@ -20,7 +20,7 @@ inline constexpr int32_t kUnknownDevice = -1;
 enum class KernelsEnd : uint8_t {
   kWaited,   // somebody waited for them, and they were done by then
   kForced,   // kMaxPendingLaunches, not because anybody waited
-  kExited,   // the process ended
+  kExited,   // the process ended, or ran another program
   kUnknown,  // what happened from there on was not seen, or nobody can wait for them any more
 };
 inline constexpr std::array<std::string_view, 4> kKernelsEndNames = {"waited", "forced", "exited",

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Any bytes as what is in a recording's folder. The first byte says how they are divided:
-//   1  a manifest stands in front: its length in two bytes, and its text
-//   2  the rest is text, which is put into frames whose times it begins with; else it is a segment as it
-//   is 4  of the table gpu, and not of the slots 8  that is still being written
+//
+// 1: a manifest stands in front, its length in two bytes, and its text.
+//
+// 2: the rest is text, which is put into frames whose times it begins with; else it is a segment as it
+// is.
+//
+// 4: of the table gpu, and not of the slots.
+//
+// 8: that is still being written.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -228,6 +228,8 @@ def show(quarters):
 
 def compare(quarters):
     rows = show(quarters)
+    if not rows[1]["heap"]:
+        fail("the recorder does not say how much of its heap is in use")
     for key, most in MAX_MORE.items():
         before, after = rows[1][key], rows[3][key]
         if after > before * (1 + most):

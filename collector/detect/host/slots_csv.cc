@@ -130,15 +130,13 @@ UnixRange RangeIn(const RecordingReader& recording, std::pair<int64_t, int64_t> 
   UnixRange range;
   if (wanted.first > range.from_ns + kMinute) range.from_ns = wanted.first - kMinute;
   if (wanted.second < range.to_ns - kMinute) range.to_ns = wanted.second + kMinute;
-  int64_t from_ns = range.from_ns;
-  for (const auto& [number, segment] : recording.segments())
-    if (segment.times.unix_start_ns() <= range.from_ns && range.from_ns < segment.times.unix_end_ns())
-      from_ns = std::min(from_ns, segment.times.unix_start_ns());
-  // Whether a rank lived on is seen later.
-  for (const auto& [number, segment] : recording.segments())
-    if (segment.times.unix_start_ns() < range.to_ns && range.from_ns < segment.times.unix_end_ns())
-      return {from_ns, UnixRange().to_ns};
-  range.from_ns = from_ns;
+  const UnixRange wide = range;
+  for (const auto& [number, segment] : recording.segments()) {
+    if (segment.times.unix_start_ns() >= wide.to_ns || wide.from_ns >= segment.times.unix_end_ns())
+      continue;
+    range.from_ns = std::min(range.from_ns, segment.times.unix_start_ns());
+    range.to_ns = UnixRange().to_ns;  // whether a rank lived on is seen later
+  }
   return range;
 }
 
