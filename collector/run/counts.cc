@@ -41,7 +41,7 @@ constexpr Counter kCounters[] = {
      [](Counts run) { return run.slots.nr_seq_gaps; }, ""},
     {"missed_switches", kNote, kAll, "slots",
      "switches that the kernel kept from eBPF (some kernels shield a process): the time around them is "
-     "in rows of kind lost",
+     "in rows of kind lost, and the waits that they ended are in no row",
      [](Counts run) { return run.slots.nr_missed_switches; }, ""},
     {"foreign_measures", kLost, kAll, "slots",
      "measures of CPUs that were not present at the start: they are in no row",
