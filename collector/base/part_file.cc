@@ -87,8 +87,8 @@ Status PartFile::Write(std::initializer_list<std::span<const std::byte>> pieces)
                 lseek(fd_.get(), static_cast<off_t>(begin), SEEK_SET) < 0;
         if (!torn_) size_ = begin;  // no half row
         error_ = {Exit::kOutput,
-                  fmt::format("cannot write {}: {}; what was written before is kept there",
-                              ShownPath(part_path_), ErrnoText(err))};
+                  fmt::format("cannot write {}: {}{}", ShownPath(part_path_), ErrnoText(err),
+                              size_ > 0 ? "; what was written before is kept there" : "")};
         return error_;
       }
       size_ += static_cast<uint64_t>(written);

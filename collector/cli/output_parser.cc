@@ -54,9 +54,9 @@ Status ParseKeep(const std::string& text, KeepLimits* keep) {
       keep->percent = number;
     else if (is_time || is_share || keep->bytes || !ParseSize(item, kMinBytes, &keep->bytes))
       return Usage(
-          fmt::format("--keep {}: give a time, a size of at least 1M, or both, such as 24h, 10G "
-                      "or 24h,10G",
-                      text));
+          fmt::format("--keep {}: '{}' is none of a time (24h), a size of at least 1M (10G) and a share "
+                      "of the disk, 1% to 90%; one of each",
+                      text, item));
   }
   if (!keep->any())
     return Usage(

@@ -119,7 +119,8 @@ Status ParseTriggers(const std::string& text, const RecordOptions& record, Trigg
       triggers->wait_ns = ms * 1'000'000;
     else
       return Usage(fmt::format(
-          "--trigger {}: '{}' is none: they are straggle, xid, nccl_hang and wait=20ms", text, item));
+          "--trigger {}: '{}' is none: they are straggle, xid, nccl_hang and wait=20ms (a number of ms)",
+          text, item));
   }
   if (!triggers->any()) return Usage("--trigger: give straggle, xid, nccl_hang or wait=20ms");
   if (!record.output.keep.any())

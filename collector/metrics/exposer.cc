@@ -8,6 +8,7 @@
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/metric_type.h>
+#include <sys/resource.h>
 
 #include <exception>
 #include <limits>
@@ -78,6 +79,10 @@ void AddSlots(const MetricsSnapshot& now, Families* to) {
     if (static_cast<RowKind>(i) != RowKind::kOther)
       cpu.emplace_back(kRowKindNames[i], static_cast<double>(slots.cpu_ns[i]) / 1e9);
   to->CounterOf("slotscope_cpu_seconds_total", "CPU time of all CPUs, by what it went to.", "kind", cpu);
+  if (slots.nr_slots > 0)
+    to->Gauge("slotscope_slot_seconds",
+              "Length of the latest slot; longer than asked for while --max-overhead makes it so.",
+              static_cast<double>(slots.slot_ns) / 1e9);
   if (slots.nr_slots > 0)
     to->Gauge("slotscope_processes", "Processes with a row in the latest slot.",
               Count(slots.nr_processes));
@@ -183,6 +188,17 @@ void AddHeap(Families* to) {
   to->Gauge(name, help, static_cast<double>(heap.fordblks), {{"state", "free"}});
 }
 
+// Without its BPF programs, which run in everybody's time.
+void AddCpu(Families* to) {
+  rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage)) return;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  to->CounterOf("slotscope_recorder_cpu_seconds_total", "The recorder's own CPU time.", "mode",
+                {{"user", seconds(usage.ru_utime)}, {"system", seconds(usage.ru_stime)}});
+}
+
 std::vector<MetricFamily> FamiliesOf(const MetricsSnapshot& now) {
   Families to;
   to.Gauge("slotscope_build_info", "Always 1; the version, and where messages come from.", 1,
@@ -191,6 +207,7 @@ std::vector<MetricFamily> FamiliesOf(const MetricsSnapshot& now) {
   if (now.has_gpu) AddGpu(now.slots, &to);
   AddCounts(now, &to);
   AddHeap(&to);
+  AddCpu(&to);
   if (now.server) AddServer(*now.server, &to);
   if (now.node) AddNode(*now.node, &to);
   if (now.thresholds) AddThresholds(*now.thresholds, &to);
@@ -220,11 +237,12 @@ Status Exposer::Start(const std::string& address, SnapshotFn snapshot) {
   try {
     impl->exposer = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
         "listening_ports", at, "num_threads", kThreads, "request_timeout_ms", kRequestTimeoutMs});
-  } catch (const std::exception& error) {
-    return {Exit::kBusy,
-            fmt::format("--metrics {}: cannot listen there: {} (is it an address of this machine, "
-                        "and is the port free?)",
-                        EscapeControls(address), error.what())};
+  } catch (const std::exception&) {
+    return {
+        Exit::kBusy,
+        fmt::format("--metrics {}: cannot listen there: it is no address of this machine, or another "
+                    "program has the port",
+                    EscapeControls(address))};
   }
   impl->collector = std::make_shared<Collector>(std::move(snapshot));
   impl->exposer->RegisterCollectable(impl->collector);

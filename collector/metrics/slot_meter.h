@@ -35,6 +35,7 @@ struct SlotCounts {
   uint64_t nr_straggle_reports = 0;
   std::array<uint64_t, kRowKindNames.size()> cpu_ns = {};  // by RowKind
   // In the last slot.
+  uint64_t slot_ns = 0;  // its length
   uint64_t nr_processes = 0;
   uint64_t nr_gpu_processes = 0;  // that have used a GPU, and ran
   uint64_t nr_straggling = 0;

@@ -97,6 +97,15 @@ Found LookAt(const std::string& path) {
 }
 
 Status NotARecording(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info)) return Cannot("create", path, errno);
+  for (const std::string& name : NamesIn(path))
+    if (ParseSegmentName(WithoutPart(name)))
+      return {
+          Exit::kOutput,
+          fmt::format("{} has parts of a recording, and its {} is missing or damaged: choose another "
+                      "--output; what is in it can still be read",
+                      path, kManifestName)};
   return {Exit::kOutput,
           fmt::format("{} exists and is no recording: choose another --output; a name that ends in .csv "
                       "is a plain file",
@@ -161,7 +170,10 @@ Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
   Status status = keep.any() && LookAt(path) == Found::kRecording ? GoOn() : MakeNew();
   if (status.ok()) held_path_ = HeldPath(lock_.get());
   if (status.ok()) status = manifest_.Open(held_path_, segments_, protected_);
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    Discard();
+    return status;
+  }
   for (const auto& [number, segment] : segments_) Count(segment);
   if (!segments_.empty()) next_number_ = std::max<uint64_t>(next_number_, segments_.rbegin()->first + 1);
   thread_ = std::thread([this] { Run(); });
@@ -251,7 +263,7 @@ Status RecordingFolder::Recover() {
 
 void RecordingFolder::Discard() {
   std::ignore = Close();
-  if (!made_ || !segments_.empty() || !RemoveRecording(path_).ok()) return;
+  if (!segments_.empty() || (made_ && !RemoveRecording(path_).ok())) return;
   if (has_old_) std::ignore = rename(OldOf(path_).c_str(), path_.c_str());
   if (has_older_) std::ignore = rename(OlderOf(path_).c_str(), OldOf(path_).c_str());
   has_old_ = has_older_ = false;

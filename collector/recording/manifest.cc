@@ -121,7 +121,9 @@ Status ReadManifest(const std::string& folder, Segments* segments, Intervals* pr
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.valid()) {
     if (errno == ENOENT) return {};
-    return {Exit::kBadInput, fmt::format("cannot read {}: {}", EscapeControls(path), ErrnoText(errno))};
+    return {Exit::kBadInput,
+            fmt::format("cannot read {}: {}{}", EscapeControls(path), ErrnoText(errno),
+                        errno == EACCES ? "; it is for who recorded it, and their group" : "")};
   }
   std::string text;
   if (!ReadUpTo(fd.get(), kMaxBytes, &text))

@@ -82,6 +82,8 @@ constexpr Counter kCounters[] = {
      "blocks that are not in the recording's raw stream: nor is what follows them, up to its next "
      "segment",
      [](Counts run) { return run.nr_unwritten_blocks; }, ""},
+    {"incidents", kNone, kTriggered, "writer", "incidents: what is around them is kept for longer",
+     [](Counts run) { return run.nr_incidents; }, ""},
     {"uncaptured_incidents", kNote, kTriggered, "writer",
      "incidents that keep nothing, and have no row in `events`: six an hour keep what is around them",
      [](Counts run) { return run.nr_uncaptured_incidents; }, ""},
@@ -190,7 +192,7 @@ bool IsInScope(CountScope scope, const RunCounts& run) {
     case kRaw:
       return run.nr_unwritten_blocks > 0;
     case kTriggered:
-      return run.nr_uncaptured_incidents > 0;
+      return run.nr_incidents > 0 || run.nr_uncaptured_incidents > 0;
     case kJoined:
       return run.remote != RemoteCounts();
     case kEnd:

@@ -34,6 +34,7 @@ struct RunCounts {
   uint64_t nr_rows = 0;
   uint64_t nr_unwritten_slots = 0;
   uint64_t nr_unwritten_blocks = 0;  // of the raw stream
+  uint64_t nr_incidents = 0;
   uint64_t nr_uncaptured_incidents = 0;
 };
 

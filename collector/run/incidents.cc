@@ -66,11 +66,21 @@ void Incidents::Capture(const Slot& slot, const std::string& event, const std::s
   if (is_kept ? !told_.insert(event).second : captured_.size() >= kMaxPerHour) {
     nr_since_++;
     nr_not_captured_.fetch_add(1, std::memory_order_relaxed);
+    if (is_kept)
+      news_.TellFirstOf(fmt::format("within {} {}", event, captured_.back()),
+                        fmt::format("{} at {}: it is within what is kept of the incident before", event,
+                                    Rfc3339(unix_ns)));
+    else
+      news_.TellFirstOf("full",
+                        fmt::format("{} at {}: nothing is kept for it, as {} incidents of the last "
+                                    "hour are; more of them are only counted",
+                                    event, Rfc3339(unix_ns), kMaxPerHour));
     return;
   }
   events_->Put(fmt::format("{},{},{},{},{}\n", slot.start_ns, unix_ns, event,
                            std::exchange(nr_since_, 0), EscapeName(what)));
   if (is_kept) return;
+  nr_captured_.fetch_add(1, std::memory_order_relaxed);
   told_ = {event};
   captured_.push_back(unix_ns);
   folder_->Protect(unix_ns - kBeforeNs, unix_ns + kBehindNs);

@@ -48,6 +48,7 @@ class Incidents {
 
   std::vector<std::string> TakeNews() { return news_.Take(); }
   // Any thread. Those that were too many, or within what is kept already, and have no row.
+  uint64_t nr_captured() const { return nr_captured_.load(std::memory_order_relaxed); }
   uint64_t nr_not_captured() const { return nr_not_captured_.load(std::memory_order_relaxed); }
 
  private:
@@ -59,6 +60,7 @@ class Incidents {
   std::mutex mutex_;
   std::vector<std::pair<std::string, std::string>> reported_;
   std::atomic<bool> any_{false};
+  std::atomic<uint64_t> nr_captured_{0};
   std::atomic<uint64_t> nr_not_captured_{0};
   // Writer thread.
   std::deque<int64_t> captured_;  // when, of the last hour

@@ -268,6 +268,8 @@ void Output::OnEvent(const std::string& event, const std::string& what) {
 void Output::Discard() {
   file_.Discard();
   for (Side& side : sides_) side.file.Discard();
+  if (folder_.has_old())
+    Say(stderr, "slotscope: {} is the recording that it was before\n", EscapeName(options_.path));
   folder_.Discard();
 }
 

@@ -53,7 +53,10 @@ class Output final : public VerdictListener {
   // Any thread: adds what is counted here; but for rows and slots, which the writer's thread knows.
   void AddTo(RunCounts* counts) const {
     if (raw_table_) counts->nr_unwritten_blocks = raw_table_->nr_dropped();
-    if (incidents_) counts->nr_uncaptured_incidents = incidents_->nr_not_captured();
+    if (incidents_) {
+      counts->nr_incidents = incidents_->nr_captured();
+      counts->nr_uncaptured_incidents = incidents_->nr_not_captured();
+    }
   }
   // Any thread: something that is to be kept beyond the ring's limits, and a verdict, a line of JSON.
   void Report(const std::string& event, const std::string& what);

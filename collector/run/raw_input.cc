@@ -2,7 +2,9 @@
 #include "run/raw_input.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -19,6 +21,12 @@ bool IsFollowedBy(const Facts& facts, const Facts& next) {
          next.raw_segment == facts.raw_segment + 1;
 }
 
+// One that a ring removes meanwhile is gone from the list as well.
+bool IsMissing(const std::string& path, const std::string& file) {
+  RecordingReader now;
+  return now.Open(path).ok() && std::ranges::count(now.FilesOf(kRawTable), file);
+}
+
 }  // namespace
 
 Status RawInput::Open(const std::string& path) {
@@ -33,16 +41,24 @@ Status RawInput::OpenRecording(const std::string& path) {
   RecordingReader recording;
   if (Status status = recording.Open(path); !status.ok()) return status;
   std::vector<std::string> all;
+  std::string missing;
   Facts last;
   size_t first = 0;
   for (const std::string& file : recording.FilesOf(kRawTable)) {
     RawFileReader reader;
-    // One may be removed meanwhile, or have nothing in it yet.
-    if (!reader.Open(file).ok()) continue;
+    if (const Status status = reader.Open(file); !status.ok()) {
+      if (file.ends_with(kPart)) continue;  // nothing is in it yet
+      if (access(file.c_str(), F_OK) == 0)
+        unread_ = unread_.empty() ? EscapeName(status.message()) : unread_;
+      else if (!all.empty() && missing.empty() && IsMissing(path, file))
+        missing = file;
+      continue;
+    }
     if (!all.empty() && !IsFollowedBy(last, reader.facts())) first = all.size();
     last = reader.facts();
     all.push_back(file);
   }
+  if (all.empty() && !unread_.empty()) return {Exit::kBadInput, unread_};
   if (all.empty())
     return {Exit::kBadInput,
             fmt::format("{} does not have what the kernel sent: slotscope record --raw-table keeps that",
@@ -52,6 +68,9 @@ Status RawInput::OpenRecording(const std::string& path) {
         "{} holds several recordings, or parts between which something is missing: this is of the last, "
         "from {} on; {} file{} before it can be given one by one",
         EscapeName(path), EscapeName(all[first]), first, first == 1 ? "" : "s");
+  if (!missing.empty())
+    note_ = fmt::format("{} is not there, though {} names it{}{}", EscapeName(missing), kManifestName,
+                        note_.empty() ? "" : "; ", note_);
   paths_.assign(all.begin() + static_cast<ptrdiff_t>(first), all.end());
   return {};
 }
@@ -95,6 +114,8 @@ Status RawInput::ReadAll(Engine* engine, const std::function<bool()>& failed, Ra
     }
   }
   if (next_ < paths_.size() && !end->cut.empty()) end->error = std::exchange(end->cut, {});
+  if (end->error.empty() && !unread_.empty())
+    end->error = fmt::format("{}; the rows are of what could be read", unread_);
   engine->Finish();
   return {};
 }

@@ -48,6 +48,7 @@ class RawInput {
   Facts facts_;
   std::string state_;
   std::string note_;
+  std::string unread_;  // a file of the recording that could not be read, and why; empty: there is none
 };
 
 }  // namespace slotscope

@@ -125,7 +125,9 @@ Status Rotation::EndFrame() {
       status = TryWrite();
     }
   if (status.ok() && has_gap_) {
-    news_.TellFirstOf("recording again", fmt::format("recording again; {}", GapText()));
+    // One a minute at most, by when it began.
+    news_.TellFirstOf(fmt::format("recording again {}", gap_.unix_start_ns() / 60'000'000'000),
+                      fmt::format("recording again; {}", GapText()));
     has_gap_ = false;
   } else if (!status.ok() && options_.goes_on) {
     OnGap(status);

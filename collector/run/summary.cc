@@ -150,8 +150,8 @@ std::string SummaryTable(const RunSummary& run) {
   std::string text;
   auto out = std::back_inserter(text);
   double whole_ns = CpuTimeNs(run);
-  fmt::format_to(out, "{:>8} {:<17} {:<10} {:>10} {:>6} {:>9} {:>9} {:>10} {:>6}\n", "TGID", "COMM",
-                 "KIND", "CPU ms", "CPU%", "SWITCHES", "PREEMPTED", "WAIT ms", "IPC");
+  fmt::format_to(out, "{:>7} {:<15} {:<10} {:>8} {:>5} {:>8} {:>7} {:>8} {:>4}\n", "TGID", "COMM",
+                 "KIND", "CPU ms", "CPU%", "SWITCHES", "PREEMPT", "WAIT ms", "IPC");
   size_t shown = 0, hidden = 0;
   for (const Total& total : run.totals) {
     bool process = IsProcess(total.kind);
@@ -161,13 +161,13 @@ std::string SummaryTable(const RunSummary& run) {
     }
     shown += process;
     double percent = whole_ns > 0 ? 100.0 * static_cast<double>(total.sums[kCpuNs]) / whole_ns : 0;
-    fmt::format_to(out, "{:>8} {:<17} {:<10} {:>10} {:>6.1f} {:>9} {:>9} {:>10} {:>6}\n",
+    fmt::format_to(out, "{:>7} {:<15} {:<10} {:>8} {:>5.1f} {:>8} {:>7} {:>8} {:>4}\n",
                    process ? std::to_string(total.key.tgid) : "-", NameOf(total),
                    kRowKindNames[static_cast<size_t>(total.kind)], Millis(total, kCpuNs), percent,
                    Count(total, kSwitches), Count(total, kPreemptions), Millis(total, kWaitNs),
                    Ipc(total));
   }
-  if (hidden) fmt::format_to(out, "{:>8} and {} more processes\n", "", hidden);
+  if (hidden) fmt::format_to(out, "{:>7} and {} more processes\n", "", hidden);
   const RunCounts& counts = run.counts;
   std::string rate;
   if (run.elapsed_s > 0)

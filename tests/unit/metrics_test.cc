@@ -83,6 +83,8 @@ TEST(Exposer, ServesWhatIsSoNow) {
   now.nr_messages = 41;
   now.server = ServerStats{1, 2, 3, 4, 5, 6, 7};
   now.slots.wait.Add(0.002);
+  now.slots.nr_slots = 1;
+  now.slots.slot_ns = 1'000'000;
   now.counts = {{CountSample::Kind::kLost, "records", 8},
                 {CountSample::Kind::kNoted, "stalls", 6},
                 {CountSample::Kind::kLost, "cuda_calls", 9},
@@ -107,6 +109,9 @@ TEST(Exposer, ServesWhatIsSoNow) {
   for (const char* line : {
            "slotscope_build_info{version=\"0.2.0\",source=\"bpf\"} 1\n",
            "# TYPE slotscope_messages_total counter\nslotscope_messages_total 42\n",
+           "# TYPE slotscope_slot_seconds gauge\nslotscope_slot_seconds 0.001",
+           "# TYPE slotscope_recorder_cpu_seconds_total "
+           "counter\nslotscope_recorder_cpu_seconds_total{mode=\"user\"} ",
            "# TYPE slotscope_recorder_heap_bytes gauge\nslotscope_recorder_heap_bytes{state=\"used\"} ",
            "slotscope_lost_total{what=\"records\"} 8\n",
            "slotscope_lost_total{what=\"cuda_calls\"} 9\n",

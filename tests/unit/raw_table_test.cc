@@ -150,6 +150,29 @@ TEST(RawTable, WhatFollowsAGapIsReplayedAndTheRestIsNamed) {
   EXPECT_THAT(input.note(), HasSubstr("1 file before it"));
 }
 
+TEST(RawTable, AnEmptiedSegmentIsAnErrorAndALostOneIsNamed) {
+  const TempFolder dir;
+  const std::string rows = Record(dir.At("r"), Seconds());
+  const auto files = FilesOf(dir.At("r"));
+  ASSERT_GE(files.size(), 4u);
+  RawInput input;
+  std::string error;
+  std::filesystem::resize_file(files.back(), 0);
+  const std::string rest = Replay(dir.At("r"), &input, &error);
+  EXPECT_THAT(error, HasSubstr(files.back()));
+  ASSERT_GT(rest.size(), 100'000u);
+  EXPECT_TRUE(rows.starts_with(rest.substr(0, rest.size() / 2)));
+  std::filesystem::remove(files.back());
+  RawInput without;
+  EXPECT_EQ(Replay(dir.At("r"), &without, &error), rest);
+  EXPECT_EQ(error, "");
+  EXPECT_THAT(without.note(), HasSubstr(files.back() + " is not there"));
+  for (size_t i = 0; i + 1 < files.size(); i++) std::filesystem::resize_file(files[i], 0);
+  RawInput none;
+  Replay(dir.At("r"), &none, &error);
+  EXPECT_THAT(error, HasSubstr(files[0]));
+}
+
 TEST(RawTable, WhatWasLargerThanItsPartBeginsASegmentOfItsOwn) {
   const TempFolder dir;
   RotationOptions options;  // a minute
