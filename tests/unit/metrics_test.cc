@@ -147,6 +147,7 @@ TEST(Exposer, ServesWhatIsSoNow) {
   now.node->baseline.reset();
   now.node->has_been_judged = false;
   now.has_gpu = false;
+  now.slots.nr_slots = 0;
   std::erase_if(now.counts, [](const CountSample& one) { return one.what == "cuda_calls"; });
   now.thresholds.reset();
   const std::string later = GetMetrics(port);
