@@ -17,6 +17,7 @@
 struct ss_sender {
 	struct ss_batch batch;
 	struct ss_long_measure next;
+	struct ss_batch_waited waited; /* own_ns and far_ns: of the measure that comes next */
 };
 
 struct {
@@ -60,6 +61,18 @@ struct ss_flush {
 	__u64 at_ns;
 };
 
+static long ss_batch_flush_wait(__u32 i, struct ss_flush *flush)
+{
+	struct ss_wait msg = {};
+
+	if (!ss_batch_take_wait(flush->batch, i, &msg))
+		return 0;
+	ss_fill_hdr(&msg.hdr, SS_WAIT, sizeof(msg), flush->batch->to_ns);
+	msg.queue_cpu = msg.hdr.cpu;
+	ss_output(flush->ctx, &msg.hdr, sizeof(msg));
+	return 0;
+}
+
 static long ss_batch_flush_row(__u32 i, struct ss_flush *flush)
 {
 	struct ss_batch *batch = flush->batch;
@@ -81,9 +94,18 @@ static __always_inline void ss_batch_flush(void *ctx, struct ss_batch *batch)
 	struct ss_flush flush = {ctx, batch, batch->from_ns};
 
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop)) {
+		if (batch->waits.any)
+			bpf_loop(SS_BATCH_PAIRS + SS_BATCH_ROWS, ss_batch_flush_wait, &flush, 0);
+		batch->waits.any = 0;
 		bpf_loop(2 * SS_BATCH_ROWS, ss_batch_flush_row, &flush, 0);
 		return;
 	}
+	if (batch->waits.any) {
+#pragma clang loop unroll(disable)
+		for (__u32 i = 0; i < SS_BATCH_PAIRS + SS_BATCH_ROWS; i++)
+			ss_batch_flush_wait(i, &flush);
+	}
+	batch->waits.any = 0;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < 2 * SS_BATCH_ROWS; i++)
 		ss_batch_flush_row(i, &flush);
@@ -97,19 +119,109 @@ __noinline int ss_batch_next(struct ss_sender *sender, int again)
 	return ss_batch_add(&sender->batch, &sender->next, ss_nr_more, again);
 }
 
+/* The same. 1: some of the wait passed in front of the batch, which waited.wait_ns is then. */
+__noinline int ss_batch_next_waits(struct ss_sender *sender)
+{
+	__u64 before_ns;
+
+	if (!sender)
+		return 0;
+	before_ns = ss_batch_take_waits(&sender->batch, &sender->waited);
+	sender->waited.wait_ns = before_ns;
+	sender->waited.own_ns = 0;
+	sender->waited.far_ns = 0;
+	return before_ns != 0;
+}
+
+/* A measure of [start_ns, end_ns) was added to the batch, with wait_ns (flags: SS_MEASURE_*). */
+static __always_inline void ss_batch_was_kept(void *ctx, struct ss_sender *sender, __u64 start_ns,
+					      __u64 end_ns, __u64 wait_ns, __u32 flags)
+{
+	const struct ss_measure *row;
+	struct ss_wait msg = {};
+	__u32 index;
+
+	sender->waited.start_ns = start_ns;
+	sender->waited.end_ns = end_ns;
+	sender->waited.wait_ns = flags & SS_MEASURE_ONE_WAIT ? wait_ns : 0;
+	sender->waited.cut = flags & SS_MEASURE_WAIT_CUT;
+	if (!ss_batch_next_waits(sender))
+		return;
+	index = sender->batch.row;
+	SS_BATCH_OPAQUE(index);
+	row = &sender->batch.rows[index & SS_BATCH_MASK].measure;
+	ss_fill_hdr(&msg.hdr, SS_WAIT, sizeof(msg), end_ns);
+	msg.end_ns = sender->batch.from_ns;
+	msg.wait_ns = sender->waited.wait_ns;
+	msg.start_time_ns = row->start_time_ns;
+	msg.tgid = row->tgid;
+	msg.queue_cpu = msg.hdr.cpu;
+	msg.rmid = row->rmid;
+	if (row->flags & SS_MEASURE_KTHREAD)
+		msg.flags |= SS_WAIT_KTHREAD;
+	if (flags & SS_MEASURE_WAIT_CUT)
+		msg.flags |= SS_WAIT_CUT;
+	ss_output(ctx, &msg.hdr, sizeof(msg));
+}
+
+/* It could not be kept: what was waited for it beside its own wait. */
+static __always_inline void ss_send_waited(void *ctx, struct ss_sender *sender)
+{
+	struct ss_measure *measure = &sender->next.measure;
+	struct ss_wait msg = {};
+
+	if (sender->waited.own_ns && measure->hdr.ts_ns > measure->start_ns) {
+		ss_fill_hdr(&msg.hdr, SS_WAIT, sizeof(msg), measure->hdr.ts_ns);
+		msg.start_ns = measure->start_ns;
+		msg.end_ns = measure->hdr.ts_ns;
+		msg.wait_ns = sender->waited.own_ns;
+		msg.start_time_ns = measure->start_time_ns;
+		msg.tgid = measure->tgid;
+		msg.queue_cpu = msg.hdr.cpu;
+		msg.rmid = measure->rmid;
+		msg.flags = SS_WAIT_OWN;
+		if (measure->flags & SS_MEASURE_KTHREAD)
+			msg.flags |= SS_WAIT_KTHREAD;
+		ss_output(ctx, &msg.hdr, sizeof(msg));
+		sender->waited.own_ns = 0;
+	}
+	if (sender->waited.own_ns || sender->waited.far_ns) {
+		measure->wait_ns += sender->waited.own_ns + sender->waited.far_ns;
+		measure->flags &= ~(SS_MEASURE_ONE_WAIT | SS_MEASURE_WAIT_CUT);
+	}
+	sender->waited.own_ns = 0;
+	sender->waited.far_ns = 0;
+}
+
 /* Sends sender->next. */
 static __always_inline void ss_send_measure(void *ctx, struct ss_sender *sender)
 {
+	const struct ss_measure *measure = &sender->next.measure;
 	int verdict = ss_batch_next(sender, 0);
 
-	if (verdict == SS_BATCH_KEPT)
-		return;
-	if (verdict != SS_BATCH_SEND)
+	if (verdict == SS_BATCH_FLUSH || verdict == SS_BATCH_FLUSH_AND_SEND)
 		ss_batch_flush(ctx, &sender->batch);
-	if (verdict == SS_BATCH_FLUSH && ss_batch_next(sender, 1) == SS_BATCH_KEPT)
+	if (verdict == SS_BATCH_FLUSH)
+		verdict = ss_batch_next(sender, 1);
+	if (verdict == SS_BATCH_KEPT) {
+		ss_batch_was_kept(ctx, sender, measure->start_ns, measure->hdr.ts_ns, measure->wait_ns,
+				  measure->flags);
 		return;
+	}
+	ss_send_waited(ctx, sender);
 	ss_batch_number(&sender->batch, &sender->next.measure);
 	ss_output_measure(ctx, &sender->next);
+}
+
+/* In a storm it goes with its process's next measure: there is no room to tell of each. */
+static __always_inline void ss_send_wait(void *ctx, struct ss_sender *sender, struct ss_wait *msg)
+{
+	if (!sender->batch.on || (msg->flags & (SS_WAIT_MOVED | SS_WAIT_HIDDEN | SS_WAIT_PHANTOM)))
+		ss_output(ctx, &msg->hdr, sizeof(*msg));
+	else if (msg->flags & SS_WAIT_OWN)
+		sender->waited.own_ns += msg->wait_ns;
+	else
+		sender->waited.far_ns += msg->wait_ns;
 }
 
 #endif /* SLOTSCOPE_BATCH_BPF_H */

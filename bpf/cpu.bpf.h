@@ -11,6 +11,7 @@
 #include "batch.bpf.h"
 #include "counters.bpf.h"
 #include "process.bpf.h"
+#include "waits.bpf.h"
 
 #include <bpf/bpf_core_read.h>
 
@@ -56,13 +57,6 @@ static __always_inline __u32 ss_watch_epoch(void)
 
 	SS_FIFO_OPAQUE(cpu);
 	return ss_watch[cpu & (SS_MAX_CPUS - 1)];
-}
-
-static __always_inline __u64 ss_run_delay(struct task_struct *p)
-{
-	if (bpf_core_field_exists(p->sched_info.run_delay))
-		return p->sched_info.run_delay;
-	return 0;
 }
 
 /* p runs and its process is not in the table: put it there if there is room now. */
@@ -135,10 +129,22 @@ static __always_inline void ss_cpu_set_process(void *ctx, struct ss_cpu *cpu, st
 	cpu->interval.generation = (__u32)(lease >> 32);
 }
 
-static __always_inline void ss_cpu_set_thread(struct ss_cpu *cpu, struct task_struct *p)
+/* p is switched in at in_ns. */
+static __always_inline void ss_cpu_set_thread(struct ss_cpu *cpu, struct task_struct *p, __u64 in_ns)
 {
+	struct ss_interval *interval = &cpu->interval;
+	struct ss_last_run *last = ss_waits && p->pid ? ss_last_run_of(p) : NULL;
+
 	cpu->task = (__u64)p;
-	cpu->interval.run_delay = ss_run_delay(p);
+	if (last) {
+		ss_interval_begin_run(interval, last, ss_thread_of(p->pid, p->start_time),
+				      ss_run_delay(p), bpf_get_smp_processor_id(), in_ns);
+		return;
+	}
+	interval->run_delay = ss_run_delay(p);
+	interval->in_ns = in_ns;
+	interval->out_ns = 0;
+	interval->wait_odd = 0;
 }
 
 /* Did we miss no switch: is `running` of the process that was switched in last? */
@@ -147,12 +153,88 @@ static __always_inline bool ss_cpu_runs(const struct ss_cpu *cpu, struct task_st
 	return cpu->signal == (__u64)running->signal;
 }
 
-static __always_inline void ss_cpu_take_wait(struct ss_cpu *cpu, struct task_struct *running)
+/* A wait of a process that does not run, or was not seen to. */
+static __always_inline void ss_send_wait_of(void *ctx, struct ss_sender *sender,
+					    const struct ss_process *process, struct ss_wait *msg)
 {
-	if (cpu->task == (__u64)running)
-		ss_interval_take_wait(&cpu->interval, ss_run_delay(running));
-	else
-		ss_cpu_set_thread(cpu, running);
+	msg->start_time_ns = process->start_time_ns;
+	msg->tgid = process->tgid;
+	msg->rmid = (__u32)process->lease;
+	if (process->flags & SS_TASK_KTHREAD)
+		msg->flags |= SS_WAIT_KTHREAD;
+	ss_send_wait(ctx, sender, msg);
+}
+
+/* A wait of the process that runs. */
+static __always_inline void ss_cpu_send_wait(void *ctx, const struct ss_interval *interval,
+					     struct ss_wait *msg)
+{
+	struct ss_sender *sender = ss_this_sender();
+
+	if (!sender)
+		return;
+	msg->start_time_ns = interval->start_time_ns;
+	msg->tgid = interval->tgid;
+	msg->rmid = interval->rmid;
+	if (interval->flags & SS_MEASURE_KTHREAD)
+		msg->flags |= SS_WAIT_KTHREAD;
+	ss_send_wait(ctx, sender, msg);
+}
+
+/* `running` is of the process that was switched in last. */
+static __always_inline void ss_cpu_take_wait(void *ctx, struct ss_cpu *cpu, struct task_struct *running,
+					     __u64 now_ns)
+{
+	struct ss_interval *interval = &cpu->interval;
+	struct ss_wait msg = {};
+	__u64 wait_ns;
+
+	if (cpu->task != (__u64)running) {
+		ss_cpu_set_thread(cpu, running, now_ns);
+		interval->wait_odd |= SS_WAIT_HIDDEN;
+	}
+	wait_ns = ss_interval_take_wait(interval, ss_run_delay(running));
+	if (!ss_waits) {
+		interval->wait_ns += wait_ns;
+		return;
+	}
+	wait_ns = ss_interval_add_wait(interval, wait_ns);
+	if (!wait_ns)
+		return;
+	ss_fill_wait(&msg, now_ns, interval->last_ns, wait_ns, interval->wait_odd);
+	if (interval->last_ns - wait_ns < interval->out_ns)
+		msg.flags |= SS_WAIT_CUT;
+	ss_cpu_send_wait(ctx, interval, &msg);
+}
+
+/* p ran, and was not seen to be switched in: what it had waited. */
+static __always_inline void ss_cpu_take_hidden_wait(void *ctx, struct task_struct *p, __u64 now_ns)
+{
+	struct ss_last_run *last = ss_waits && p->pid ? ss_last_run_of(p) : NULL;
+	const __u64 run_delay = ss_run_delay(p);
+	struct ss_sender *sender = ss_this_sender();
+	struct ss_wait msg = {};
+	struct ss_process *process;
+	struct ss_last_run run;
+
+	if (!last || !sender ||
+	    !ss_last_run_get(last, ss_thread_of(p->pid, p->start_time), &run) ||
+	    run.run_delay >= run_delay)
+		return;
+	process = ss_process_find(p);
+	if (!process)
+		return;
+	ss_fill_wait(&msg, now_ns, now_ns, run_delay - run.run_delay, SS_WAIT_HIDDEN);
+	ss_send_wait_of(ctx, sender, process, &msg);
+}
+
+/* p is switched out at out_ns; 0: on a CPU that is not watched. */
+static __always_inline void ss_cpu_end_run(struct task_struct *p, __u64 out_ns)
+{
+	struct ss_last_run *last = ss_waits && p->pid ? ss_last_run_of(p) : NULL;
+
+	if (last)
+		ss_last_run_write(last, p, out_ns, bpf_get_smp_processor_id(), 0);
 }
 
 /* The time since the last measure is nobody's, and so are the counts. */
@@ -162,17 +244,32 @@ static __always_inline void ss_cpu_set_unknown(struct ss_cpu *cpu)
 	ss_interval_clear_counts(&cpu->interval);
 }
 
-static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interval, __s32 next_tgid,
-					   __u32 cause)
+/* Waits beside the one that the measure tells of. */
+static __always_inline void ss_cpu_send_own_waits(void *ctx, struct ss_interval *interval, __u64 now_ns)
 {
-	__u64 now_ns = ss_interval_now(interval, bpf_ktime_get_ns());
+	struct ss_wait msg = {};
+
+	if (!interval->self_ns)
+		return;
+	ss_fill_wait(&msg, now_ns, now_ns, interval->self_ns, SS_WAIT_OWN);
+	msg.start_ns = interval->last_ns;
+	ss_cpu_send_wait(ctx, interval, &msg);
+}
+
+static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interval, __u64 now_ns,
+					   __s32 next_tgid, __u32 cause)
+{
 	struct ss_sender *sender = ss_this_sender();
 	struct ss_long_measure *msg;
 
 	if (!sender)
 		return;
+	if (ss_waits)
+		ss_cpu_send_own_waits(ctx, interval, now_ns);
 	if (!cause && !ss_counters_wanted() &&
 	    ss_batch_add_interval(&sender->batch, interval, now_ns, next_tgid)) {
+		ss_batch_was_kept(ctx, sender, interval->last_ns, now_ns, interval->wait_ns,
+				  interval->wait_flags);
 		ss_interval_next(interval, now_ns);
 		return;
 	}
@@ -223,10 +320,12 @@ static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 ep
 	if (!sender)
 		return;
 	sender->batch.used = 0; /* of a time before this CPU's buffer */
+	sender->waited.own_ns = 0;
+	sender->waited.far_ns = 0;
 	cpu->epoch = epoch;
 	cpu->idles = 0;
 	ss_interval_begin(&cpu->interval, now_ns);
-	ss_cpu_set_thread(cpu, running);
+	ss_cpu_set_thread(cpu, running, now_ns);
 	ss_cpu_set_process(ctx, cpu, running);
 	ss_read_counters(ss_new_measure(sender)); /* not sent: sets the counters' first values */
 	ss_fill_hdr(&msg.hdr, SS_CPU_STATE, sizeof(msg), now_ns);
@@ -239,27 +338,38 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 {
 	struct ss_cpu *cpu = ss_this_cpu();
 	__u32 epoch = ss_watch_epoch();
-	bool missed;
+	__u64 now_ns = 0;
+	bool missed, ends;
 
-	if (!cpu || !epoch || !ss_recording)
+	if (!cpu || !ss_recording)
 		return;
+	if (!epoch) {
+		ss_cpu_end_run(prev, 0);
+		return;
+	}
 	if (cpu->epoch != epoch) {
+		ss_cpu_end_run(prev, 0);
 		ss_cpu_watch(ctx, cpu, epoch, next);
 		return;
 	}
 	cpu->idles = 0;
 	missed = !ss_cpu_runs(cpu, prev);
-	if (missed || prev->signal != next->signal)
+	ends = missed || prev->signal != next->signal;
+	if (ss_waits || ends)
+		now_ns = ss_interval_now(&cpu->interval, bpf_ktime_get_ns());
+	if (ends)
 		ss_cpu_tell_name(ctx, cpu, prev);
 	if (missed) {
+		ss_cpu_take_hidden_wait(ctx, prev, now_ns);
 		ss_cpu_set_unknown(cpu);
 	} else {
-		ss_cpu_take_wait(cpu, prev);
+		ss_cpu_take_wait(ctx, cpu, prev, now_ns);
 		ss_interval_count_switch(&cpu->interval, preempt, prev_state, prev->pid);
 	}
-	ss_cpu_set_thread(cpu, next);
-	if (missed || prev->signal != next->signal) {
-		ss_cpu_measure(ctx, &cpu->interval, next->tgid, 0);
+	ss_cpu_end_run(prev, now_ns);
+	ss_cpu_set_thread(cpu, next, now_ns);
+	if (ends) {
+		ss_cpu_measure(ctx, &cpu->interval, now_ns, next->tgid, 0);
 		ss_cpu_set_process(ctx, cpu, next);
 	}
 }
@@ -290,6 +400,7 @@ static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct ta
 {
 	__u32 epoch = ss_watch_epoch();
 	struct ss_tick msg = {};
+	__u64 now_ns;
 
 	if (!epoch || !ss_recording || cpu->epoch != epoch)
 		return;
@@ -297,11 +408,12 @@ static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct ta
 		return;
 	msg.missed = ss_interval_missed_ticks(&cpu->interval, due_ns);
 	ss_cpu_tell_name(ctx, cpu, running);
+	now_ns = ss_interval_now(&cpu->interval, bpf_ktime_get_ns());
 	if (ss_cpu_runs(cpu, running))
-		ss_cpu_take_wait(cpu, running);
+		ss_cpu_take_wait(ctx, cpu, running, now_ns);
 	else
 		ss_cpu_set_unknown(cpu);
-	ss_cpu_measure(ctx, &cpu->interval, cpu->interval.tgid, SS_MEASURE_TICK);
+	ss_cpu_measure(ctx, &cpu->interval, now_ns, cpu->interval.tgid, SS_MEASURE_TICK);
 	cpu->idles = !!(cpu->interval.flags & SS_MEASURE_IDLE);
 	if (!msg.missed)
 		return;

@@ -72,6 +72,7 @@ int BPF_PROG(ss_sched_wakeup_new, struct task_struct *task)
 	struct ss_task_meta meta;
 	bool created = false;
 
+	ss_cpu_end_run(p, 0);
 	/* A new process cannot be in the table, unless the walk was faster. */
 	if (process && p->pid == p->tgid && process->start_time_ns != p->start_time) {
 		SS_COUNT(ss_nr_stale);
@@ -100,6 +101,51 @@ int BPF_PROG(ss_sched_wakeup_new, struct task_struct *task)
 	}
 	ss_fill_task_meta(&meta, process, p, p->comm, SS_TASK_BIRTH);
 	ss_output(ctx, &meta.hdr, sizeof(meta));
+	return 0;
+}
+
+/*
+ * A thread that waits goes to another CPU's queue: the scheduler has just added what it has waited in
+ * the old one. The run queue that it leaves is locked.
+ */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(ss_sched_migrate_task, struct task_struct *task)
+{
+	struct task_struct *p = ss_task_to_read(task);
+	struct ss_last_run *last, run;
+	struct ss_sender *sender;
+	struct ss_process *process;
+	struct ss_wait msg = {};
+	__u64 run_delay, wait_ns, now_ns;
+	__u32 cpu;
+
+	if (!p->on_rq || !ss_recording)
+		return 0;
+	last = ss_last_run_of(p);
+	run_delay = ss_run_delay(p);
+	if (!last)
+		return 0;
+	if (!ss_last_run_get(last, ss_thread_of(p->pid, p->start_time), &run)) {
+		__builtin_memset(&run, 0, sizeof(run));
+		run.run_delay = run_delay;
+	}
+	if (run.run_delay < run_delay) {
+		process = ss_process_find(p);
+		sender = ss_this_sender();
+		if (process && sender) {
+			now_ns = bpf_ktime_get_ns();
+			cpu = ss_queue_of(p);
+			wait_ns = run_delay - run.run_delay;
+			ss_fill_wait(&msg, now_ns, now_ns, wait_ns,
+				     ss_last_run_moved(&run, cpu, now_ns, wait_ns));
+			msg.queue_cpu = cpu;
+			ss_send_wait_of(ctx, sender, process, &msg);
+		}
+		run.run_delay = run_delay;
+	}
+	if (ss_sleeps_in_queue(p))
+		run.wait_odd = SS_WAIT_PHANTOM;
+	ss_last_run_set(last, ss_thread_of(p->pid, p->start_time), &run);
 	return 0;
 }
 
@@ -295,7 +341,8 @@ int BPF_PROG(ss_hrtimer_expire_exit)
 		ss_cpu_tick(ctx, cpu, running, due_ns);
 	/* A switch was missed: from here on we know again who runs. */
 	if (cpu->epoch && !ss_cpu_runs(cpu, running)) {
-		ss_cpu_set_thread(cpu, running);
+		ss_cpu_set_thread(cpu, running, cpu->interval.last_ns);
+		cpu->interval.wait_odd |= SS_WAIT_HIDDEN;
 		ss_cpu_set_process(ctx, cpu, running);
 	}
 	ss_cost_end(begun_ns);

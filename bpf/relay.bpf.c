@@ -78,6 +78,18 @@ SS_RELAY(ss_rmid_existing, ss_rmid_event, SS_RMID_EXISTING)
 SS_RELAY(ss_rdt_sample, ss_rdt_sample, SS_RDT_SAMPLE)
 SS_RELAY(ss_cpu_state, ss_cpu_state, SS_CPU_STATE)
 
+/* The module sends it before the measure of its process, or by itself. */
+SEC("raw_tp/ss_wait")
+int ss_wait_relay(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct ss_sender *sender = ss_this_sender();
+	struct ss_wait msg = {};
+
+	if (sender && ss_copy(ctx, &msg.hdr, sizeof(msg), SS_WAIT))
+		ss_send_wait(ctx, sender, &msg);
+	return 0;
+}
+
 /* Most have nothing to say. */
 SEC("raw_tp/ss_tick")
 int ss_tick_relay(struct bpf_raw_tracepoint_args *ctx)

@@ -7,19 +7,16 @@
  * for the process that has been running. A switch between two threads of one process emits nothing; its
  * counts ride on the next measure.
  *
- * Run-queue waiting is the growth of the thread's own sched_info.run_delay over its switch-in: the
+ * Run-queue waiting is the growth of the thread's own sched_info.run_delay since its last run: the
  * scheduler adds to it just after the sched_switch tracepoint. It is counted for the thread's process,
- * on the first event after the switch-in. What a thread waited on a run queue that it was moved away
- * from, while still waiting, has been added earlier and is not seen.
+ * on the first event after the switch-in (slotscope/waits.h). While nobody listens to ss_wait, it is the
+ * growth over the switch-in, and no more is known of it.
  */
 #include <linux/ktime.h>
-#include <linux/math64.h>
 #include <linux/percpu.h>
 #include <linux/sched/signal.h>
 
-#define SS_DIV64(a, b) div64_u64(a, b)
 #include <slotscope/cost.h>
-#include <slotscope/interval.h>
 
 #include "slotscope.h"
 #include "trace.h"
@@ -58,15 +55,6 @@ u64 ss_cpu_probe_ns(void)
 	return sum;
 }
 
-static u64 ss_run_delay(const struct task_struct *p)
-{
-#ifdef CONFIG_SCHED_INFO
-	return p->sched_info.run_delay;
-#else
-	return 0;
-#endif
-}
-
 static void ss_cpu_set_process(struct ss_cpu *cpu, struct task_struct *p)
 {
 	struct ss_interval *interval = &cpu->interval;
@@ -90,11 +78,56 @@ static void ss_cpu_set_process(struct ss_cpu *cpu, struct task_struct *p)
 	cpu->slot = id.slot;
 }
 
-/* Most of what a measure costs is its message: while nobody listens, there is none. */
-static void ss_cpu_measure(struct ss_interval *interval, s32 next_tgid, u32 cause)
+static void ss_cpu_send_wait(const struct ss_interval *interval, struct ss_wait *msg)
 {
-	u64 now_ns = ss_interval_now(interval, ktime_get_mono_fast_ns());
+	msg->start_time_ns = interval->start_time_ns;
+	msg->tgid = interval->tgid;
+	msg->rmid = interval->rmid;
+	if (interval->flags & SS_MEASURE_KTHREAD)
+		msg->flags |= SS_WAIT_KTHREAD;
+	trace_ss_wait(msg);
+}
 
+static void ss_cpu_begin_run(struct ss_interval *interval, struct task_struct *p, u64 in_ns)
+{
+	if (trace_ss_wait_enabled() && p->pid) {
+		ss_waits_begin_run(interval, p, in_ns);
+		return;
+	}
+	interval->run_delay = ss_run_delay(p);
+	interval->in_ns = in_ns;
+	interval->out_ns = 0;
+	interval->wait_odd = 0;
+}
+
+static void ss_cpu_take_wait(struct ss_interval *interval, struct task_struct *running, u64 now_ns)
+{
+	u64 wait_ns = ss_interval_take_wait(interval, ss_run_delay(running));
+	struct ss_wait msg;
+
+	if (!trace_ss_wait_enabled()) {
+		interval->wait_ns += wait_ns;
+		return;
+	}
+	wait_ns = ss_interval_add_wait(interval, wait_ns);
+	if (likely(!wait_ns))
+		return;
+	ss_waits_fill(&msg, now_ns, interval->last_ns, wait_ns, interval->wait_odd);
+	if (interval->last_ns - wait_ns < interval->out_ns)
+		msg.flags |= SS_WAIT_CUT;
+	ss_cpu_send_wait(interval, &msg);
+}
+
+/* Most of what a measure costs is its message: while nobody listens, there is none. */
+static void ss_cpu_measure(struct ss_interval *interval, u64 now_ns, s32 next_tgid, u32 cause)
+{
+	if (unlikely(interval->self_ns)) {
+		struct ss_wait msg;
+
+		ss_waits_fill(&msg, now_ns, now_ns, interval->self_ns, SS_WAIT_OWN);
+		msg.start_ns = interval->last_ns;
+		ss_cpu_send_wait(interval, &msg);
+	}
 	if (trace_ss_measure_enabled()) {
 		struct ss_measure msg;
 
@@ -128,17 +161,27 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 	const u64 begun_ns = ss_cpu_begin_event(cpu);
 
 	if (cpu->watched) {
-		ss_interval_take_wait(interval, ss_run_delay(prev));
-		interval->run_delay = ss_run_delay(next);
-		ss_interval_count_switch(interval, preempt, prev_state, prev->pid);
-		if (prev->signal != next->signal) {
+		const bool ends = prev->signal != next->signal;
+		u64 now_ns = 0;
+
+		if (ends) {
 			ss_cpu_tell_name(interval, prev);
 			ss_rdt_leave(); /* before the clock is read */
-			ss_cpu_measure(interval, next->tgid, 0);
+		}
+		if (ends || trace_ss_wait_enabled())
+			now_ns = ss_interval_now(interval, ktime_get_mono_fast_ns());
+		ss_cpu_take_wait(interval, prev, now_ns);
+		ss_interval_count_switch(interval, preempt, prev_state, prev->pid);
+		ss_waits_end_run(prev, now_ns);
+		ss_cpu_begin_run(interval, next, now_ns);
+		if (ends) {
+			ss_cpu_measure(interval, now_ns, next->tgid, 0);
 			ss_process_ran(cpu->slot, interval->last_ns);
 			ss_cpu_set_process(cpu, next);
 			ss_rdt_run(interval->rmid, interval->last_ns);
 		}
+	} else {
+		ss_waits_end_run(prev, 0);
 	}
 	/* Last, also on a CPU that is not watched: the free is never before the measure it closes. */
 	if (unlikely(prev_state & TASK_DEAD))
@@ -151,14 +194,15 @@ void ss_cpu_tick(u64 due_ns)
 	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
 	struct ss_interval *interval = &cpu->interval;
 	struct ss_tick msg = {};
-	u64 begun_ns;
+	u64 begun_ns, now_ns;
 
 	if (!cpu->watched)
 		return;
 	begun_ns = ss_cpu_begin_event(cpu);
 	ss_cpu_tell_name(interval, current);
-	ss_interval_take_wait(interval, ss_run_delay(current));
-	ss_cpu_measure(interval, interval->tgid, SS_MEASURE_TICK);
+	now_ns = ss_interval_now(interval, ktime_get_mono_fast_ns());
+	ss_cpu_take_wait(interval, current, now_ns);
+	ss_cpu_measure(interval, now_ns, interval->tgid, SS_MEASURE_TICK);
 	ss_rdt_tick();
 
 	msg.hdr.ts_ns = interval->last_ns;
@@ -194,7 +238,7 @@ bool ss_cpu_runs(unsigned int cpu, u64 lease)
 static void ss_cpu_begin(struct ss_interval *interval)
 {
 	ss_interval_begin(interval, ss_interval_now(interval, ktime_get_mono_fast_ns()));
-	interval->run_delay = ss_run_delay(current);
+	ss_cpu_begin_run(interval, current, interval->last_ns);
 }
 
 bool ss_cpu_restart(void)
@@ -223,12 +267,14 @@ void ss_cpu_unwatch(void)
 {
 	struct ss_cpu *cpu = this_cpu_ptr(&ss_cpu);
 	struct ss_interval *interval = &cpu->interval;
+	u64 now_ns;
 
 	lockdep_assert_irqs_disabled();
 	if (!cpu->watched)
 		return;
-	ss_interval_take_wait(interval, ss_run_delay(current));
-	ss_cpu_measure(interval, interval->tgid, 0);
+	now_ns = ss_interval_now(interval, ktime_get_mono_fast_ns());
+	ss_cpu_take_wait(interval, current, now_ns);
+	ss_cpu_measure(interval, now_ns, interval->tgid, 0);
 	cpu->watched = false;
 	ss_cpu_emit_state(interval->last_ns, 0);
 }

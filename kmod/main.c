@@ -60,9 +60,12 @@ static int __init ss_init(void)
 		pr_err("no memory for a table of %u processes; lower max_processes\n", max_processes);
 		goto err_rdt;
 	}
-	err = ss_probes_register();
+	err = ss_waits_init();
 	if (err)
 		goto err_process;
+	err = ss_probes_register();
+	if (err)
+		goto err_waits;
 	err = ss_population_walk();
 	if (err)
 		goto err_probes;
@@ -89,6 +92,8 @@ err_population:
 	ss_population_exit();
 err_probes:
 	ss_probes_unregister();
+err_waits:
+	ss_waits_exit();
 err_process:
 	ss_process_exit();
 err_rdt:
@@ -104,6 +109,7 @@ static void __exit ss_exit(void)
 	ss_tick_exit();
 	ss_population_exit();
 	ss_probes_unregister();
+	ss_waits_exit();
 	ss_process_exit();
 	ss_rdt_exit();
 }

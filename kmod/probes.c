@@ -26,8 +26,17 @@ static void ss_on_sched_switch(void *data, bool preempt, struct task_struct *pre
 /* pi_lock and the run-queue lock are held, interrupts are off. Fires once per thread. */
 static void ss_on_sched_wakeup_new(void *data, struct task_struct *p)
 {
-	if (likely(READ_ONCE(ss_probes_armed)))
+	if (likely(READ_ONCE(ss_probes_armed))) {
+		ss_waits_end_run(p, 0);
 		ss_process_thread_born(p);
+	}
+}
+
+/* The run queue that it leaves is locked, interrupts are off. Most that are moved are being woken. */
+static void ss_on_sched_migrate_task(void *data, struct task_struct *p, int dest_cpu)
+{
+	if (unlikely(p->on_rq) && likely(READ_ONCE(ss_probes_armed)))
+		ss_waits_migrate(p);
 }
 
 static void ss_on_sched_process_exec(void *data, struct task_struct *p, pid_t old_pid,
@@ -53,6 +62,7 @@ struct ss_probe {
 static struct ss_probe ss_probes[] = {
 	{ .name = "sched_switch", .callback = ss_on_sched_switch },
 	{ .name = "sched_wakeup_new", .callback = ss_on_sched_wakeup_new },
+	{ .name = "sched_migrate_task", .callback = ss_on_sched_migrate_task },
 	{ .name = "sched_process_exec", .callback = ss_on_sched_process_exec },
 	{ .name = "task_rename", .callback = ss_on_task_rename },
 };
@@ -61,6 +71,7 @@ static void ss_check_callback_types(void)
 {
 	check_trace_callback_type_sched_switch(ss_on_sched_switch);
 	check_trace_callback_type_sched_wakeup_new(ss_on_sched_wakeup_new);
+	check_trace_callback_type_sched_migrate_task(ss_on_sched_migrate_task);
 	check_trace_callback_type_sched_process_exec(ss_on_sched_process_exec);
 	check_trace_callback_type_task_rename(ss_on_task_rename);
 }

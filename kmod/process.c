@@ -506,28 +506,15 @@ static void ss_process_note_wanter(const struct ss_process *entry, u64 now_ns)
 	wanters->by_cgroup[wanter.cgroup_id % SS_NR_WANTERS] = wanter;
 }
 
-bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id, u64 now_ns)
+bool ss_process_identify(struct task_struct *p, struct ss_process_id *id)
 {
-	struct ss_process *entry;
+	const struct ss_process *entry;
+	const int slot = ss_process_find(p->signal);
 	u64 lease;
-	int slot;
 
-	slot = ss_process_find(p->signal);
-	if (slot < 0) {
-		memset(id, 0, sizeof(*id));
-		id->tgid = p->tgid;
-		id->flags = p->flags & PF_KTHREAD ? SS_TASK_KTHREAD : 0;
-		id->slot = SS_NO_SLOT;
+	if (slot < 0)
 		return false;
-	}
 	entry = &ss_entries[slot];
-	if (ss_process_touch(entry, now_ns))
-		ss_process_refresh(entry, p);
-	if (unlikely(!READ_ONCE(entry->lease)) && !(entry->flags & SS_TASK_KTHREAD)) {
-		ss_process_retry_lease(entry, p, slot);
-		if (!READ_ONCE(entry->lease))
-			ss_process_note_wanter(entry, now_ns);
-	}
 	lease = READ_ONCE(entry->lease);
 	id->start_time_ns = entry->start_time_ns;
 	id->tgid = entry->tgid;
@@ -536,6 +523,32 @@ bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id, u64 n
 	id->generation = ss_lease_generation(lease);
 	id->flags = entry->flags & SS_TASK_KTHREAD;
 	id->slot = slot;
+	return true;
+}
+
+bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id, u64 now_ns)
+{
+	struct ss_process *entry;
+	u64 lease;
+
+	if (!ss_process_identify(p, id)) {
+		memset(id, 0, sizeof(*id));
+		id->tgid = p->tgid;
+		id->flags = p->flags & PF_KTHREAD ? SS_TASK_KTHREAD : 0;
+		id->slot = SS_NO_SLOT;
+		return false;
+	}
+	entry = &ss_entries[id->slot];
+	if (ss_process_touch(entry, now_ns))
+		ss_process_refresh(entry, p);
+	if (unlikely(!id->rmid) && !(entry->flags & SS_TASK_KTHREAD)) {
+		ss_process_retry_lease(entry, p, id->slot);
+		lease = READ_ONCE(entry->lease);
+		if (!lease)
+			ss_process_note_wanter(entry, now_ns);
+		id->rmid = ss_lease_rmid(lease);
+		id->generation = ss_lease_generation(lease);
+	}
 	return true;
 }
 

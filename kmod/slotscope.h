@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the files of the module share. Dependencies go one way:
- * fault <- rmid <- process <- cpu <- probes, population, tick, pressure <- procfs, report <- main.
+ * fault <- rmid <- process <- waits <- cpu <- probes, population, tick, pressure <- procfs, report <-
+ * main.
  */
 #ifndef SLOTSCOPE_KMOD_H
 #define SLOTSCOPE_KMOD_H
@@ -11,12 +12,15 @@
 #endif
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/math64.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/types.h>
 
 #include <slotscope/events.h>
 #include <slotscope/rmid_fifo.h>
+#define SS_DIV64(a, b) div64_u64(a, b)
+#include <slotscope/waits.h>
 
 #include "share.h"
 
@@ -144,6 +148,8 @@ void ss_process_tell_name(struct task_struct *p);
  * Returns false if the process is not in the table, with the best guess in *id.
  */
 bool ss_process_switch_in(struct task_struct *p, struct ss_process_id *id, u64 now_ns);
+/* The same of a thread that is alive and does not run, and nothing more. */
+bool ss_process_identify(struct task_struct *p, struct ss_process_id *id);
 /* It has run until now: at its switch-out, while it still holds its place in the table. */
 void ss_process_ran(u32 slot, u64 now_ns);
 /* Processes with an RMID, without one; for share.h. Return how many. Process context. */
@@ -186,6 +192,18 @@ const char *ss_rdt_backend(void);
 bool ss_rdt_stepped_aside(void);
 const char *ss_rdt_reason(void);
 void ss_rdt_show(struct seq_file *m);
+
+/* waits.c: what has been told of each thread's waiting. Interrupts off, its run queue is locked. */
+
+int ss_waits_init(void);
+void ss_waits_exit(void);
+u64 ss_run_delay(const struct task_struct *p);
+void ss_waits_begin_run(struct ss_interval *interval, struct task_struct *p, u64 in_ns);
+/* p is born, or switched out at out_ns; 0: on a CPU that is not watched. */
+void ss_waits_end_run(struct task_struct *p, u64 out_ns);
+/* A thread in a queue is moved to another one. Emits. */
+void ss_waits_migrate(struct task_struct *p);
+void ss_waits_fill(struct ss_wait *msg, u64 ts_ns, u64 end_ns, u64 wait_ns, u32 flags);
 
 /* cpu.c: what each CPU has done since its last measure. Interrupts off, on that CPU. */
 

@@ -177,6 +177,27 @@ TRACE_EVENT(ss_cpu_state,
 	TP_printk("ts_ns=%llu online=%u", __entry->ts_ns, __entry->online)
 );
 
+TRACE_EVENT(ss_wait,
+	TP_PROTO(const struct ss_wait *msg),
+	TP_ARGS(msg),
+	TP_STRUCT__entry(
+		__field(u64, end_ns)
+		__field(u64, wait_ns)
+		__field(s32, tgid)
+		__field(u32, queue_cpu)
+		__field(u32, flags)
+	),
+	TP_fast_assign(
+		__entry->end_ns = msg->end_ns;
+		__entry->wait_ns = msg->wait_ns;
+		__entry->tgid = msg->tgid;
+		__entry->queue_cpu = msg->queue_cpu;
+		__entry->flags = msg->flags;
+	),
+	TP_printk("tgid=%d queue_cpu=%u end_ns=%llu wait_ns=%llu flags=%#x", __entry->tgid,
+		__entry->queue_cpu, __entry->end_ns, __entry->wait_ns, __entry->flags)
+);
+
 #endif /* SLOTSCOPE_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

@@ -60,7 +60,8 @@ po::options_description DescribeGenerate(GenTexts* texts, GeneratorOptions* gene
     options.add_options()(number.name, Text(&(*texts)[number.name], "N"), number.help);
   options.add_options()("wrap", po::bool_switch(&generator->wrap),
                         "sequence numbers, generations and counters wrap")(
-      "no-counters", po::bool_switch(&generator->no_counters), "as on a machine without a PMU");
+      "no-counters", po::bool_switch(&generator->no_counters), "as on a machine without a PMU")(
+      "waits", po::bool_switch(&generator->waits), "tell single waits");
   return options;
 }
 

@@ -92,7 +92,7 @@ std::string WhyNotModule() {
 }
 
 ChosenSource ChooseSource(const RecordOptions& options, std::vector<int32_t> served_first) {
-  SourceOptions source = {options.counters, options.nr_rmids, std::move(served_first),
+  SourceOptions source = {options.counters, options.nr_rmids, std::move(served_first), options.waits,
                           std::min(kMaxIdleNs, options.output.window_ns / 2)};
   switch (options.source) {
     case SourceChoice::kKmod:
@@ -124,6 +124,7 @@ void GatherFacts(const RecordOptions& options, const SourceInfo& info, const std
   facts.backend = info.backend;
   facts.backend_reason = info.backend_reason;
   facts.rdt = info.rdt;
+  facts.has_waits = info.has_waits;
   facts.tick = info.tick;
   facts.events.resize(SS_NR_COUNTERS + info.nr_more);
   for (size_t i = 0; i < facts.events.size(); i++)

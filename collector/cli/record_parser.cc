@@ -154,7 +154,8 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       fmt::format("perf counters, commas between them, each optionally =EVENT: {} (default: the first "
                   "three); or none",
                   CounterColumns())
-          .c_str())(
+          .c_str())("no-waits", po::bool_switch(&texts->no_waits),
+                    "do not tell why processes waited for a CPU, nor when; switches cost less so")(
       "max-overhead", Text(&texts->max_overhead, "LIMIT"),
       "what the recording may cost: a share of all CPUs, a number of CPUs, or both (default 3%,2cpus); "
       "above that it does without what it can until it costs less; with ,stop it ends")(
@@ -222,6 +223,7 @@ Status ParseMaxOverhead(const std::string& text, OverheadLimit* limit) {
 }
 
 Status ParseRecord(const RecordTexts& texts, RecordOptions* record) {
+  record->waits = !texts.no_waits;
   if (texts.source == "auto")
     record->source = SourceChoice::kAuto;
   else if (texts.source == "kmod")

@@ -24,6 +24,7 @@ struct RecordTexts {
   std::string health_interval = "10";
   std::string detect;
   std::string trigger;
+  bool no_waits = false;
 };
 
 boost::program_options::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record);

@@ -22,6 +22,11 @@ bool IsValidCall(const ss_cuda_call& call) {
          call.op >= SS_CUDA_INIT && call.op < SS_CUDA_NR_OPS;
 }
 
+bool IsValidWait(const ss_wait& wait) {
+  return wait.end_ns > 0 && wait.end_ns <= wait.hdr.ts_ns && wait.wait_ns <= wait.end_ns &&
+         wait.start_ns < wait.end_ns && wait.tgid >= 0;
+}
+
 size_t SizeOfType(uint16_t type) {
   switch (type) {
     case SS_MEASURE:
@@ -39,6 +44,8 @@ size_t SizeOfType(uint16_t type) {
       return sizeof(ss_tick);
     case SS_CPU_STATE:
       return sizeof(ss_cpu_state);
+    case SS_WAIT:
+      return sizeof(ss_wait);
     case SS_CUDA_CALL:
       return sizeof(ss_cuda_call);
     default:
@@ -70,6 +77,8 @@ Decoded DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message)
       return message->rmid_event.tgid >= 0 ? Decoded::kValid : Decoded::kMalformed;
     case SS_CUDA_CALL:
       return IsValidCall(message->cuda_call) ? Decoded::kValid : Decoded::kMalformed;
+    case SS_WAIT:
+      return IsValidWait(message->wait) ? Decoded::kValid : Decoded::kMalformed;
     case SS_RDT_SAMPLE:
       return IsValidSample(message->rdt_sample) ? Decoded::kValid : Decoded::kMalformed;
     default:

@@ -87,7 +87,7 @@ void AddSlots(const MetricsSnapshot& now, Families* to) {
     to->Gauge("slotscope_processes", "Processes with a row in the latest slot.",
               Count(slots.nr_processes));
   to->Histogram("slotscope_run_queue_wait_seconds",
-                "Waiting for a CPU, per process and slot in which it ended.", slots.wait);
+                "Waiting for a CPU: the longest of a process, per slot in which it ended.", slots.wait);
   to->Histogram("slotscope_slot_latency_seconds", "From the end of a slot until it was finished.",
                 slots.latency);
 }

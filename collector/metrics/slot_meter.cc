@@ -24,8 +24,8 @@ void SlotMeter::Count(const Slot& slot) {
     counts_.cpu_ns[static_cast<size_t>(row.kind)] += row.sums[kCpuNs];
     if (!IsProcess(row.kind)) continue;
     counts_.nr_processes++;
-    if (row.sums[kWaitNs] > 0 && !(row.unmeasured >> kWaitNs & 1))
-      counts_.wait.Add(static_cast<double>(row.sums[kWaitNs]) / 1e9);
+    if (const uint64_t wait_ns = LongestWait(slot, row))
+      counts_.wait.Add(static_cast<double>(wait_ns) / 1e9);
     if (row.gpu == 0) continue;
     const GpuRow& gpu = slot.gpu[row.gpu - 1];
     counts_.nr_gpu_processes++;

@@ -123,6 +123,7 @@ std::string FactsToJson(const Facts& facts) {
   if (!facts.gpu.empty()) object["gpu"] = facts.gpu;
   if (!facts.joined.empty()) object["joined"] = facts.joined;
   if (!facts.gpus.empty()) object["gpus"] = GpusToJson(facts.gpus);
+  if (facts.has_waits) object["waits"] = true;
   if (facts.rdt.any()) object["rdt"] = RdtToJson(facts.rdt);
   // A name that is no UTF-8 must not end the recording.
   return object.dump(1, ' ', false, json::error_handler_t::replace);
@@ -155,6 +156,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     if (object.contains("gpu")) object.at("gpu").get_to(facts->gpu);
     if (object.contains("joined")) object.at("joined").get_to(facts->joined);
     if (object.contains("gpus")) facts->gpus = ParseGpus(object.at("gpus"));
+    if (object.contains("waits")) object.at("waits").get_to(facts->has_waits);
     if (object.contains("rdt")) facts->rdt = ParseRdt(object.at("rdt"));
   } catch (const json::exception& error) {
     return {Exit::kBadInput, fmt::format("what it says of its run cannot be read: {}", error.what())};

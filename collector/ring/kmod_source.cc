@@ -59,6 +59,7 @@ class KmodSource final : public Source {
   explicit KmodSource(const SourceOptions& options)
       : nr_cpus_(PossibleCpus()),
         counters_(options.counters, nr_cpus_),
+        has_waits_(options.waits),
         served_first_(options.served_first) {}
 
   const SourceInfo& info() const override { return info_; }
@@ -170,6 +171,7 @@ class KmodSource final : public Source {
     counters_.Probe(some_online_cpu);
     info_.counted = counters_.opened_mask();
     info_.nr_more = counters_.nr_more();
+    info_.has_waits = has_waits_;
     info_.notes.insert(info_.notes.end(), counters_.notes().begin(), counters_.notes().end());
   }
 
@@ -195,6 +197,7 @@ class KmodSource final : public Source {
     bpf_map__set_max_entries(skeleton_->maps.ss_events, static_cast<uint32_t>(nr_cpus_));
     bpf_map__set_max_entries(skeleton_->maps.ss_perf_counters, counters_.nr_map_entries());
     counters_.Tell(skeleton_->rodata);
+    bpf_program__set_autoload(skeleton_->progs.ss_wait_relay, has_waits_);
     skeleton_->bss->ss_counters_era = counters_era_;
     if (int err = relay__load(skeleton_.get()))
       return {
@@ -210,6 +213,7 @@ class KmodSource final : public Source {
   SourceInfo info_;
   SourceLosses at_start_;
   bool has_hardware_ = false;
+  const bool has_waits_;
   std::vector<int32_t> served_first_;
   UniqueFd first_file_;
   // Destroyed in reverse: rings first, then the object.

@@ -117,6 +117,7 @@ class NativeSource final : public Source {
     counters_.Probe(online.front());
     info_.counted = counters_.opened_mask();
     info_.nr_more = counters_.nr_more();
+    info_.has_waits = options_.waits;
     info_.notes.insert(info_.notes.end(), counters_.notes().begin(), counters_.notes().end());
 
     if (Status status = Load(); !status.ok()) return status;
@@ -277,6 +278,7 @@ class NativeSource final : public Source {
       bpf_map__set_max_entries(map, cpus);
     bpf_map__set_max_entries(maps.ss_perf_counters, counters_.nr_map_entries());
     counters_.Tell(skeleton_->rodata);
+    skeleton_->rodata->ss_waits = options_.waits;
     for (bpf_map* map : {maps.ss_processes, maps.ss_threads})
       bpf_map__set_max_entries(map, ReadPidMax());
     skeleton_->bss->ss_max_idle_ns = options_.max_idle_ns;
@@ -284,6 +286,8 @@ class NativeSource final : public Source {
     auto& progs = skeleton_->progs;
     bpf_program__set_autoload(progs.ss_sched_switch, has_switch_state_);
     bpf_program__set_autoload(progs.ss_sched_switch_stateless, !has_switch_state_);
+    bpf_program__set_autoload(progs.ss_sched_migrate_task, options_.waits);
+    bpf_map__set_autocreate(maps.ss_last_runs, options_.waits);
     bpf_program__set_autoload(progs.ss_start_timer, use_timer_);
     bpf_program__set_autoload(progs.ss_hrtimer_expire_exit, use_timer_);
     bpf_map__set_autocreate(maps.ss_timers, use_timer_);

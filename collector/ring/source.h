@@ -27,6 +27,7 @@ struct SourceInfo {
   std::string tick;                // how the 1 ms tick is made
   uint32_t counted = 0;            // a bit per perf counter
   uint32_t nr_more = 0;            // perf counters behind each measure
+  bool has_waits = false;          // single waits are told
   std::vector<std::string> notes;  // what this machine cannot measure, a sentence each
   RdtShape rdt;                    // only with the backend "hardware"
   std::vector<int> watched_cpus;   // present CPUs that the source will measure when they are online
@@ -79,6 +80,7 @@ struct SourceOptions {
   // Processes that get an RMID before others, with their children, while the source exists. Module only:
   // the RMIDs of the eBPF source count nothing.
   std::vector<int32_t> served_first;
+  bool waits = true;  // single waits are to be told
   // eBPF source only: the time of an idle CPU may be told so late. Less than a slot waits.
   uint64_t max_idle_ns = 0;
 };

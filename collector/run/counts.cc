@@ -41,7 +41,7 @@ constexpr Counter kCounters[] = {
      [](Counts run) { return run.slots.nr_seq_gaps; }, ""},
     {"missed_switches", kNote, kAll, "slots",
      "switches that the kernel kept from eBPF (some kernels shield a process): the time around them is "
-     "in rows of kind lost, and the waits that they ended are in no row",
+     "in rows of kind lost, and the waits that they ended are of unknown cause",
      [](Counts run) { return run.slots.nr_missed_switches; }, ""},
     {"foreign_measures", kLost, kAll, "slots",
      "measures of CPUs that were not present at the start: they are in no row",
@@ -87,6 +87,21 @@ constexpr Counter kCounters[] = {
     {"uncaptured_incidents", kNote, kTriggered, "writer",
      "incidents that keep nothing, and have no row in `events`: six an hour keep what is around them",
      [](Counts run) { return run.nr_uncaptured_incidents; }, ""},
+
+    {"waits", kNone, kWaits, "slots", "waits of a thread that ended, or pieces of one that was moved",
+     [](Counts run) { return run.waits.nr_waits; }, ""},
+    {"summed_waits", kNote, kWaits, "slots",
+     "sums of waits, of CPUs that switch very often: why is not known (wait_unknown_ns)",
+     [](Counts run) { return run.waits.nr_sums; }, ""},
+    {"hidden_waits", kNote, kWaits, "slots",
+     "waits that a switch ended which the kernel kept from eBPF: when is not known (wait_unknown_ns)",
+     [](Counts run) { return run.waits.nr_hidden; }, ""},
+    {"phantom_waits", kNote, kWaits, "slots",
+     "waits of threads that slept for some of the time, and were moved meanwhile (wait_unknown_ns)",
+     [](Counts run) { return run.waits.nr_phantom; }, ""},
+    {"unfolded_waits", kNote, kWaits, "slots",
+     "pieces of waits that do not count for who ran longest: a slot has too many",
+     [](Counts run) { return run.waits.nr_unfolded; }, ""},
 
     {"rdt_samples", kNone, kRdt, "slots", "readings of RDT counters",
      [](Counts run) { return run.rdt.nr_samples; }, ""},
@@ -170,6 +185,7 @@ RunCounts CountsOf(const Engine& engine) {
   run.tracker = engine.builder().tracker().stats();
   run.slots = engine.builder().stats();
   run.rdt = engine.builder().rdt();
+  run.waits = engine.builder().waits();
   run.gpu = engine.gpu().stats();
   run.remote = engine.router().remote();
   run.joined = engine.remote().stats();
@@ -182,6 +198,8 @@ bool IsInScope(CountScope scope, const RunCounts& run) {
   switch (scope) {
     case kAll:
       return true;
+    case kWaits:
+      return run.waits.nr_waits > 0 || run.waits.nr_sums > 0;
     case kRdt:
       return run.rdt.nr_samples > 0;
     case kCuda:  // some calls, or none because all of them were lost

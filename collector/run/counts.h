@@ -26,6 +26,7 @@ struct RunCounts {
   TrackerStats tracker;
   SlotStats slots;
   RdtStats rdt;
+  WaitStats waits;
   GpuStats gpu;
   RemoteCounts remote;
   RemoteStats joined;
@@ -48,7 +49,17 @@ enum class Severity : uint8_t {
 };
 
 // Which runs have it: in others it is not shown.
-enum class CountScope : uint8_t { kAll, kRdt, kCuda, kUnprobed, kJoined, kRaw, kTriggered, kEnd };
+enum class CountScope : uint8_t {
+  kAll,
+  kWaits,
+  kRdt,
+  kCuda,
+  kUnprobed,
+  kJoined,
+  kRaw,
+  kTriggered,
+  kEnd
+};
 bool IsInScope(CountScope scope, const RunCounts& counts);
 
 struct Counter {

@@ -16,7 +16,8 @@ constexpr uint64_t kMaxWindowNs = 10'000'000'000;
 // Of what a state has as it is in memory: a counter more is another layout.
 constexpr uint64_t kStateBytes = sizeof(MergeStats) + sizeof(Accounting) + sizeof(SlotStats) +
                                  sizeof(TrackerStats) + sizeof(RdtStats) + sizeof(GpuStats) +
-                                 sizeof(RemoteStats) + sizeof(RemoteCounts) + sizeof(SourceLosses);
+                                 sizeof(RemoteStats) + sizeof(WaitStats) + sizeof(RemoteCounts) +
+                                 sizeof(SourceLosses);
 constexpr uint64_t kStateLayout = uint64_t{kStateVersion} << 32 | kStateBytes;
 
 SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t window_ns,
@@ -32,6 +33,7 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   options.unmeasured = UnmeasuredOf(facts);
   options.unmeasured_more = UnmeasuredMoreOf(facts);
   options.gpu = gpu;
+  options.has_waits = facts.has_waits;
   return options;
 }
 

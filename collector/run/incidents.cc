@@ -45,16 +45,17 @@ void Incidents::OnSlot(const Slot& slot) {
                             static_cast<double>(report.drop_ppm) / 1e4));
   if (options_.wait_ns == 0) return;
   const Row* worst = nullptr;
+  uint64_t longest_ns = options_.wait_ns - 1;
   for (const Row& row : slot.rows) {
-    if (!IsProcess(row.kind) || (row.unmeasured >> kWaitNs & 1)) continue;
-    if (row.sums[kWaitNs] >= options_.wait_ns && (!worst || row.sums[kWaitNs] > worst->sums[kWaitNs]))
-      worst = &row;
+    if (!IsProcess(row.kind) || LongestWait(slot, row) <= longest_ns) continue;
+    worst = &row;
+    longest_ns = LongestWait(slot, row);
   }
   if (worst)
     Capture(slot, "wait",
             fmt::format("{} had waited {:.1f} ms for a CPU",
                         NameOf(worst->key.tgid, worst->named, worst->comm),
-                        static_cast<double>(worst->sums[kWaitNs]) / 1e6));
+                        static_cast<double>(longest_ns) / 1e6));
 }
 
 void Incidents::Capture(const Slot& slot, const std::string& event, const std::string& what) {

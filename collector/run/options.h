@@ -73,6 +73,7 @@ struct RecordOptions {
   uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits
   CounterSpecs counters;
   uint32_t nr_rmids = 512;
+  bool waits = true;  // why processes waited
   OverheadLimit max_overhead;
   std::vector<std::string> command;
 };

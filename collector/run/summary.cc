@@ -66,6 +66,15 @@ RunSummary Summarize(const Engine& engine) {
 
 namespace {
 
+std::string AccountText(const Accounting& a, size_t i) {
+  const uint64_t sum = a.written[i] + a.earlier(i) + a.late[i] + a.before[i] + a.after[i];
+  return fmt::format("{}received {} {} written {}{} + late {} + before {} + after {}",
+                     a.received[i] == sum ? "" : fmt::format("{} ", kAdditiveNames[i]), a.received[i],
+                     a.received[i] == sum ? "=" : "!=", a.written[i],
+                     a.earlier(i) ? fmt::format(" + earlier {}", a.earlier(i)) : "", a.late[i],
+                     a.before[i], a.after[i]);
+}
+
 std::string MbmText(const MbmAccounting& mbm, size_t i) {
   return fmt::format("received {} {} written {} + late {} + before {} + after {} + unowned {}",
                      mbm.received[i], mbm.Holds(i) ? "=" : "!=", mbm.written[i], mbm.late[i],
@@ -93,11 +102,12 @@ std::string IdentityText(const RunSummary& run) {
   if (a.nr_broken_slots)
     return fmt::format("BROKEN: in {} of {} slots the rows' cpu_ns do not add up to {} x {} CPUs",
                        a.nr_broken_slots, a.nr_slots, LengthText(run), run.nr_cpus);
+  if (a.nr_broken_waits)
+    return fmt::format("BROKEN: in {} rows the causes of waiting do not add up to wait_ns",
+                       a.nr_broken_waits);
   for (size_t i = 0; i < kNrAdditive; i++)
-    if (a.received[i] != a.written[i] + a.late[i] + a.before[i] + a.after[i])
-      return fmt::format("BROKEN: {} received {} != written {} + late {} + before {} + after {}",
-                         kAdditiveNames[i], a.received[i], a.written[i], a.late[i], a.before[i],
-                         a.after[i]);
+    if (a.received[i] != a.written[i] + a.earlier(i) + a.late[i] + a.before[i] + a.after[i])
+      return fmt::format("BROKEN: {}", AccountText(a, i));
   for (size_t i = 0; i < kNrMbm; i++)
     if (!a.mbm.Holds(i))
       return fmt::format("BROKEN: {} {}", ColumnName(RowPart::kRdt, i), MbmText(a.mbm, i));
@@ -123,9 +133,7 @@ HeaderLines SummaryLines(const RunSummary& run) {
       if (counter.scope == scope)
         lines.emplace_back(counter.name, std::to_string(counter.of(run.counts)));
     for (size_t i = 0; scope == CountScope::kAll && i < kNrAdditive; i++)
-      lines.emplace_back(fmt::format("account {}", kAdditiveNames[i]),
-                         fmt::format("received {} = written {} + late {} + before {} + after {}",
-                                     a.received[i], a.written[i], a.late[i], a.before[i], a.after[i]));
+      lines.emplace_back(fmt::format("account {}", kAdditiveNames[i]), AccountText(a, i));
     for (size_t i = 0; scope == CountScope::kAll && i < run.nr_more; i++)
       lines.emplace_back(fmt::format("account {}", ColumnName(RowPart::kMore, i)), MoreText(a.more, i));
     for (size_t i = 0; scope == CountScope::kRdt && i < kNrMbm; i++)

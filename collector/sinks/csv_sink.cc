@@ -36,9 +36,11 @@ constexpr size_t EndOfPart(size_t begin) {
   return end;
 }
 
-// The last one is of the slot, so its text is the same for all of its rows.
-constexpr size_t kEndOfRow = kSlotColumns.size() - 1;
-static_assert(&ColumnOf("slot_ns") == &kSlotColumns[kEndOfRow]);
+// One is of the slot, so its text is the same for all of its rows. Behind it is why they waited.
+constexpr auto kEndOfRow = static_cast<size_t>(&ColumnOf("slot_ns") - kSlotColumns.data());
+constexpr size_t kFirstWait = kEndOfRow + 1;
+static_assert(kSlotColumns[kFirstWait].part == RowPart::kWait &&
+              EndOfPart(kFirstWait) == kSlotColumns.size());
 
 // Those of the identity end with `kind`.
 constexpr size_t kFirstBehindIdentity = static_cast<size_t>(&ColumnOf("kind") - kSlotColumns.data()) + 1;
@@ -82,6 +84,7 @@ bool IsEmpty(const Slot& slot, const Row& row) {
   for (uint64_t sum : row.sums) any |= sum;
   if (const RdtRow* rdt = slot.RdtOf(row))
     for (size_t i = 0; i < kNrMbm; i++) any |= rdt->values[i];
+  if (row.wait) any |= slot.waits[row.wait - 1].earlier_ns;
   return any == 0 && !(row.gpu && slot.gpu[row.gpu - 1].any);
 }
 
@@ -144,6 +147,18 @@ char* AppendField(char* out, const GpuRow& gpu) {
   }
 }
 
+template <size_t kId>
+char* AppendField(char* out, const WaitRow& wait) {
+  if constexpr (kId < kNrWaitCauses && !IsCauseMeasured(kId)) return out;
+  if constexpr (kId == kWaitEarlier) return AppendDecimal(out, wait.earlier_ns);
+  if constexpr (kId < kNrWaitCauses) return AppendDecimal(out, wait.ns[kId]);
+  if (wait.ran_ns == 0) return out;
+  if constexpr (kId == kRanInsteadTgid)
+    return AppendDecimal(out, static_cast<uint64_t>(wait.ran_instead.tgid));
+  if constexpr (kId == kRanInsteadStart) return AppendDecimal(out, wait.ran_instead.start_time_ns);
+  return AppendDecimal(out, wait.ran_ns);
+}
+
 template <size_t kBegin, typename RowPartOfIt, size_t... kOffsets>
 char* AppendFields(char* out, const RowPartOfIt& part, std::index_sequence<kOffsets...>) {
   ((*out++ = ',', out = AppendField<kSlotColumns[kBegin + kOffsets].id>(out, part)), ...);
@@ -180,6 +195,23 @@ char* AppendFrom(char* out, const Slot& slot, const Row& row) {
                   : AppendWithout<kBegin, kEnd>(out, row);
   if constexpr (kEnd < kEndOfRow) return AppendFrom<kEnd>(out, slot, row);
   return out;
+}
+
+char* AppendWaits(char* out, const Slot& slot, const Row& row) {
+  constexpr size_t kNr = kSlotColumns.size() - kFirstWait;
+  constexpr auto kNone = [] {
+    std::array<char, kNr> text = {};
+    text.fill(',');
+    return text;
+  }();
+  static const std::string kZeros = [] {
+    char text[kNr * 21];
+    char* end = AppendFields<kFirstWait>(text, WaitRow{}, std::make_index_sequence<kNr>());
+    return std::string(text, end);
+  }();
+  if (!slot.has_waits || !IsProcessOrOther(row.kind)) return Append(out, {kNone.data(), kNone.size()});
+  if (!row.wait) return Append(out, kZeros);
+  return AppendFields<kFirstWait>(out, slot.waits[row.wait - 1], std::make_index_sequence<kNr>());
 }
 
 char* AppendWorst(char* out, const Row& row, const WorstSlots& worst) {
@@ -287,6 +319,7 @@ void CsvSink::AppendRows(const Slot& slot) {
       out = AppendIdentity(out, row);
     out = AppendFrom<kFirstBehindIdentity>(out, slot, row);
     out = AppendPadded<kSuffixBytes>(out, suffix, suffix_size);
+    out = AppendWaits(out, slot, row);
     if (nr_more_ > 0) out = AppendMore(out, slot, row);
     if (rows_of_ == RowsOf::kSeconds)
       out = AppendWorst(out, row, slot.worst[static_cast<size_t>(&row - slot.rows.data())]);

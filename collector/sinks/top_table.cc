@@ -8,13 +8,14 @@ namespace {
 
 constexpr size_t kMaxProcesses = 16384;  // some 2.5 MB
 
-void AddRow(Total* total, const Row& row) {
+void AddRow(Total* total, const Slot& slot, const Row& row) {
   total->kind = row.kind;
   total->key = row.key;
   if (row.named) total->comm = row.comm;
   total->unmeasured |= row.unmeasured;
   total->nr_slots++;
   Add(&total->sums, row.sums);
+  if (row.wait) total->sums[kWaitNs] += slot.waits[row.wait - 1].earlier_ns;
 }
 
 void AddTotal(Total* to, const Total& what) {
@@ -30,14 +31,14 @@ bool MoreCpu(const Total& a, const Total& b) { return a.sums[kCpuNs] > b.sums[kC
 void TopTable::OnSlot(const Slot& slot) {
   for (const Row& row : slot.rows) {
     if (!IsProcess(row.kind) || row.process >= kMaxProcesses) {
-      AddRow(IsProcess(row.kind) ? &processes_[row.key] : &others_[row.kind], row);
+      AddRow(IsProcess(row.kind) ? &processes_[row.key] : &others_[row.kind], slot, row);
       continue;
     }
     if (row.process >= recent_.size()) recent_.resize(row.process + 1);
     Recent& recent = recent_[row.process];
     if (recent.used && recent.total.key != row.key) Retire(&recent);
     recent.used = true;
-    AddRow(&recent.total, row);
+    AddRow(&recent.total, slot, row);
   }
   if (processes_.size() > kMaxProcesses) Shrink();
 }

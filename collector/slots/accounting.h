@@ -53,6 +53,8 @@ struct Accounting {
   Sums late = {};
   Sums before = {};
   Sums after = {};
+  uint64_t wait_earlier_ns = 0;  // of kWaitNs: written as such, see WaitRow
+  uint64_t nr_broken_waits = 0;  // rows whose causes of waiting did not add up
   MbmAccounting mbm;
   MoreAccounting more;
   uint64_t nr_slots = 0;
@@ -61,10 +63,11 @@ struct Accounting {
   uint64_t lost_ns = 0;          // in rows of kind lost
   uint64_t offline_ns = 0;
 
+  uint64_t earlier(size_t i) const { return i == kWaitNs ? wait_earlier_ns : 0; }
   bool Holds() const {
-    if (nr_broken_slots > 0) return false;
+    if (nr_broken_slots > 0 || nr_broken_waits > 0) return false;
     for (size_t i = 0; i < kNrAdditive; i++)
-      if (received[i] != written[i] + late[i] + before[i] + after[i]) return false;
+      if (received[i] != written[i] + earlier(i) + late[i] + before[i] + after[i]) return false;
     return mbm.Holds() && more.Holds();
   }
 };

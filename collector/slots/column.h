@@ -15,6 +15,7 @@
 #include "slots/gpu_detail.h"
 #include "slots/rdt_row.h"
 #include "slots/sums.h"
+#include "slots/wait_row.h"
 
 namespace slotscope {
 
@@ -22,13 +23,17 @@ enum class Unit : uint8_t { kNone, kNs, kCount, kBytes, kPercent };
 inline constexpr std::array<const char*, 5> kUnitNames = {"-", "ns", "1", "bytes", "%"};
 
 // Which part of a row has it, and under which number: `kSums` by Additive, `kRdt` by RdtValue, `kGpu` by
-// GpuValue, `kMore` by perf counter; and behind those what is made of several or is a word.
-enum class RowPart : uint8_t { kSlot, kIdentity, kSums, kRdt, kGpu, kMore };
-inline constexpr size_t kMuxPct = kNrAdditive;               // of RowPart::kSums
-inline constexpr size_t kRdtStatus = kNrRdtValues;           // of RowPart::kRdt
-inline constexpr size_t kStraggling = kNrGpuValues;          // of RowPart::kGpu
-inline constexpr size_t kThroughputDrop = kNrGpuValues + 1;  // of RowPart::kGpu
-inline constexpr size_t kMoreMuxPct = SS_MAX_MORE;           // of RowPart::kMore, + the counter's id
+// GpuValue, `kMore` by perf counter, `kWait` by WaitCause; and behind those what is made of several or
+// is a word.
+enum class RowPart : uint8_t { kSlot, kIdentity, kSums, kRdt, kGpu, kMore, kWait };
+inline constexpr size_t kMuxPct = kNrAdditive;                 // of RowPart::kSums
+inline constexpr size_t kRdtStatus = kNrRdtValues;             // of RowPart::kRdt
+inline constexpr size_t kStraggling = kNrGpuValues;            // of RowPart::kGpu
+inline constexpr size_t kThroughputDrop = kNrGpuValues + 1;    // of RowPart::kGpu
+inline constexpr size_t kRanInsteadTgid = kNrWaitValues;       // of RowPart::kWait
+inline constexpr size_t kRanInsteadStart = kNrWaitValues + 1;  // of RowPart::kWait
+inline constexpr size_t kRanInsteadNs = kNrWaitValues + 2;     // of RowPart::kWait
+inline constexpr size_t kMoreMuxPct = SS_MAX_MORE;             // of RowPart::kMore, + the counter's id
 
 struct Column {
   std::string_view name;
@@ -43,7 +48,9 @@ struct Column {
   constexpr bool is_value() const {
     return (part == RowPart::kSums && id < kNrAdditive) ||
            (part == RowPart::kRdt && id < kNrRdtValues) ||
-           (part == RowPart::kGpu && id < kNrGpuValues) || (part == RowPart::kMore && id < kMoreMuxPct);
+           (part == RowPart::kGpu && id < kNrGpuValues) ||
+           (part == RowPart::kMore && id < kMoreMuxPct) ||
+           (part == RowPart::kWait && id < kNrWaitValues);
   }
 };
 
@@ -54,6 +61,11 @@ inline constexpr std::string_view kNoCounter =
     "the machine has no such counter (a virtual machine without a PMU), it was not asked for, or it did "
     "not count all the time that the row is of";
 inline constexpr std::string_view kNoRdt = "`rdt_status` says why";
+inline constexpr std::string_view kNoWait =
+    "the row is of no process, the recording is of `--no-waits` or older, or the kernel keeps no "
+    "account";
+inline constexpr std::string_view kNotYet = "always: it is not told apart yet";
+inline constexpr std::string_view kNobodyRan = "it did not wait for another process in the slot";
 inline constexpr std::string_view kNoGpu =
     "the process has not used CUDA, or not all of its calls were seen";
 }  // namespace empty
@@ -78,9 +90,11 @@ inline constexpr std::array kSlotColumns = {
            ""},
     Column{"cpu_ns", Unit::kNs, RowPart::kSums, kCpuNs, true,
            "CPU time in the slot; interrupts count to whom they hit", ""},
-    Column{"wait_ns", Unit::kNs, RowPart::kSums, kWaitNs, true,
-           "run-queue waiting that *ended* in the slot (may exceed it)",
-           "the kernel keeps no account of it (CONFIG_SCHED_INFO)"},
+    Column{
+        "wait_ns", Unit::kNs, RowPart::kSums, kWaitNs, true,
+        "waiting for a CPU that passed in the slot, by all of its threads (may exceed it); the sum of "
+        "the causes. With `--no-waits`, and in older recordings: what *ended* in the slot",
+        "the kernel keeps no account of it (CONFIG_SCHED_INFO)"},
     Column{"switches", Unit::kCount, RowPart::kSums, kSwitches, true,
            "times one of its threads was switched out", ""},
     Column{"preemptions", Unit::kCount, RowPart::kSums, kPreemptions, true, "of these, against its will",
@@ -122,6 +136,30 @@ inline constexpr std::array kSlotColumns = {
            "as `straggle`"},
     Column{"slot_ns", Unit::kNs, RowPart::kSlot, 2, false,
            "length of the slot; longer than asked for while `--max-overhead` makes it so", ""},
+    Column{"wait_earlier_ns", Unit::kNs, RowPart::kWait, kWaitEarlier, true,
+           "waiting that ended in the slot and passed in slots that were finished: not in `wait_ns`",
+           empty::kNoWait},
+    Column{"wait_others_ns", Unit::kNs, RowPart::kWait, kWaitOthers, true,
+           "of `wait_ns`: another process ran on that CPU", empty::kNoWait},
+    Column{"wait_self_ns", Unit::kNs, RowPart::kWait, kWaitSelf, true,
+           "of `wait_ns`: another thread of its own ran on that CPU", empty::kNoWait},
+    Column{"wait_throttled_ns", Unit::kNs, RowPart::kWait, kWaitThrottled, true,
+           "of `wait_ns`: its cgroup's quota was used up", empty::kNotYet},
+    Column{"wait_wakeup_ns", Unit::kNs, RowPart::kWait, kWaitWakeup, true,
+           "of `wait_ns`: that CPU was idle, and on its way to it", empty::kNoWait},
+    Column{"wait_steal_ns", Unit::kNs, RowPart::kWait, kWaitSteal, true,
+           "of `wait_ns`: the hypervisor ran something else", empty::kNotYet},
+    Column{"wait_unknown_ns", Unit::kNs, RowPart::kWait, kWaitUnknown, true,
+           "of `wait_ns`: nobody knows who ran", empty::kNoWait},
+    Column{
+        "ran_instead_tgid", Unit::kNone, RowPart::kWait, kRanInsteadTgid, false,
+        "who ran longest on its CPU while it waited, of others; in a row of several slots: of the slot "
+        "in which that was longest",
+        empty::kNobodyRan},
+    Column{"ran_instead_start_ns", Unit::kNs, RowPart::kWait, kRanInsteadStart, false,
+           "the `start_time_ns` of that process", empty::kNobodyRan},
+    Column{"ran_instead_ns", Unit::kNs, RowPart::kWait, kRanInsteadNs, false, "for how long",
+           empty::kNobodyRan},
 };
 
 // Of a perf counter that comes behind the first ones: what it counted, and its share of time, as each

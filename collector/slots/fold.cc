@@ -58,6 +58,7 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
   RdtRow other_rdt;
   MoreRow other_more;
   GpuRow other_gpu;
+  WaitRow other_wait;
   bool any_gpu = false;
   bool any = false;
   auto is_folded = [&](const Row& row) {
@@ -71,7 +72,9 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
     if (const RdtRow* rdt = slot->RdtOf(row)) AddRdt(&other_rdt, *rdt);
     if (const MoreRow* more = slot->MoreOf(row)) AddMore(&other_more, *more);
     if (row.gpu) AddGpu(&other_gpu, slot->gpu[row.gpu - 1]);
+    if (row.wait) AddWait(&other_wait, slot->waits[row.wait - 1]);
     any_gpu |= row.gpu > 0;
+    other.wait |= row.wait > 0;
     any = true;
     return true;
   };
@@ -86,6 +89,10 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
   if (any_gpu) {
     slot->gpu.push_back(other_gpu);
     other.gpu = static_cast<uint32_t>(slot->gpu.size());
+  }
+  if (other.wait) {
+    slot->waits.push_back(other_wait);
+    other.wait = static_cast<uint32_t>(slot->waits.size());
   }
   slot->rows.push_back(other);
 }

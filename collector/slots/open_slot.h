@@ -8,6 +8,7 @@
 
 #include "slots/more_row.h"
 #include "slots/slot.h"
+#include "slots/wait_row.h"
 
 namespace slotscope {
 
@@ -21,13 +22,26 @@ struct alignas(32) OpenRow {
   uint32_t unmeasured = 0;  // of any piece
   uint32_t flags = 0;       // SS_MEASURE_* of all pieces
   uint32_t gpu = 0;         // as Row's; none before the slot retires
+  uint32_t wait = 0;        // index into OpenSlot::waits, + 1; 0: it has not waited
 
   template <typename Archive>
   void State(Archive& state) {
-    state(sums, process, rmid, unmeasured, flags);
+    state(sums, process, rmid, unmeasured, flags, wait);
   }
 };
-static_assert(sizeof(OpenRow) == (sizeof(Sums) + 5 * sizeof(uint32_t) + 31) / 32 * 32, "no holes");
+static_assert(sizeof(OpenRow) == (sizeof(Sums) + 6 * sizeof(uint32_t) + 31) / 32 * 32, "no holes");
+
+// For how long a process waited while another one ran.
+struct WaitPair {
+  uint32_t process = 0;  // that waited
+  ProcessKey ran = {};
+  uint64_t ns = 0;
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(process, ran, ns);
+  }
+};
 
 // What is known of a process in an open slot and in one L3 domain.
 struct RdtCell {
@@ -81,6 +95,8 @@ struct OpenSlot {
   std::vector<ss_rdt_sample> samples;
   std::vector<MoreRow> more;            // of rows, only where they are counted (see MoreCounters)
   std::vector<Preemption> preemptions;  // in any order; one may be there several times
+  std::vector<WaitRow> waits;           // of rows, in any order
+  std::vector<WaitPair> wait_pairs;     // in any order; one may be there several times
   RowIndex row_of;                      // empty: see OpenSlots
   OpenSlot* next = nullptr;             // the one behind it, if it is open
   uint64_t lost_ns = 0;

@@ -85,6 +85,8 @@ void OpenSlots::PopFront() {
   slot->samples.clear();
   slot->more.clear();
   slot->preemptions.clear();
+  slot->waits.clear();
+  slot->wait_pairs.clear();
   slot->next = nullptr;
   slot->lost_ns = slot->offline_ns = 0;
   slot->lost_from_ns = UINT64_MAX;
@@ -104,6 +106,8 @@ void OpenSlots::Trim() {
     FreeIfTooLarge(&slot->samples, lately_.nr_samples);
     FreeIfTooLarge(&slot->more, lately_.nr_more);
     FreeIfTooLarge(&slot->preemptions, lately_.nr_preemptions);
+    FreeIfTooLarge(&slot->waits, lately_.nr_waits);
+    FreeIfTooLarge(&slot->wait_pairs, lately_.nr_wait_pairs);
   }
   spare_indexes_.resize(std::min(spare_indexes_.size(), kMinIndexed));
   lately_ = {};
@@ -116,6 +120,8 @@ void OpenSlots::Sizes::Take(const OpenSlot& slot, size_t nr_slots) {
   nr_samples = std::max(nr_samples, slot.samples.size());
   nr_more = std::max(nr_more, slot.more.size());
   nr_preemptions = std::max(nr_preemptions, slot.preemptions.size());
+  nr_waits = std::max(nr_waits, slot.waits.size());
+  nr_wait_pairs = std::max(nr_wait_pairs, slot.wait_pairs.size());
 }
 
 OpenRow* OpenSlots::FindRow(OpenSlot* slot, uint32_t process) {

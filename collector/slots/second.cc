@@ -51,6 +51,7 @@ bool SecondBuilder::Add(const Slot& slot, const Slot** finished) {
     second_.unix_offset_ns = slot.unix_offset_ns;
   }
   second_.end_ns = slot.end_ns;
+  second_.has_waits = slot.has_waits;
   for (const Row& row : slot.rows) AddRow(row, slot);
   return is_next;
 }
@@ -99,6 +100,13 @@ void SecondBuilder::AddRow(const Row& row, const Slot& slot) {
     }
     AddGpu(&second_.gpu[to.gpu - 1], slot.gpu[row.gpu - 1]);
   }
+  if (row.wait) {
+    if (!to.wait) {
+      second_.waits.emplace_back();
+      to.wait = static_cast<uint32_t>(second_.waits.size());
+    }
+    AddWait(&second_.waits[to.wait - 1], slot.waits[row.wait - 1]);
+  }
   WorstSlots& worst = second_.worst[static_cast<size_t>(&to - second_.rows.data())];
   TakeWorst(row.sums[kCpuNs], slot.start_ns, &worst.cpu);
   TakeWorst(row.sums[kWaitNs], slot.start_ns, &worst.wait);
@@ -133,11 +141,14 @@ const Slot* SecondBuilder::Finish() {
   std::swap(finished_.rdt, second_.rdt);
   std::swap(finished_.more, second_.more);
   std::swap(finished_.gpu, second_.gpu);
+  std::swap(finished_.waits, second_.waits);
+  finished_.has_waits = second_.has_waits;
   second_.rows.clear();
   second_.worst.clear();
   second_.rdt.clear();
   second_.more.clear();
   second_.gpu.clear();
+  second_.waits.clear();
   nr_slots_ = 0;
   return &finished_;
 }

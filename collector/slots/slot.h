@@ -15,6 +15,7 @@
 #include "slots/rdt_row.h"
 #include "slots/straggle_report.h"
 #include "slots/sums.h"
+#include "slots/wait_row.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -27,6 +28,9 @@ inline constexpr std::array<const char*, 7> kRowKindNames = {"user", "kernel",  
 inline bool IsProcess(RowKind kind) {
   return kind == RowKind::kUser || kind == RowKind::kKernel || kind == RowKind::kUnassigned;
 }
+
+// It can wait.
+inline bool IsProcessOrOther(RowKind kind) { return IsProcess(kind) || kind == RowKind::kOther; }
 
 // One process in one slot, or one of the kinds that are none. Sums are exact; a column is shown only if
 // its bit in `unmeasured` is clear.
@@ -41,6 +45,7 @@ struct Row {
   bool followed = false;  // see Tracker::Follow()
   uint32_t beside = 0;    // index into Slot::rdt and Slot::more, + 1; 0: it has none
   uint32_t gpu = 0;       // index into Slot::gpu, + 1; 0: it has used none
+  uint32_t wait = 0;      // index into Slot::waits, + 1; 0: it has not waited
   ProcessKey key = {};
   Comm comm = {};
 };
@@ -65,6 +70,8 @@ struct Slot {
   std::vector<RdtRow> rdt;
   std::vector<MoreRow> more;
   std::vector<GpuRow> gpu;        // of those rows that have one
+  std::vector<WaitRow> waits;     // of those rows that have waited
+  bool has_waits = false;         // it is known why they waited
   std::vector<WorstSlots> worst;  // of each row of a second; else empty
   GpuDetail gpu_detail;
   std::vector<Preemption> preemptions;    // by victim and tgid
@@ -81,6 +88,13 @@ struct Slot {
   }
 };
 
+// The longest that the process waited for a CPU, of what ended in the slot. Of a recording that does not
+// know single waits: in sum.
+inline uint64_t LongestWait(const Slot& slot, const Row& row) {
+  if (!slot.has_waits) return row.unmeasured >> kWaitNs & 1 ? 0 : row.sums[kWaitNs];
+  return row.wait ? slot.waits[row.wait - 1].longest_ns : 0;
+}
+
 // What the row says there; nothing if it was not measured. REQUIRES: column.is_value().
 inline std::optional<uint64_t> ValueOf(const Slot& slot, const Row& row, const Column& column) {
   const auto known = [&](uint32_t unmeasured, const auto& values) -> std::optional<uint64_t> {
@@ -96,6 +110,12 @@ inline std::optional<uint64_t> ValueOf(const Slot& slot, const Row& row, const C
     const MoreRow* more = slot.MoreOf(row);
     if (!more || (more->unmeasured >> column.id & 1)) return {};
     return more->sums[column.id].delta;
+  }
+  if (column.part == RowPart::kWait) {
+    if (!slot.has_waits || !IsProcessOrOther(row.kind) || !IsCauseMeasured(column.id)) return {};
+    if (!row.wait) return 0;
+    const WaitRow& wait = slot.waits[row.wait - 1];
+    return column.id == kWaitEarlier ? wait.earlier_ns : wait.ns[column.id];
   }
   if (column.part == RowPart::kGpu && row.gpu) {
     const GpuRow& gpu = slot.gpu[row.gpu - 1];

@@ -11,6 +11,13 @@ namespace {
 // What has come before such an item is not behind that; if it is, its slots stay as they are.
 constexpr uint64_t kLengthLeadNs = 10'000'000;
 
+// In OpenRow::flags: some measure is in it.
+constexpr uint32_t kMeasured = 1u << 31;
+
+size_t MaxCpu(const std::vector<int>& cpus) {
+  return cpus.empty() ? 0 : static_cast<size_t>(*std::max_element(cpus.begin(), cpus.end()));
+}
+
 RowKind KindOf(const OpenRow& row) {
   if (row.flags & SS_MEASURE_IDLE) return RowKind::kIdle;
   if (row.flags & SS_MEASURE_KTHREAD) return RowKind::kKernel;
@@ -25,7 +32,8 @@ SlotBuilder::SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink)
       tracker_(2 * (options.window_ns + SlotLengths::LongerOf(options.slot_ns))),
       open_(options.slot_ns),
       rdt_(options.rdt, options.slot_ns, options.window_ns, &open_, &tracker_, &accounting_.mbm),
-      more_(options.nr_more, options.unmeasured_more, &accounting_.more) {
+      more_(options.nr_more, options.unmeasured_more, &accounting_.more),
+      waits_(options.has_waits, MaxCpu(options.present_cpus) + 1, &open_, &tracker_, &accounting_) {
   for (int cpu : options_.present_cpus) {
     auto index = static_cast<size_t>(cpu);
     if (index >= cpus_.size()) cpus_.resize(index + 1);
@@ -86,6 +94,9 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
     case SS_CUDA_CALL:
       if (options_.gpu) options_.gpu->OnCall(message.cuda_call);
       return;
+    case SS_WAIT:
+      if (waits_.on()) waits_.OnWait(message.wait);
+      return;
     default:
       return;
   }
@@ -129,7 +140,8 @@ void SlotBuilder::OnCpuState(const ss_cpu_state& state) {
 inline OpenRow* SlotBuilder::RowOf(OpenSlot* slot, uint32_t process, const ss_measure& measure) {
   bool is_new;
   OpenRow* row = open_.RowOf(slot, process, &is_new);
-  if (is_new) {
+  // One that is there because its process waited has not been seen.
+  if (is_new || !(row->flags & kMeasured)) {
     tracker_.Seen(process, measure.hdr.ts_ns, measure.rmid, measure.generation);
     tracker_.Hold(process, slot->end_ns);
   }
@@ -139,7 +151,7 @@ inline OpenRow* SlotBuilder::RowOf(OpenSlot* slot, uint32_t process, const ss_me
 inline void SlotBuilder::AddTo(OpenSlot* slot, OpenRow* row, const ss_measure& measure, const Sums& sums,
                                uint32_t unmeasured, uint64_t to_ns) {
   row->rmid = std::max(row->rmid, measure.rmid);
-  row->flags |= measure.flags;
+  row->flags |= measure.flags | kMeasured;
   row->unmeasured |= unmeasured;
   Add(&row->sums, sums);
   if (more_.on()) more_.AddToRow(slot, row, to_ns);
@@ -159,12 +171,13 @@ inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure, const M
   cpu->next_seq = measure.seq + 1;
   const uint64_t end_ns = measure.hdr.ts_ns;
   if (more_.on()) more_.Begin(measure, more);
+  if (waits_.on()) waits_.OnMeasure(measure);
   if (measure.start_ns != cpu->cursor_ns || measure.start_ns >= std::min(end_ns, cpu->slot_end_ns) ||
       (measure.flags & SS_MEASURE_UNKNOWN)) {
     AddOtherMeasure(cpu, measure);
   } else if (end_ns <= cpu->slot_end_ns) {
     OpenRow* row = RowOf(cpu->slot, ProcessOf(measure), measure);
-    const Addends addends = AddendsOf(measure);
+    const Addends addends = AddendsFor(measure);
     Add(&accounting_.received, addends.sums);
     AddPiece(cpu->slot, row, measure, addends.sums, addends.unmeasured, measure.start_ns, end_ns);
     cpu->cursor_ns = end_ns;
@@ -183,7 +196,7 @@ inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure, const M
 
 // Begins in the CPU's slot and ends in the next one, as most do that a tick emits.
 [[gnu::noinline]] void SlotBuilder::AddAcross(Cpu* cpu, OpenSlot* next, const ss_measure& measure) {
-  const Addends addends = AddendsOf(measure);
+  const Addends addends = AddendsFor(measure);
   Add(&accounting_.received, addends.sums);
   const uint32_t process = ProcessOf(measure);
   const uint64_t border_ns = next->start_ns;
@@ -235,7 +248,7 @@ void SlotBuilder::AddOtherMeasure(Cpu* cpu, const ss_measure& measure) {
     OnUnknown(cpu, measure.hdr.ts_ns);
     return;
   }
-  const Addends addends = AddendsOf(measure);
+  const Addends addends = AddendsFor(measure);
   Add(&accounting_.received, addends.sums);
   if (!cpu->begun) {
     // Its counters had no first value and most of its time was before us: it is the baseline.
@@ -363,6 +376,7 @@ void SlotBuilder::FixFirst() {
   first_ns_ = open_.StartOf(from_ns);
   if (first_ns_ < from_ns) first_ns_ = open_.EndOf(first_ns_);
   rdt_.OnFirst(first_ns_);
+  if (waits_.on()) waits_.OnSlots(first_ns_, first_ns_);
   while (!open_.empty() && open_.front().start_ns < first_ns_)
     DiscardFront(&accounting_.before, &accounting_.mbm.before, &accounting_.more.before);
   first_fixed_ = true;
@@ -379,6 +393,7 @@ void SlotBuilder::FixFirst() {
 void SlotBuilder::OnWatermark(uint64_t ts_ns) {
   if (!first_fixed_ && IsReadyForFirst(ts_ns)) FixFirst();
   if (!first_fixed_) return;
+  if (waits_.on()) waits_.OnWatermark(ts_ns, options_.window_ns / 2);
   while (open_.EndOf(next_start_ns_) + options_.window_ns <= ts_ns) Retire();
 }
 
@@ -393,6 +408,7 @@ void SlotBuilder::Retire() {
   for (ProcessKey process : tracker_.TakeMissing())
     if (options_.gpu) options_.gpu->OnMissing(process, next_start_ns_);
   if (rdt_.on()) rdt_.Attribute(slot);
+  if (waits_.on()) FinishWaits(slot);
 
   finished_.start_ns = next_start_ns_;
   finished_.end_ns = end_ns;
@@ -410,7 +426,14 @@ void SlotBuilder::Retire() {
 
   open_.PopFront();
   next_start_ns_ = end_ns;
+  if (waits_.on()) waits_.OnSlots(first_ns_, next_start_ns_);
   sink_->OnSlot(&finished_);
+}
+
+void SlotBuilder::FinishWaits(OpenSlot* slot) {
+  Waits::Finish(slot);
+  for (const OpenRow& row : slot->rows)
+    accounting_.nr_broken_waits += row.sums[kWaitNs] != (row.wait ? slot->waits[row.wait - 1].sum() : 0);
 }
 
 // A process that only used a GPU in the slot gets a row for it.
@@ -531,6 +554,8 @@ uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
   finished_.rows.resize(nr, kBlank);  // rows of an older slot are written over
   finished_.rdt.clear();
   finished_.more.clear();
+  finished_.waits.assign(slot.waits.begin(), slot.waits.end());
+  finished_.has_waits = waits_.on();
   const bool has_beside = rdt_.on() || more_.on();
   Sums written = {};
   for (size_t i = 0; i < nr; i++) {
@@ -555,6 +580,7 @@ inline void SlotBuilder::FillRow(const OpenRow& open, Row* row) const {
   row->followed = process.followed;
   row->beside = 0;
   row->gpu = open.gpu;
+  row->wait = open.wait;
   row->key = process.key;
   row->comm = process.comm;
   if (row->kind == RowKind::kIdle) {
@@ -589,6 +615,10 @@ void SlotBuilder::TakeClockAndNotes(uint64_t end_ns) {
 
 void SlotBuilder::DiscardFront(Sums* into, MbmSums* mbm, MoreSums* more) {
   for (const OpenRow& row : open_.front().rows) Add(into, row.sums);
+  for (const WaitRow& wait : open_.front().waits) {
+    accounting_.wait_earlier_ns -= wait.earlier_ns;
+    (*into)[kWaitNs] += wait.earlier_ns;
+  }
   rdt_.Discard(open_.front(), mbm);
   MoreCounters::Discard(open_.front(), more);
   open_.PopFront();
@@ -610,6 +640,7 @@ uint64_t SlotBuilder::MeasuredUntil() const {
 void SlotBuilder::Finish() {
   if (!first_fixed_ && IsReadyForFirst(UINT64_MAX)) FixFirst();
   const uint64_t until_ns = first_fixed_ ? MeasuredUntil() : 0;
+  if (waits_.on()) waits_.OnEnd();
   const uint64_t last_ns = open_.StartOf(until_ns);
   rdt_.OnEnd(until_ns);
   while (first_fixed_ && open_.EndOf(next_start_ns_) <= last_ns) Retire();

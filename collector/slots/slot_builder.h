@@ -3,9 +3,10 @@
 //
 // A measure covers [start_ns, ts_ns) on one CPU. It is cut at the slot borders; time and counters go to
 // the pieces in proportion to time, integer remainders to the last piece. Counts (switches,
-// preemptions) belong to the slot that contains ts_ns - 1, where the switch was; waits, and the counts
-// of a measure that a tick emitted, to the slot that contains start_ns: a tick comes some microseconds
-// after the border, and what it brings happened before.
+// preemptions) belong to the slot that contains ts_ns - 1, where the switch was; the counts of a measure
+// that a tick emitted, to the slot that contains start_ns: a tick comes some microseconds after the
+// border, and what it brings happened before. Waiting goes where it passed, by waits.h; without that, to
+// the slot in which it ended.
 //
 // Each CPU has a cursor: up to it, every nanosecond of that CPU is accounted for, once, in some slot. A
 // measure that starts behind the cursor brings late pieces (their time is already in rows of kind
@@ -40,6 +41,7 @@
 #include "slots/preemptions.h"
 #include "slots/rdt_attribution.h"
 #include "slots/slot.h"
+#include "slots/waits.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -57,6 +59,7 @@ struct SlotBuilderOptions {
   uint32_t unmeasured = 0;               // bit Additive: no measure has it, so no row does
   uint32_t unmeasured_more = 0;          // the same of those behind, by a bit each
   GpuJoin* gpu = nullptr;                // outlives the builder
+  bool has_waits = false;                // measures tell single waits (SS_MEASURE_ONE_WAIT)
 };
 
 struct SlotStats {
@@ -108,6 +111,8 @@ class SlotBuilder final : public MergeSink {
   const Accounting& accounting() const { return accounting_; }
   const Tracker& tracker() const { return tracker_; }
   const RdtStats& rdt() const { return rdt_.stats(); }
+  const WaitStats& waits() const { return waits_.stats(); }
+  bool has_waits() const { return waits_.on(); }
   const SlotStats& stats() const { return stats_; }
   // After Finish(): notes that came behind the last slot.
   std::vector<std::string> late_notes() const {
@@ -164,6 +169,13 @@ class SlotBuilder final : public MergeSink {
   void AddOtherMeasure(Cpu* cpu, const ss_measure& measure);
   void TellGpu(const ss_task_meta& meta, uint64_t ts_ns);
   void OnUnknown(Cpu* cpu, uint64_t until_ns);
+  // What a measure adds to its rows. Its waiting does so by itself.
+  Addends AddendsFor(const ss_measure& measure) const {
+    Addends addends = AddendsOf(measure);
+    if (waits_.on()) addends.sums[kWaitNs] = 0;
+    return addends;
+  }
+  void FinishWaits(OpenSlot* slot);
   static void Begin(Cpu* cpu, uint64_t ts_ns, bool online);
   bool IsReadyForFirst(uint64_t watermark_ns) const;
   void FixFirst();
@@ -216,6 +228,7 @@ class SlotBuilder final : public MergeSink {
   Accounting accounting_;
   RdtAttribution rdt_;
   MoreCounters more_;
+  Waits waits_;
   Slot finished_;
   std::vector<GpuUse> gpu_uses_;
   std::vector<GpuUse> still_;       // see GpuJoin

@@ -14,6 +14,9 @@
  * it is flushed, and that measure is sent as it is. A sum's next_tgid is who ran after its last
  * preemption.
  *
+ * Waits are cut where they pass, too: the last runs of the batch say who ran, and each pair of who
+ * waited and who ran has a sum (struct ss_batch_waits). A flush tells them as SS_WAIT messages.
+ *
  * Batching begins by itself when a slot had many measures, and ends when it does not pay. One
  * implementation for eBPF and the host's tests: no calls, bounded loops, masked indices.
  */
@@ -29,8 +32,41 @@
 
 #define SS_BATCH_ROWS 32u /* power of two; bounds the work of a flush */
 #define SS_BATCH_MASK (SS_BATCH_ROWS - 1)
+/* Flags that say what is true of one measure, and not of a sum. */
+#define SS_BATCH_NOT_OF_A_SUM (SS_MEASURE_TICK | SS_MEASURE_ONE_WAIT | SS_MEASURE_WAIT_CUT)
 #define SS_BATCH_MANY 32u /* measures in a slot from which on batching is tried */
 #define SS_BATCH_PATIENCE 100u /* slots: with few measures, until it ends; or until it is tried again */
+
+#define SS_BATCH_RUNS 16u /* power of two: how far back a wait is followed */
+#define SS_BATCH_PAIRS 64u /* power of two */
+#define SS_BATCH_PROBES 4u
+
+struct ss_batch_pair {
+	__u32 ns; /* 0: it is free */
+	__u16 waiter; /* rows */
+	__u16 ran;
+};
+
+/* What was waited for the measure that was added last. */
+struct ss_batch_waited {
+	__u64 start_ns; /* of the measure */
+	__u64 end_ns;
+	__u64 wait_ns; /* one wait, which ended where it starts; 0: none, or it is in the row's sum */
+	__u64 own_ns; /* within it, for its own threads */
+	__u64 far_ns; /* by other threads, in front of it */
+	__u32 cut; /* as SS_MEASURE_WAIT_CUT */
+	__u32 zero;
+};
+
+/* Of one batch. What finds no place is added up by row, and who ran is not known. */
+struct ss_batch_waits {
+	__u32 nr_runs;
+	__u32 any; /* 1: there is something to tell */
+	__u64 run_end_ns[SS_BATCH_RUNS];
+	__u32 run_row[SS_BATCH_RUNS];
+	struct ss_batch_pair pairs[SS_BATCH_PAIRS];
+	__u64 far_ns[SS_BATCH_ROWS];
+};
 
 struct ss_batch {
 	__u64 from_ns; /* with used: the rows' measures cover [from_ns, to_ns) */
@@ -45,6 +81,9 @@ struct ss_batch {
 	__u32 in_seq; /* expected of the next measure */
 	__u32 out_seq; /* of the next one that is sent */
 	__u32 counted; /* a bit per row that is used: it has counters */
+	__u32 row; /* of the measure that was added last */
+	__u32 zero;
+	struct ss_batch_waits waits;
 	struct ss_long_measure rows[SS_BATCH_ROWS]; /* measure.hdr.ts_ns: their time so far */
 };
 
@@ -97,6 +136,7 @@ SS_BATCH_INLINE int ss_batch_fits(struct ss_batch *batch, const struct ss_measur
 		return 0;
 	batch->from_ns = start_ns;
 	batch->to_ns = start_ns;
+	batch->waits.nr_runs = 0;
 	batch->slot_end_ns = slot_ns + SS_TICK_PERIOD_NS;
 	return 1;
 }
@@ -127,7 +167,159 @@ SS_BATCH_INLINE int ss_batch_is_of(const struct ss_measure *row, __s32 tgid, __u
 				   __u32 rmid, __u32 generation, __u32 flags)
 {
 	return row->tgid == tgid && row->start_time_ns == start_time_ns && row->rmid == rmid &&
-	       row->generation == generation && row->flags == (flags & ~SS_MEASURE_TICK);
+	       row->generation == generation && row->flags == (flags & ~SS_BATCH_NOT_OF_A_SUM);
+}
+
+SS_BATCH_INLINE void ss_batch_add_pair(struct ss_batch *batch, __u32 waiter, __u32 ran, __u64 ns)
+{
+	const __u32 place = waiter * 7 + ran;
+	__u32 row = waiter;
+
+	batch->waits.any = 1;
+	for (__u32 i = 0; i < SS_BATCH_PROBES; i++) {
+		struct ss_batch_pair *pair;
+		__u32 at = place ^ i;
+
+		SS_BATCH_OPAQUE(at);
+		at &= SS_BATCH_PAIRS - 1;
+		pair = &batch->waits.pairs[at];
+		if (!pair->ns) {
+			pair->waiter = waiter;
+			pair->ran = ran;
+		}
+		if (pair->waiter == waiter && pair->ran == ran) {
+			pair->ns += ns;
+			return;
+		}
+	}
+	SS_BATCH_OPAQUE(row);
+	batch->waits.far_ns[row & SS_BATCH_MASK] += ns;
+}
+
+/*
+ * A wait of the process of `row` that ended at end_ns, where the batch ended until now. Returns what
+ * of it passed in front of the batch. `cut`: as SS_MEASURE_WAIT_CUT.
+ */
+SS_BATCH_INLINE __u64 ss_batch_place_wait(struct ss_batch *batch, __u32 row, __u64 end_ns, __u64 wait_ns,
+					  int cut)
+{
+	struct ss_batch_waits *waits = &batch->waits;
+	const __u64 told_begin_ns = end_ns - wait_ns;
+	__u64 begin_ns = told_begin_ns, at_ns = end_ns;
+	__u32 last = row; /* who ran behind what is looked at */
+
+	if (begin_ns < batch->from_ns)
+		begin_ns = batch->from_ns;
+	for (__u32 i = 1; i <= SS_BATCH_RUNS; i++) {
+		__u32 index = waits->nr_runs - i, before = index - 1, ran;
+		__u64 start_ns = batch->from_ns;
+
+		if (at_ns <= begin_ns || i > waits->nr_runs)
+			break;
+		SS_BATCH_OPAQUE(index);
+		index &= SS_BATCH_RUNS - 1;
+		SS_BATCH_OPAQUE(before);
+		before &= SS_BATCH_RUNS - 1;
+		if (i < waits->nr_runs) {
+			if (i == SS_BATCH_RUNS)
+				break; /* where it began is not kept */
+			start_ns = waits->run_end_ns[before];
+		}
+		ran = waits->run_row[index];
+		if (cut && ran == row && i > 1) {
+			/* It still ran: whoever came next had all that is left over. */
+			ss_batch_add_pair(batch, row, last, at_ns - told_begin_ns);
+			return 0;
+		}
+		if (start_ns < begin_ns)
+			start_ns = begin_ns;
+		if (start_ns < at_ns)
+			ss_batch_add_pair(batch, row, ran, at_ns - start_ns);
+		at_ns = start_ns;
+		last = ran;
+	}
+	if (at_ns > begin_ns) {
+		SS_BATCH_OPAQUE(row);
+		waits->far_ns[row & SS_BATCH_MASK] += at_ns - begin_ns;
+		waits->any = 1;
+	}
+	return begin_ns - told_begin_ns;
+}
+
+/*
+ * Of each measure that was kept, before the next one. Returns what of its wait passed in front of the
+ * batch: it ended at from_ns, and needs a message of its own.
+ */
+SS_BATCH_INLINE __u64 ss_batch_take_waits(struct ss_batch *batch, const struct ss_batch_waited *waited)
+{
+	__u32 index = batch->waits.nr_runs, row = batch->row;
+	__u64 before_ns = 0;
+
+	if (waited->wait_ns)
+		before_ns = ss_batch_place_wait(batch, row, waited->start_ns, waited->wait_ns,
+						waited->cut);
+	if (waited->own_ns)
+		ss_batch_add_pair(batch, row, row, waited->own_ns);
+	if (waited->far_ns) {
+		SS_BATCH_OPAQUE(row);
+		batch->waits.far_ns[row & SS_BATCH_MASK] += waited->far_ns;
+		batch->waits.any = 1;
+	}
+	SS_BATCH_OPAQUE(index);
+	index &= SS_BATCH_RUNS - 1;
+	batch->waits.run_end_ns[index] = waited->end_ns;
+	batch->waits.run_row[index] = row;
+	batch->waits.nr_runs++;
+	return before_ns;
+}
+
+/*
+ * A flush calls it for each index below SS_BATCH_PAIRS + SS_BATCH_ROWS: 1 if there is something to tell,
+ * which is in *msg but for its header. Before the rows are taken.
+ */
+SS_BATCH_INLINE int ss_batch_take_wait(struct ss_batch *batch, __u32 index, struct ss_wait *msg)
+{
+	const struct ss_measure *waiter, *ran;
+	__u32 row = index - SS_BATCH_PAIRS;
+	struct ss_batch_pair *pair;
+
+	msg->start_ns = batch->from_ns;
+	msg->end_ns = batch->to_ns;
+	if (index < SS_BATCH_PAIRS) {
+		SS_BATCH_OPAQUE(index);
+		pair = &batch->waits.pairs[index & (SS_BATCH_PAIRS - 1)];
+		if (!pair->ns)
+			return 0;
+		msg->wait_ns = pair->ns;
+		pair->ns = 0;
+		row = pair->waiter;
+		index = pair->ran;
+		SS_BATCH_OPAQUE(index);
+		ran = &batch->rows[index & SS_BATCH_MASK].measure;
+		msg->flags = ran->flags & SS_MEASURE_IDLE ? SS_WAIT_IDLE : SS_WAIT_FOR;
+		if (row == pair->ran)
+			msg->flags = SS_WAIT_OWN;
+		msg->ran_tgid = ran->tgid;
+		msg->ran_start_time_ns = ran->start_time_ns;
+		SS_BATCH_OPAQUE(row);
+		row &= SS_BATCH_MASK;
+	} else {
+		SS_BATCH_OPAQUE(row);
+		row &= SS_BATCH_MASK;
+		if (!batch->waits.far_ns[row])
+			return 0;
+		msg->wait_ns = batch->waits.far_ns[row];
+		batch->waits.far_ns[row] = 0;
+		msg->flags = SS_WAIT_FAR;
+	}
+	SS_BATCH_OPAQUE(row);
+	waiter = &batch->rows[row & SS_BATCH_MASK].measure;
+	msg->tgid = waiter->tgid;
+	msg->start_time_ns = waiter->start_time_ns;
+	msg->rmid = waiter->rmid;
+	if (waiter->flags & SS_MEASURE_KTHREAD)
+		msg->flags |= SS_WAIT_KTHREAD;
+	return msg->end_ns > msg->start_ns;
 }
 
 /* Times and counts of a measure, or of an interval that was not made one. */
@@ -155,7 +347,8 @@ SS_BATCH_INLINE void ss_batch_add_to_row(struct ss_long_measure *to,
 	const struct ss_measure *measure = &from->measure;
 	struct ss_measure *row = &to->measure;
 
-	ss_batch_add_counts(row, measure->hdr.ts_ns - measure->start_ns, measure->wait_ns,
+	ss_batch_add_counts(row, measure->hdr.ts_ns - measure->start_ns,
+			    measure->flags & SS_MEASURE_ONE_WAIT ? 0 : measure->wait_ns,
 			    measure->switches, measure->preemptions, measure->next_tgid);
 	for (__u32 i = 0; i < SS_NR_COUNTERS; i++)
 		ss_batch_add_counter(&row->counters[i], &measure->counters[i]);
@@ -173,7 +366,9 @@ SS_BATCH_INLINE void ss_batch_set_row(struct ss_long_measure *row, const struct 
 		if (i < nr_more)
 			row->more[i] = from->more[i];
 	row->measure.hdr.ts_ns = from->measure.hdr.ts_ns - from->measure.start_ns;
-	row->measure.flags &= ~SS_MEASURE_TICK;
+	if (from->measure.flags & SS_MEASURE_ONE_WAIT)
+		row->measure.wait_ns = 0; /* see ss_batch_take_waits() */
+	row->measure.flags &= ~SS_BATCH_NOT_OF_A_SUM;
 }
 
 /* One of the two places that a process may have: taken, or 0 if another one has it. */
@@ -200,6 +395,7 @@ SS_BATCH_INLINE int ss_batch_try_row(struct ss_batch *batch, __u32 index,
 		return 0;
 	}
 	batch->to_ns = measure->measure.hdr.ts_ns;
+	batch->row = index;
 	return 1;
 }
 
@@ -221,8 +417,10 @@ SS_BATCH_INLINE int ss_batch_try_interval(struct ss_batch *batch, __u32 index,
 	    !ss_batch_is_of(row, interval->tgid, interval->start_time_ns, interval->rmid,
 			    interval->generation, interval->flags | SS_INTERVAL_HAS))
 		return 0;
-	ss_batch_add_counts(row, now_ns - interval->last_ns, interval->wait_ns, interval->switches,
-			    interval->preemptions, next_tgid);
+	ss_batch_add_counts(row, now_ns - interval->last_ns,
+			    interval->wait_flags & SS_MEASURE_ONE_WAIT ? 0 : interval->wait_ns,
+			    interval->switches, interval->preemptions, next_tgid);
+	batch->row = index;
 	batch->to_ns = now_ns;
 	batch->nr_in++;
 	batch->in_seq++;

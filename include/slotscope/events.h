@@ -16,6 +16,8 @@
  *   SS_RDT_SAMPLE      one RDT counter of one RMID in one L3 domain          tick
  *   SS_TICK            end of a tick on a CPU                                tick
  *   SS_CPU_STATE       a CPU begins or ceases to be watched                  CPU hotplug, start
+ *   SS_WAIT            a wait that no measure could tell has ended           sched_switch, tick,
+ *                                                                            sched_migrate_task
  *   SS_CUDA_CALL       a CUDA function returned                              uprobes
  *   SS_CUDA_CALLS      several of these                                      uprobes
  *
@@ -33,12 +35,13 @@
 #include <linux/types.h>
 #endif
 
-#define SS_ABI_VERSION 2 /* 1: no SS_RMID_TAKEN_BACK, no ss_long_measure */
+/* 1: no SS_RMID_TAKEN_BACK, no ss_long_measure. 2: no SS_WAIT, wait_ns is the sum of many waits */
+#define SS_ABI_VERSION 3
 /*
  * sizeof(struct ss_measure) by version. A measure of an older recording gets the fields that it lacks,
  * as zeros: a new one needs a flag that says that it was counted.
  */
-#define SS_MEASURE_SIZES { 0, 144, 144 }
+#define SS_MEASURE_SIZES { 0, 144, 144, 144 }
 
 #define SS_TICK_PERIOD_NS 1000000ull /* the tick, and the length of a slot */
 #define SS_COMM_LEN 16 /* as TASK_COMM_LEN; the last byte is always 0 */
@@ -53,7 +56,7 @@ enum ss_type {
 	SS_RDT_SAMPLE = 7,
 	SS_TICK = 8,
 	SS_CPU_STATE = 9,
-	/* 10 is kept for waits */
+	SS_WAIT = 10,
 	SS_CUDA_CALL = 32,
 	SS_CUDA_CALLS = 33,
 	/* 34 to 63 are kept for more of GPUs */
@@ -78,6 +81,17 @@ struct ss_hdr {
  * switch in between. Who ran is not known; apart from its times nothing in the message counts.
  */
 #define SS_MEASURE_UNKNOWN (1u << 5)
+/*
+ * wait_ns is one wait, of one thread, which ended at start_ns in this CPU's queue: [start_ns - wait_ns,
+ * start_ns). Else it is a sum, of which no more is known.
+ */
+#define SS_MEASURE_ONE_WAIT (1u << 6)
+/*
+ * With it: it seems to begin before the thread's own last run on that CPU had ended (the scheduler does
+ * not update its clock on some wake-ups). It began then, however long it was: what is left over belongs
+ * to who ran next.
+ */
+#define SS_MEASURE_WAIT_CUT (1u << 7)
 
 /* Perf counters go by index. The first ones are in each measure, more of them behind it. */
 enum ss_counter_id {
@@ -111,7 +125,7 @@ struct ss_measure {
 	struct ss_hdr hdr;
 	__u64 start_ns;
 	__u64 start_time_ns; /* its leader's start; (tgid, start_time_ns) names a process */
-	__u64 wait_ns; /* run-queue waiting of its threads that ended since start_ns, by sched_info */
+	__u64 wait_ns; /* run-queue waiting of its threads that has ended, by sched_info; see SS_WAIT */
 	__s32 tgid;
 	__s32 next_tgid; /* who runs next; own tgid for a tick */
 	__u32 seq;
@@ -216,6 +230,39 @@ struct ss_tick {
 	__u64 due_ns; /* the border this tick was meant for */
 	__u32 missed; /* borders since the previous tick that had none */
 	__u32 zero;
+};
+
+/* How it passed, beside SS_MEASURE_WAIT_CUT. */
+#define SS_WAIT_OWN (1u << 0) /* of several threads, while others of their process ran */
+#define SS_WAIT_MOVED (1u << 1) /* the thread waits on, in another queue */
+/* Somewhere in front of end_ns, no more is known: a switch was hidden from us. */
+#define SS_WAIT_HIDDEN (1u << 2)
+/* It slept for some of the time: it was moved before the scheduler took it out of the queue. */
+#define SS_WAIT_PHANTOM (1u << 3)
+#define SS_WAIT_CUT (1u << 4) /* as SS_MEASURE_WAIT_CUT */
+#define SS_WAIT_KTHREAD (1u << 5) /* of a kernel thread */
+/*
+ * Of a batch (slotscope/batch.h): waiting in [start_ns, end_ns), in sum. While _FOR: ran_tgid ran;
+ * _IDLE: nobody did; _OWN: threads of its own did; _FAR: who of the batch did was not kept.
+ */
+#define SS_WAIT_FOR (1u << 6)
+#define SS_WAIT_IDLE (1u << 7)
+#define SS_WAIT_FAR (1u << 8)
+
+/* Waiting of one process that has ended, and is in no measure. */
+struct ss_wait {
+	struct ss_hdr hdr;
+	__u64 start_ns; /* of sums: in [start_ns, end_ns), several at once; else 0: end_ns - wait_ns */
+	__u64 end_ns;
+	__u64 wait_ns;
+	__u64 start_time_ns; /* of the process, as in ss_measure */
+	__s32 tgid;
+	__u32 queue_cpu; /* in whose queue */
+	__u32 flags; /* SS_WAIT_* */
+	__u32 rmid; /* that it has now */
+	__s32 ran_tgid; /* _FOR */
+	__u32 zero;
+	__u64 ran_start_time_ns;
 };
 
 struct ss_cpu_state {
@@ -328,6 +375,7 @@ union ss_any_message {
 	struct ss_rdt_sample rdt_sample;
 	struct ss_tick tick;
 	struct ss_cpu_state cpu_state;
+	struct ss_wait wait;
 	struct ss_cuda_call cuda_call;
 };
 
@@ -345,6 +393,7 @@ SS_STATIC_ASSERT(sizeof(struct ss_rmid_event) == 48, "ss_rmid_event");
 SS_STATIC_ASSERT(sizeof(struct ss_rdt_sample) == 48, "ss_rdt_sample");
 SS_STATIC_ASSERT(sizeof(struct ss_tick) == 32, "ss_tick");
 SS_STATIC_ASSERT(sizeof(struct ss_cpu_state) == 24, "ss_cpu_state");
+SS_STATIC_ASSERT(sizeof(struct ss_wait) == 80, "ss_wait");
 SS_STATIC_ASSERT(sizeof(struct ss_cuda_call) == 104, "ss_cuda_call");
 SS_STATIC_ASSERT(sizeof(struct ss_cuda_calls) == 3344, "ss_cuda_calls");
 

@@ -27,6 +27,9 @@ struct ss_interval {
 	__u32 switches;
 	__u32 preemptions;
 	__u64 run_delay; /* of the thread that runs, as last seen */
+	__u64 in_ns; /* when it was switched in, and its out_ns: see slotscope/waits.h */
+	__u64 out_ns;
+	__u64 self_ns; /* accumulator: waits within the interval */
 	__u64 last_due_ns; /* of the previous tick; 0: there was none */
 	__u64 start_time_ns; /* the process that runs, as in ss_measure */
 	__s32 tgid;
@@ -35,11 +38,15 @@ struct ss_interval {
 	__u32 flags; /* SS_MEASURE_* of it */
 	__u32 seq;
 	__u32 name_held; /* 1: it has a name that was not sent (SS_RENAMES_MAX) */
+	__u32 wait_flags; /* SS_MEASURE_* of wait_ns */
+	__u32 wait_odd; /* SS_WAIT_* of the thread's wait; 0: it passed as waits do */
 };
 
 SS_INTERVAL_INLINE void ss_interval_clear_counts(struct ss_interval *interval)
 {
 	interval->wait_ns = 0;
+	interval->self_ns = 0;
+	interval->wait_flags = 0;
 	interval->switches = 0;
 	interval->preemptions = 0;
 }
@@ -73,12 +80,13 @@ SS_INTERVAL_INLINE __u32 ss_interval_hold_name(struct ss_interval *interval)
 	return held;
 }
 
-/* The running thread's wait, which the scheduler has added since we looked last. */
-SS_INTERVAL_INLINE void ss_interval_take_wait(struct ss_interval *interval, __u64 run_delay)
+/* Returns the running thread's wait, which the scheduler has added since we looked last. */
+SS_INTERVAL_INLINE __u64 ss_interval_take_wait(struct ss_interval *interval, __u64 run_delay)
 {
-	if (run_delay > interval->run_delay)
-		interval->wait_ns += run_delay - interval->run_delay;
+	const __u64 wait_ns = run_delay > interval->run_delay ? run_delay - interval->run_delay : 0;
+
 	interval->run_delay = run_delay;
+	return wait_ns;
 }
 
 /* The clock may step back by nanoseconds when the timekeeper is updated; measures must not. */
@@ -103,7 +111,7 @@ SS_INTERVAL_INLINE void ss_interval_fill(const struct ss_interval *interval, str
 	msg->seq = interval->seq;
 	msg->rmid = interval->rmid;
 	msg->generation = interval->generation;
-	msg->flags = interval->flags | SS_INTERVAL_HAS | cause;
+	msg->flags = interval->flags | interval->wait_flags | SS_INTERVAL_HAS | cause;
 	msg->switches = interval->switches;
 	msg->preemptions = interval->preemptions;
 }
@@ -137,6 +145,6 @@ SS_INTERVAL_INLINE __u32 ss_interval_missed_ticks(struct ss_interval *interval, 
 	return SS_DIV64(due_ns - last_ns + SS_TICK_PERIOD_NS / 2, SS_TICK_PERIOD_NS) - 1;
 }
 
-SS_STATIC_ASSERT(sizeof(struct ss_interval) == 72, "ss_interval");
+SS_STATIC_ASSERT(sizeof(struct ss_interval) == 104, "ss_interval");
 
 #endif /* SLOTSCOPE_INTERVAL_H */

@@ -69,6 +69,7 @@ Generator::Generator(const GeneratorOptions& options)
   for (uint64_t cpu = 0; cpu < options.nr_cpus; cpu++)
     facts_.present_cpus.push_back(static_cast<int>(cpu));
   facts_.nr_streams = options.nr_cpus;
+  facts_.has_waits = options.waits;
   facts_.unix_offset_ns = unix_offset_ns_;
   ss_rmid_fifo_init(&fifo_, static_cast<uint32_t>(options.nr_rmids), SS_RMID_LIMBO_NS);
   if (options.wrap) {
@@ -452,6 +453,11 @@ void Generator::Measure(uint32_t index, uint64_t ts_ns, bool tick) {
   measure.flags = process.flags | SS_INTERVAL_HAS | (tick ? SS_MEASURE_TICK : 0);
   if (Chance(options_.unknown_ppm)) measure.flags |= SS_MEASURE_UNKNOWN;
   measure.wait_ns = std::exchange(cpu.wait_ns, 0);
+  if (options_.waits && measure.wait_ns) {
+    if (Random(64) == 0) measure.wait_ns *= Random(64);  // some are longer than slots are open
+    if (Random(8)) measure.flags |= SS_MEASURE_ONE_WAIT | (Random(4) ? 0 : SS_MEASURE_WAIT_CUT);
+  }
+  if (options_.waits && Random(8) == 0 && !(measure.flags & SS_MEASURE_IDLE)) TellWaits(index, measure);
   measure.switches = tick ? (Random(16) == 0) : 1 + (Random(16) == 0);
   if (measure.switches) measure.preemptions = static_cast<uint32_t>(Random(measure.switches + 1));
   FillCounters(&measure);
@@ -468,6 +474,48 @@ void Generator::Measure(uint32_t index, uint64_t ts_ns, bool tick) {
   FillMore(&long_measure);
   Emit(index, SS_MEASURE, ts_ns, long_measure,
        sizeof(measure) + options_.nr_more * sizeof(long_measure.more[0]));
+}
+
+// What the measure of its process does not tell.
+void Generator::TellWaits(uint32_t index, const ss_measure& measure) {
+  const uint64_t now_ns = measure.hdr.ts_ns;
+  ss_wait wait = {};
+  wait.end_ns = Random(2) ? now_ns : measure.start_ns;
+  wait.wait_ns = Random(3'000'000) * (Random(64) ? 1 : 40);
+  wait.start_time_ns = measure.start_time_ns;
+  wait.tgid = measure.tgid;
+  wait.queue_cpu = static_cast<uint32_t>(Random(options_.nr_cpus));
+  switch (Random(8)) {
+    case 6:
+    case 7:  // as of a batch that was this measure, in which somebody else ran
+      if (now_ns == measure.start_ns) return;
+      wait.start_ns = measure.start_ns;
+      wait.end_ns = now_ns;
+      wait.queue_cpu = index;
+      wait.flags = Random(3) == 0 ? SS_WAIT_FAR : Random(2) ? SS_WAIT_FOR : SS_WAIT_IDLE;
+      if (wait.flags == SS_WAIT_FAR) wait.start_ns -= Random(300'000);
+      wait.ran_tgid = processes_[user_[Random(user_.size())]].tgid;
+      wait.ran_start_time_ns = 7;
+      break;
+    case 0:
+      if (now_ns == measure.start_ns) return;
+      wait.flags = SS_WAIT_OWN;
+      wait.start_ns = measure.start_ns;
+      wait.end_ns = now_ns;
+      break;
+    case 1:
+      wait.flags = SS_WAIT_HIDDEN;
+      break;
+    case 2:
+      wait.flags = SS_WAIT_PHANTOM;
+      break;
+    case 3:
+      wait.flags = SS_WAIT_MOVED;
+      break;
+    default:
+      wait.flags = Random(4) ? 0 : SS_WAIT_CUT;
+  }
+  Emit(index, SS_WAIT, now_ns, wait);
 }
 
 void Generator::SwitchIn(Cpu* cpu) {

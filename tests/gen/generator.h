@@ -43,6 +43,7 @@ struct GeneratorOptions {
   bool wrap = false;  // sequence numbers and generations begin just before they wrap, and so do counters
   bool no_counters = false;
   uint64_t nr_more = 0;  // perf counters behind a measure
+  bool waits = false;    // single waits are told
 };
 
 class Generator {
@@ -113,6 +114,7 @@ class Generator {
   void RunCpu(uint32_t cpu, uint64_t until_ns);
   void ReadRdt(uint32_t cpu, uint64_t ts_ns);
   void Measure(uint32_t cpu, uint64_t ts_ns, bool tick);
+  void TellWaits(uint32_t cpu, const ss_measure& measure);
   void SwitchIn(Cpu* cpu);
   uint32_t ChooseProcess(uint64_t ts_ns);
   void FillCounters(ss_measure* measure);

@@ -317,4 +317,34 @@ uint64_t StealNs() {
   return fields[7] * (1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK)));
 }
 
+Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<std::string>& options) {
+  Recorded recorded;
+  std::string csv_path = TempDir() + "/slots.csv";
+  std::string truth_path = TempDir() + "/truth";
+  std::vector<std::string> argv = {
+      SlotscopeBinary(), "record", "--source",       UsesModule() ? "kmod" : "bpf",
+      "--output",        csv_path, "--max-overhead", "100"};
+  argv.insert(argv.end(), options.begin(), options.end());
+  // A shell keeps the workload's own output apart from the recorder's.
+  std::string command = "exec \"$0\" --workload \"$@\" > " + truth_path;
+  char self[4096];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+  self[std::max<ssize_t>(length, 0)] = 0;
+  argv.insert(argv.end(), {"--", "/bin/sh", "-c", command, self});
+  argv.insert(argv.end(), args.begin(), args.end());
+  uint64_t steal_before = StealNs();
+  std::string output;
+  int code = RunProgram(argv, &output);
+  recorded.steal_ns = StealNs() - steal_before;
+  EXPECT_EQ(code, 0) << output;
+  recorded.csv = ReadCsv(csv_path);
+  recorded.truth = ParseWorkload(truth_path);
+  return recorded;
+}
+
+double StealTolerance(uint64_t steal_ns) {
+  if (steal_ns == 0) return 0;
+  return static_cast<double>(steal_ns) + 1e7 * static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 }  // namespace slotscope

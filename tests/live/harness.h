@@ -89,6 +89,9 @@ WorkloadResult ParseWorkload(const std::string& path);
 int RunCudaWorkload(int which);
 int RunUnreadableCuda(int ms);
 int RunCudaOnManyStacks(int);
+// For so many ms; each process prints "waited TGID ns", by its threads' schedstat. In wait_workloads.cc.
+int RunWaitingThreads(int ms);  // "threads": three on one CPU, nobody beside them
+int RunWaitingMix(int ms);  // threads that are moved all the time, spinners, one that sleeps and runs
 // Where the stand-in CUDA libraries are.
 std::string StandinFolder();
 
@@ -131,5 +134,17 @@ void WaitForDetachers();
 
 // The steal time of all CPUs so far, in ns: what the kernel's own accounting leaves out.
 uint64_t StealNs();
+
+// slotscope record -- live_tests --workload ARGS
+struct Recorded {
+  CsvFile csv;
+  WorkloadResult truth;
+  uint64_t steal_ns = 0;
+};
+Recorded RecordWorkload(const std::vector<std::string>& args,
+                        const std::vector<std::string>& options = {});
+// The kernel's accounting leaves steal time out. /proc/stat counts it per CPU in ticks of 10 ms, so a
+// delta of it is exact to a tick per CPU.
+double StealTolerance(uint64_t steal_ns);
 
 }  // namespace slotscope

@@ -28,7 +28,6 @@
 #include <cstring>
 #include <fstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "harness.h"
@@ -475,7 +474,6 @@ int OpenAsPerfmon(int) {
 }
 
 // Three computing processes on one CPU with shares of about 1/7, 2/7 and 4/7 of it, by their weights.
-// "gap TGID ns": the longest time between two looks at the clock: none of its waits was longer.
 int Shares(int milliseconds) {
   int cpu = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) - 1;
   std::vector<pid_t> pids;
@@ -485,14 +483,7 @@ int Shares(int milliseconds) {
       if (nice(nice_value) == -1 && errno) _exit(1);
       prctl(PR_SET_NAME, ("share" + std::to_string(nice_value)).c_str());
       const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(milliseconds) * 1'000'000;
-      uint64_t now_ns = MonotonicNs(), gap_ns = 0;
-      while (now_ns < end_ns) {
-        Loop(100'000);
-        const uint64_t last_ns = std::exchange(now_ns, MonotonicNs());
-        gap_ns = std::max(gap_ns, now_ns - last_ns);
-      }
-      std::printf("gap %d %lu\n", getpid(), gap_ns);
-      std::fflush(stdout);
+      while (MonotonicNs() < end_ns) Loop(100'000);
       RestBeforeTheEnd();
     }));
   for (pid_t pid : pids) ReapWithTruth(pid);
@@ -620,6 +611,8 @@ constexpr Workload kWorkloads[] = {
     {"busy-user", BusyUser},
     {"open-as-perfmon", OpenAsPerfmon},
     {"shares", Shares},
+    {"wait-threads", RunWaitingThreads},
+    {"wait-mix", RunWaitingMix},
     {"ping-pong", PingPong},
     {"rename", Rename},
     {"rename-flood", RenameFlood},

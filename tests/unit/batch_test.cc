@@ -5,10 +5,13 @@
 #include <linux/perf_event.h>
 #include <slotscope/batch.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine.h"
@@ -319,6 +322,164 @@ TEST(Batch, BeginsByItselfAndEndsWhenItDoesNotPay) {
   EXPECT_FALSE(batcher.on()) << "not tried again at once";
   for (int i = 0; i < 100; i++) run_slot(100, 2);
   EXPECT_TRUE(batcher.on());
+}
+
+// One CPU whose processes run one after the other and wait for each other; what is told of that, and the
+// truth, by who waited and who ran (-1: not known; 0: nobody).
+class WaitingCpu {
+ public:
+  using Sums = std::map<std::pair<int32_t, int32_t>, uint64_t>;
+
+  WaitingCpu() {
+    batch_.on = 1;
+    runs_.push_back({0, now_ns_});
+  }
+
+  // Somebody who has waited for `wait_ns` runs until end_ns.
+  void Run(int32_t tgid, uint64_t end_ns, uint64_t wait_ns, bool cut) {
+    ss_long_measure measure = {};
+    ss_measure& head = measure.measure;
+    head.hdr.ts_ns = end_ns;
+    head.start_ns = now_ns_;
+    head.tgid = tgid;
+    head.seq = seq_++;
+    head.start_time_ns = tgid ? 1 : 0;
+    head.switches = 1;
+    head.wait_ns = wait_ns;
+    head.flags = (tgid ? 0 : SS_MEASURE_IDLE) | (wait_ns ? SS_MEASURE_ONE_WAIT : 0) |
+                 (cut && wait_ns ? SS_MEASURE_WAIT_CUT : 0);
+    Tell(tgid, wait_ns, cut);
+    int verdict = ss_batch_add(&batch_, &measure, 0, 0);
+    if (verdict == SS_BATCH_FLUSH || verdict == SS_BATCH_FLUSH_AND_SEND) Flush();
+    if (verdict == SS_BATCH_FLUSH) verdict = ss_batch_add(&batch_, &measure, 0, 1);
+    if (verdict == SS_BATCH_KEPT) {
+      const ss_batch_waited waited = {now_ns_, end_ns, wait_ns, 0, 0, cut, 0};
+      before_ns += ss_batch_take_waits(&batch_, &waited);
+    } else {
+      before_ns += wait_ns;  // on its measure
+      nr_single++;
+      ss_batch_number(&batch_, &head);
+    }
+    now_ns_ = end_ns;
+    runs_.push_back({tgid, end_ns});
+  }
+
+  void Flush() {
+    uint64_t nr_told = 0;
+    for (uint32_t i = 0; i < SS_BATCH_PAIRS + SS_BATCH_ROWS; i++) {
+      ss_wait wait = {};
+      if (!ss_batch_take_wait(&batch_, i, &wait)) continue;
+      nr_told++;
+      EXPECT_EQ(wait.start_ns, batch_.from_ns);
+      EXPECT_EQ(wait.end_ns, batch_.to_ns);
+      const int32_t ran = wait.flags & SS_WAIT_FAR    ? -1
+                          : wait.flags & SS_WAIT_IDLE ? 0
+                          : wait.flags & SS_WAIT_OWN  ? wait.tgid
+                                                      : wait.ran_tgid;
+      told[{wait.tgid, ran}] += wait.wait_ns;
+    }
+    EXPECT_EQ(nr_told > 0, batch_.waits.any == 1);
+    batch_.waits.any = 0;
+    __u64 at_ns = batch_.from_ns;
+    for (uint32_t i = 0; i < 2 * SS_BATCH_ROWS; i++)
+      if (ss_batch_take(&batch_, i & SS_BATCH_MASK, i / SS_BATCH_ROWS, &at_ns)) {
+        EXPECT_EQ(batch_.rows[i & SS_BATCH_MASK].measure.wait_ns, 0u) << "it is told by itself";
+      }
+  }
+
+  Sums told, truth;
+  uint64_t before_ns = 0, truth_before_ns = 0, nr_single = 0;
+  uint64_t now_ns() const { return now_ns_; }
+
+ private:
+  struct Ran {
+    int32_t tgid;
+    uint64_t end_ns;
+  };
+
+  // Of what lies in the batch that the wait is added to, if it is added to one.
+  void Tell(int32_t tgid, uint64_t wait_ns, bool cut) {
+    if (wait_ns == 0) return;
+    const bool in_slot = batch_.used && now_ns_ == batch_.to_ns && now_ns_ < batch_.slot_end_ns;
+    const uint64_t from_ns = in_slot ? batch_.from_ns : now_ns_;
+    uint64_t begin_ns = now_ns_ - wait_ns;
+    uint64_t left_ns = 0;
+    if (cut)
+      for (size_t i = runs_.size(); i-- > 1;)
+        if (runs_[i].tgid == tgid && i + 1 < runs_.size()) {
+          if (runs_[i].end_ns > std::max(begin_ns, from_ns)) {
+            left_ns = runs_[i].end_ns - begin_ns;
+            begin_ns = runs_[i].end_ns;
+          }
+          break;
+        }
+    truth_before_ns += begin_ns < from_ns ? from_ns - begin_ns : 0;
+    bool is_first = true;
+    for (size_t i = 1; i < runs_.size(); i++) {
+      const uint64_t a = std::max({runs_[i - 1].end_ns, begin_ns, from_ns}), b = runs_[i].end_ns;
+      if (b <= a) continue;
+      truth[{tgid, runs_[i].tgid}] += b - a + (std::exchange(is_first, false) ? left_ns : 0);
+    }
+  }
+
+  ss_batch batch_ = {};
+  uint64_t now_ns_ = 5 * kMs;
+  uint32_t seq_ = 0;
+  std::vector<Ran> runs_;
+};
+
+TEST(Batch, WaitsAreCutToTheNanosecondAmongFewRuns) {
+  std::mt19937_64 random(1);
+  WaitingCpu cpu;
+  uint64_t waited_ns = 0;
+  for (int i = 0; i < 20'000; i++) {
+    const auto tgid = static_cast<int32_t>(random() % 4);
+    const uint64_t slot_end_ns = cpu.now_ns() - cpu.now_ns() % kMs + kMs;
+    const uint64_t end_ns = std::min(cpu.now_ns() + 1 + random() % 20'000, slot_end_ns);
+    // No run is shorter than that on the average, so it ends among the last ones; some reach out.
+    const uint64_t wait_ns = tgid && random() % 2 ? random() % 60'000 : 0;
+    cpu.Run(tgid, end_ns, wait_ns, false);
+    waited_ns += wait_ns;
+  }
+  cpu.Flush();
+  uint64_t far_ns = 0, told_ns = cpu.before_ns;
+  for (const auto& [pair, ns] : cpu.told) {
+    told_ns += ns;
+    if (pair.second == -1)
+      far_ns += ns;
+    else
+      EXPECT_LE(ns, cpu.truth[pair]) << pair.first << " for " << pair.second;
+  }
+  EXPECT_EQ(told_ns, waited_ns) << "nothing is lost, or told twice";
+  EXPECT_LT(far_ns, waited_ns / 100);
+  EXPECT_EQ(cpu.before_ns, cpu.truth_before_ns);
+  uint64_t wrong_ns = 0;
+  for (const auto& [pair, ns] : cpu.truth) wrong_ns += ns - cpu.told[pair];
+  EXPECT_EQ(wrong_ns, far_ns);
+}
+
+TEST(Batch, AWaitThatSeemsToBeginInItsOwnRunIsForWhoCameNext) {
+  WaitingCpu cpu;
+  const uint64_t start_ns = cpu.now_ns();
+  cpu.Run(1, start_ns + 1000, 0, false);
+  cpu.Run(2, start_ns + 1500, 0, false);
+  cpu.Run(3, start_ns + 1600, 0, false);
+  cpu.Run(1, start_ns + 1700, 900, true);  // it ran until 1000, and says that it waited from 700 on
+  cpu.Flush();
+  EXPECT_EQ(cpu.told, (WaitingCpu::Sums{{{1, 2}, 800}, {{1, 3}, 100}}));
+  EXPECT_EQ(cpu.told, cpu.truth);
+}
+
+TEST(Batch, AWaitBehindManyRunsIsForSomebodyOfTheBatch) {
+  WaitingCpu cpu;
+  const uint64_t start_ns = cpu.now_ns();
+  for (uint64_t i = 0; i < 40; i++)
+    cpu.Run(1 + static_cast<int32_t>(i % 2), start_ns + 10 * (i + 1), 0, false);
+  cpu.Run(3, start_ns + 500, 390, false);
+  cpu.Flush();
+  const uint64_t far_ns = cpu.told[std::pair(3, -1)];
+  EXPECT_EQ(far_ns + cpu.told[std::pair(3, 1)] + cpu.told[std::pair(3, 2)], 390u);
+  EXPECT_EQ(far_ns, 390 - (SS_BATCH_RUNS - 1) * 10);
 }
 
 }  // namespace

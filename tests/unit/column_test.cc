@@ -84,10 +84,12 @@ TEST(Column, AValueIsKnownWhereItsBitIsClear) {
     }
   slot.rdt.resize(1);
   slot.gpu.resize(1);
-  row.beside = row.gpu = 1;
+  slot.waits.resize(1);
+  slot.has_waits = true;
+  row.beside = row.gpu = row.wait = 1;
   uint64_t value = 100;
   for (const Column& column : kSlotColumns) {
-    if (!column.is_value()) continue;
+    if (!column.is_value() || column.part == RowPart::kWait) continue;
     uint32_t* unmeasured = &row.unmeasured;
     uint64_t* field = &row.sums[column.id % kNrAdditive];
     if (column.part == RowPart::kRdt) {
@@ -105,6 +107,25 @@ TEST(Column, AValueIsKnownWhereItsBitIsClear) {
     EXPECT_EQ(ValueOf(slot, row, column), value) << column.name;
     *unmeasured = 0;
   }
+}
+
+TEST(Column, WaitingIsKnownWhereItWasTold) {
+  Slot slot;
+  Row& row = slot.rows.emplace_back();
+  const auto others = [&] { return ValueOf(slot, row, ColumnOf("wait_others_ns")); };
+  EXPECT_EQ(others(), std::nullopt);
+  slot.has_waits = true;
+  EXPECT_EQ(others(), 0u) << "it has not waited";
+  slot.waits.resize(2);
+  slot.waits[1].ns = {5, 6, 7, 8, 9, 10};
+  slot.waits[1].earlier_ns = 11;
+  row.wait = 2;
+  EXPECT_EQ(others(), 5u);
+  EXPECT_EQ(ValueOf(slot, row, ColumnOf("wait_unknown_ns")), 10u);
+  EXPECT_EQ(ValueOf(slot, row, ColumnOf("wait_earlier_ns")), 11u);
+  EXPECT_EQ(ValueOf(slot, row, ColumnOf("wait_throttled_ns")), std::nullopt);
+  row.kind = RowKind::kLost;
+  EXPECT_EQ(others(), std::nullopt);
 }
 
 TEST(Column, ASumIsUnknownIfOneOfItsRowsIs) {

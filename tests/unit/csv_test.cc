@@ -28,7 +28,10 @@ constexpr const char* kHeader =
     "slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,rmid,kind,cpu_ns,wait_ns,switches,"
     "preemptions,cycles,instructions,llc_misses,mux_pct,mbm_total_bytes,mbm_local_bytes,"
     "llc_occupancy_bytes,rdt_status,gpu_mem_bytes,gpu_active_ns,gpu_launches,straggle,"
-    "throughput_drop_pct,slot_ns";
+    "throughput_drop_pct,slot_ns,wait_earlier_ns,wait_others_ns,wait_self_ns,wait_throttled_ns,"
+    "wait_wakeup_ns,wait_steal_ns,wait_unknown_ns,ran_instead_tgid,ran_instead_start_ns,ran_instead_ns";
+// Of a row of which it is not known why it waited.
+constexpr const char* kNoWaits = ",,,,,,,,,,";
 
 class CsvTest : public testing::Test {
  protected:
@@ -114,7 +117,29 @@ TEST_F(CsvTest, HeaderIsCommentsThenColumns) {
 TEST_F(CsvTest, RowOfAProcess) {
   EXPECT_EQ(
       Write(UserRow(), 1'000'000'000),
-      "5000000,1005000000,42,777,bash,3,user,1000,20,5,2,3000,4000,50,25.0,,,,unsupported,,,,,,1000000");
+      "5000000,1005000000,42,777,bash,3,user,1000,20,5,2,3000,4000,50,25.0,,,,unsupported,,,,,,1000000" +
+          std::string(kNoWaits));
+}
+
+TEST_F(CsvTest, WhyItWaitedStandsInProcessesAndTheirSumOnly) {
+  Slot slot = SlotOf(5 * kMs, {UserRow(), UserRow(), UserRow()});
+  slot.has_waits = true;
+  slot.waits.resize(2);
+  slot.waits[1].ns = {11, 12, 13, 14, 15, 16};
+  slot.waits[1].earlier_ns = 17;
+  slot.waits[1].ran_instead = {99, 777};
+  slot.waits[1].ran_ns = 10;
+  slot.rows[0].wait = 2;
+  slot.rows[2].kind = RowKind::kIdle;
+  const auto lines = Write({slot});
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_TRUE(lines[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10")) << lines[1];
+  EXPECT_TRUE(lines[2].ends_with(",1000000,0,0,0,,0,,0,,,")) << "it has not waited " << lines[2];
+  EXPECT_TRUE(lines[3].ends_with(std::string(",1000000") + kNoWaits)) << lines[3];
+  slot.rows[0].kind = RowKind::kOther;
+  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10"));
+  slot.has_waits = false;
+  EXPECT_TRUE(Write({slot})[1].ends_with(std::string(",1000000") + kNoWaits));
 }
 
 TEST_F(CsvTest, UnixTimeMayBeBeforeTheMonotonicOne) {
@@ -184,7 +209,7 @@ TEST_F(CsvTest, RowsThatAreNoProcessHaveNoIdentity) {
     row.sums[kCpuNs] = 1000;
     row.unmeasured = ~(1u << kCpuNs);
     std::string name = kRowKindNames[static_cast<size_t>(kind)];
-    EXPECT_EQ(Write(row), "5000000,5000000,,,,," + name + ",1000,,,,,,,,,,,,,,,,,1000000");
+    EXPECT_EQ(Write(row), "5000000,5000000,,,,," + name + ",1000,,,,,,,,,,,,,,,,,1000000" + kNoWaits);
   }
 }
 
@@ -208,7 +233,8 @@ TEST_F(CsvTest, RdtValuesAndTheirStatus) {
       slot.rows[0].kind = kind;
       slot.rows[0].beside = 2;
       const std::string line = Write({slot}).back();
-      EXPECT_EQ(line.substr(line.find("25.0,")), std::string("25.0,") + c.text + ",,,,,,1000000");
+      EXPECT_EQ(line.substr(line.find("25.0,")),
+                std::string("25.0,") + c.text + ",,,,,,1000000" + kNoWaits);
     }
 }
 
@@ -232,7 +258,7 @@ TEST_F(CsvTest, PerfCountersThatWereAskedForStandBehindAllOthers) {
     const std::vector<std::string> fields = {
         "7", "50.0", "0", "100.0", "9", "", "18446744073709551615", "66.7", "", ""};
     ASSERT_EQ(fields.size(), 2 * SS_MAX_MORE) << "two for each counter that there may be";
-    std::string row = "25.0,,,,unsupported,,,,,,1000000", without = row;
+    std::string row = std::string("25.0,,,,unsupported,,,,,,1000000") + kNoWaits, without = row;
     for (size_t i = 0; i < 2 * nr_more; i++) row += "," + fields[i], without += ",";
     ASSERT_EQ(lines.size(), 3u);
     EXPECT_EQ(lines[0], header);
@@ -456,7 +482,7 @@ TEST_F(CsvTest, GpuColumnsAreEmptyWhereTheyAreNotKnown) {
     slot.rows[0].sums[kCpuNs] = 1;
     slot.rows[0].gpu = 1;
     slot.gpu = {c.gpu};
-    EXPECT_TRUE(Write({slot}).back().ends_with(std::string(c.columns) + ",1000000"))
+    EXPECT_TRUE(Write({slot}).back().ends_with(std::string(c.columns) + ",1000000" + kNoWaits))
         << Write({slot}).back();
   }
 }

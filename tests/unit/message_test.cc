@@ -60,6 +60,13 @@ ss_cuda_call Call() {
   return call;
 }
 
+ss_wait Wait() {
+  ss_wait wait = {};
+  wait.hdr.ts_ns = wait.end_ns = 5'000'000;
+  wait.wait_ns = 1'000'000;
+  return wait;
+}
+
 std::vector<Typed> OneOfEachType() {
   return {
       {"measure", BytesOf(Measure(), SS_MEASURE)},
@@ -71,6 +78,7 @@ std::vector<Typed> OneOfEachType() {
       {"rdt_sample", BytesOf(Sample(), SS_RDT_SAMPLE)},
       {"tick", BytesOf(ss_tick{}, SS_TICK)},
       {"cpu_state", BytesOf(ss_cpu_state{}, SS_CPU_STATE)},
+      {"wait", BytesOf(Wait(), SS_WAIT)},
       {"cuda_call", BytesOf(Call(), SS_CUDA_CALL)},
   };
 }
@@ -98,6 +106,22 @@ TEST(DecodeMessage, EveryTruncatedLengthOfEachTypeIsMalformed) {
       EXPECT_EQ(Decode(cut), Decoded::kMalformed) << typed.name << " that says it is " << size;
     }
   }
+}
+
+TEST(DecodeMessage, AWaitThatCannotBeIsMalformed) {
+  const auto decode = [](const ss_wait& wait) { return Decode(BytesOf(wait, SS_WAIT)); };
+  ss_wait wait = Wait();
+  wait.end_ns++;
+  EXPECT_EQ(decode(wait), Decoded::kMalformed) << "it ends after it was told";
+  wait = Wait();
+  wait.wait_ns = wait.end_ns + 1;
+  EXPECT_EQ(decode(wait), Decoded::kMalformed) << "it began before the boot";
+  wait = Wait();
+  wait.start_ns = wait.end_ns;
+  EXPECT_EQ(decode(wait), Decoded::kMalformed) << "nothing is between";
+  wait = Wait();
+  wait.tgid = -1;
+  EXPECT_EQ(decode(wait), Decoded::kMalformed);
 }
 
 TEST(DecodeMessage, SizeFieldMustBeTheLength) {
@@ -160,7 +184,7 @@ TEST(DecodeMessage, CallsThatCannotBeAreMalformed) {
 
 TEST(DecodeMessage, OtherTypesAreUnknown) {
   for (uint32_t type = 0; type <= UINT16_MAX; type++) {
-    bool known = (type >= SS_MEASURE && type <= SS_CPU_STATE) || type == SS_CUDA_CALL;
+    bool known = (type >= SS_MEASURE && type <= SS_WAIT) || type == SS_CUDA_CALL;
     Decoded verdict = Decode(BytesOf(ss_measure{}, static_cast<uint16_t>(type)));
     ASSERT_EQ(verdict != Decoded::kUnknownType, known) << type;
   }

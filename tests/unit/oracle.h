@@ -48,8 +48,16 @@ struct DomainSum {
   std::set<std::array<uint64_t, 3>> readings;  // when, status, bytes
 };
 
+// Why a process waited in a slot: others, self, throttled, wakeup, steal, unknown.
+struct WaitSum {
+  std::array<uint64_t, 6> causes = {};
+  uint64_t earlier_ns = 0;
+  std::map<Key, uint64_t> others;  // who ran
+};
+
 struct RowSum {
   Values values = {};
+  WaitSum wait;
   std::map<uint32_t, DomainSum> domains;  // by id
   bool without_rmid = false;              // at some time
   std::set<size_t> lacking;               // columns that some piece lacked
@@ -72,6 +80,7 @@ struct Run {
   RdtShape rdt;
   size_t nr_more;
   std::set<size_t> lacking;  // columns that no measure has
+  bool has_waits = false;
 };
 
 class Oracle {
@@ -99,11 +108,19 @@ class Oracle {
     if (!dump_ends_.empty()) dumped_ns_ = std::min(dumped_ns_, dump_ends_.front());
     if (!first_ns_) FixFirst(UINT64_MAX);
     all_measured_ns_ = first_ns_ ? AllMeasuredUntil() : 0;
+    for (const Waited& waited : std::exchange(waited_, {})) {
+      if (first_ns_)
+        Place(waited);
+      else
+        before[1] += waited.ns;
+    }
     const uint64_t last_ns = StartOf(all_measured_ns_);
     while (EndOf(next_ns_) <= last_ns) Retire();
     for (const auto& [start_ns, slot] : slots_)
       for (const auto& [key, row] : slot.rows) {
         AddTo(&after, row.values);
+        after[1] += row.wait.earlier_ns;
+        earlier_ns -= row.wait.earlier_ns;
         for (size_t i = 0; i < 2; i++) mbm.after[i] += BytesOf(row, i);
       }
     for (const auto& [slot_ns, sample] : samples_) CountMbm(sample, &mbm.after);
@@ -113,6 +130,8 @@ class Oracle {
   uint64_t nr_slots = 0, nr_rows = 0, lost_ns = 0, offline_ns = 0;
   uint64_t nr_messages = 0, nr_malformed = 0, nr_unknown = 0, nr_lost = 0, nr_late = 0, nr_missed = 0;
   Values received = {}, written = {}, late = {}, before = {}, after = {};
+  uint64_t earlier_ns = 0;  // of waiting
+  std::array<uint64_t, 6> caused_ns = {};
   MbmAccounting mbm;
   uint64_t nr_late_samples = 0, nr_unowned = 0;
 
@@ -235,6 +254,7 @@ class Oracle {
                                                      {SS_RDT_SAMPLE, sizeof(ss_rdt_sample)},
                                                      {SS_TICK, sizeof(ss_tick)},
                                                      {SS_CPU_STATE, sizeof(ss_cpu_state)},
+                                                     {SS_WAIT, sizeof(ss_wait)},
                                                      {SS_CUDA_CALL, sizeof(ss_cuda_call)}};
     auto found = sizes.find(type);
     return found == sizes.end() ? 0 : found->second;
@@ -245,6 +265,11 @@ class Oracle {
       const ss_cuda_call& call = message.any.cuda_call;
       return call.hdr.ts_ns > 0 && call.start_ns <= call.hdr.ts_ns && call.tgid > 0 && call.tid > 0 &&
              call.op > 0 && call.op < SS_CUDA_NR_OPS;
+    }
+    if (message.hdr.type == SS_WAIT) {
+      const ss_wait& wait = message.any.wait;
+      return wait.end_ns > 0 && wait.end_ns <= wait.hdr.ts_ns && wait.wait_ns <= wait.end_ns &&
+             wait.start_ns < wait.end_ns && wait.tgid >= 0;
     }
     if (message.hdr.type != SS_MEASURE)
       return true;  // the generator spoils nothing else in a valid size
@@ -284,6 +309,8 @@ class Oracle {
       } else {
         Wait(item.stream, message);
       }
+    } else if (message.hdr.type == SS_WAIT) {
+      if (run_.has_waits) TakeWait(message.any.wait);
     } else if (message.hdr.type == SS_RDT_SAMPLE) {
       CountMbm(message.any.rdt_sample, &mbm.received);
       Queue(message.any.rdt_sample);
@@ -352,8 +379,221 @@ class Oracle {
     for (uint64_t end_ns : dump_ends_)
       if (end_ns < watermark_ns_) dumped_ns_ = std::min(dumped_ns_, end_ns);
     if (!first_ns_) FixFirst(watermark_ns_);
-    if (first_ns_)
-      while (EndOf(next_ns_) + run_.window_ns <= watermark_ns_) Retire();
+    if (!first_ns_) return;
+    PlaceWaits(watermark_ns_, run_.window_ns / 2);
+    while (EndOf(next_ns_) + run_.window_ns <= watermark_ns_) Retire();
+  }
+
+  // ---- Waiting.
+
+  struct Ran {
+    uint64_t start_ns, end_ns;
+    Key key;
+    char what;  // 'p' process, 'i' idle, '?'
+  };
+  struct Waited {
+    Key key;
+    uint32_t rmid;
+    bool kthread;
+    char
+        how;  // 'w' one wait, 'o' own, '?' unknown when, 's' a sum, 'b' for `ran`, 'i' for idle, 'f' far
+    bool is_cut;
+    size_t cpu;
+    uint64_t start_ns, end_ns, ns;
+    Key ran = {};
+  };
+
+  void TakeWait(const ss_wait& wait) {
+    received[1] += wait.wait_ns;
+    Waited one = {{wait.tgid, wait.start_time_ns},
+                  wait.rmid,
+                  (wait.flags & SS_WAIT_KTHREAD) != 0,
+                  'w',
+                  (wait.flags & SS_WAIT_CUT) != 0,
+                  wait.queue_cpu,
+                  wait.start_ns,
+                  wait.end_ns,
+                  wait.wait_ns};
+    if (wait.flags & SS_WAIT_OWN)
+      one.how = 'o';
+    else if (wait.flags & (SS_WAIT_HIDDEN | SS_WAIT_PHANTOM))
+      one.how = '?';
+    else if (wait.flags & (SS_WAIT_FOR | SS_WAIT_IDLE | SS_WAIT_FAR))
+      one.how = wait.flags & SS_WAIT_FOR ? 'b' : wait.flags & SS_WAIT_IDLE ? 'i' : 'f';
+    one.ran = {wait.ran_tgid, wait.ran_start_time_ns};
+    waited_.push_back(one);
+  }
+
+  // Of a measure that is about to be taken; then who ran is known up to its end.
+  void TakeWaitOf(const ss_measure& measure) {
+    if (measure.wait_ns && !(measure.flags & SS_MEASURE_UNKNOWN)) {
+      received[1] += measure.wait_ns;
+      const bool one = measure.flags & SS_MEASURE_ONE_WAIT;
+      const Waited waited = {
+          {measure.tgid, measure.start_time_ns},
+          measure.rmid,
+          (measure.flags & SS_MEASURE_KTHREAD) != 0,
+          one ? 'w' : 's',
+          one && (measure.flags & SS_MEASURE_WAIT_CUT),
+          measure.hdr.cpu,
+          measure.start_ns,
+          one ? measure.start_ns : std::max<uint64_t>(measure.start_ns + 1, measure.hdr.ts_ns),
+          measure.wait_ns};
+      if (first_ns_)
+        Place(waited);
+      else
+        waited_.push_back(waited);
+    }
+    auto& ran = ran_[measure.hdr.cpu];
+    const uint64_t known_ns = ran.empty() ? measure.start_ns : ran.back().end_ns;
+    if (measure.hdr.ts_ns <= known_ns) return;
+    if (measure.start_ns > known_ns) ran.push_back({known_ns, measure.start_ns, {}, '?'});
+    ran.push_back({std::max<uint64_t>(known_ns, measure.start_ns),
+                   measure.hdr.ts_ns,
+                   {measure.tgid, measure.start_time_ns},
+                   measure.flags & SS_MEASURE_UNKNOWN ? '?'
+                   : measure.flags & SS_MEASURE_IDLE  ? 'i'
+                                                      : 'p'});
+  }
+
+  void PlaceWaits(uint64_t until_ns, uint64_t patience_ns) {
+    std::vector<Waited> left;
+    for (const Waited& waited : std::exchange(waited_, {})) {
+      const auto& ran = ran_[waited.cpu];
+      const bool known = (waited.how != 'w' && waited.how != 'f') || waited.cpu > MaxCpu() ||
+                         (ran.empty() ? 0 : ran.back().end_ns) >= waited.end_ns ||
+                         until_ns - waited.end_ns >= patience_ns;
+      if (waited.end_ns <= until_ns && known)
+        Place(waited);
+      else
+        left.push_back(waited);
+    }
+    waited_ = left;
+  }
+
+  size_t MaxCpu() const {
+    return static_cast<size_t>(*std::max_element(run_.present_cpus.begin(), run_.present_cpus.end()));
+  }
+
+  // Every border cuts; each piece is looked up by its middle.
+  void Place(const Waited& waited) {
+    uint64_t begin_ns =
+        waited.how == 'w' || waited.how == '?' ? waited.end_ns - waited.ns : waited.start_ns;
+    const uint64_t end_ns = waited.end_ns, length_ns = end_ns - begin_ns;
+    const auto spread = [&](uint64_t ns, size_t cause, Key who) {
+      std::set<uint64_t> cuts = Borders(begin_ns, end_ns);
+      for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut)
+        Put(waited, *cut,
+            ShareUpTo(ns, *std::next(cut) - begin_ns, length_ns) -
+                ShareUpTo(ns, *cut - begin_ns, length_ns),
+            cause, who);
+    };
+    if (waited.how == 'f') {
+      std::vector<Ran> others;
+      uint64_t sum_ns = 0, until_ns = 0;
+      if (waited.cpu <= MaxCpu())
+        for (const Ran& run : ran_[waited.cpu]) {
+          if (run.end_ns <= begin_ns || run.start_ns >= end_ns ||
+              OwnEnd(ran_[waited.cpu], run) <= next_ns_)
+            continue;
+          if (run.what == 'p' && run.key == waited.key) continue;
+          if (!others.empty() && others.back().end_ns == run.start_ns && others.back().key == run.key &&
+              others.back().what == run.what) {  // it ran on
+            sum_ns += std::min(run.end_ns, end_ns) - run.start_ns;
+            others.back().end_ns = std::min(run.end_ns, end_ns);
+            continue;
+          }
+          others.push_back(run);
+          others.back().start_ns = std::max(run.start_ns, begin_ns);
+          others.back().end_ns = std::min(run.end_ns, end_ns);
+          sum_ns += others.back().end_ns - others.back().start_ns;
+        }
+      if (others.empty()) spread(waited.ns, 5, {});
+      for (const Ran& run : others) {
+        const uint64_t before_ns = ShareUpTo(waited.ns, until_ns, sum_ns);
+        until_ns += run.end_ns - run.start_ns;
+        spread(ShareUpTo(waited.ns, until_ns, sum_ns) - before_ns,
+               run.what == '?'   ? 5
+               : run.what == 'i' ? 3
+                                 : 0,
+               run.key);
+      }
+      return;
+    }
+    if (waited.how != 'w' && waited.how != '?') {
+      const std::map<char, size_t> causes = {{'s', 5}, {'o', 1}, {'b', 0}, {'i', 3}};
+      spread(waited.ns, causes.at(waited.how), waited.ran);
+      return;
+    }
+    static const std::vector<Ran> kNothing;
+    const auto& ran = waited.how == '?' || waited.cpu > MaxCpu() ? kNothing : ran_[waited.cpu];
+    // What is in front of the end of the first run of its own goes to whoever came next.
+    const Ran* own = nullptr;
+    for (const Ran& run : ran)
+      if (waited.is_cut && begin_ns >= next_ns_ && !own && run.what == 'p' && run.key == waited.key &&
+          run.end_ns > begin_ns && run.start_ns < end_ns)
+        own = &run;
+    if (own && (OwnEnd(ran, *own) >= end_ns)) own = nullptr;
+    uint64_t left_ns = 0, own_end_ns = 0;
+    if (own) {
+      own_end_ns = OwnEnd(ran, *own);
+      left_ns = own_end_ns - begin_ns;
+      begin_ns = own_end_ns;
+    }
+    std::set<uint64_t> cuts = Borders(begin_ns, end_ns);
+    for (const Ran& run : ran)
+      for (uint64_t at_ns : {run.start_ns, run.end_ns})
+        if (at_ns > begin_ns && at_ns < end_ns) cuts.insert(at_ns);
+    bool is_first = true;
+    for (auto cut = cuts.begin(); cut != cuts.end() && std::next(cut) != cuts.end(); ++cut) {
+      size_t cause = 5;
+      Key who = {};
+      for (const Ran& run : ran) {
+        if (*cut < run.start_ns || *cut >= run.end_ns) continue;
+        cause = run.what == '?' ? 5 : run.what == 'i' ? 3 : run.key == waited.key ? 1 : 0;
+        who = run.key;
+      }
+      if (std::exchange(is_first, false) && own) Put(waited, own_end_ns, left_ns, cause, who);
+      Put(waited, *cut, *std::next(cut) - *cut, cause, who);
+    }
+  }
+
+  // Of all runs of the same one behind each other.
+  static uint64_t OwnEnd(const std::vector<Ran>& ran, const Ran& of) {
+    uint64_t end_ns = of.end_ns;
+    for (const Ran& run : ran)
+      if (run.start_ns == end_ns && run.key == of.key && run.what == of.what) end_ns = run.end_ns;
+    return end_ns;
+  }
+
+  // With where slots begin, and where those that are open do.
+  std::set<uint64_t> Borders(uint64_t begin_ns, uint64_t end_ns) const {
+    std::set<uint64_t> cuts = {begin_ns, end_ns};
+    if (next_ns_ > begin_ns && next_ns_ < end_ns) cuts.insert(next_ns_);
+    for (uint64_t at_ns = StartOf(begin_ns); at_ns < end_ns; at_ns = EndOf(at_ns))
+      if (at_ns > begin_ns) cuts.insert(at_ns);
+    return cuts;
+  }
+
+  void Put(const Waited& waited, uint64_t at_ns, uint64_t ns, size_t cause, Key who) {
+    if (ns == 0) return;
+    const bool is_earlier = at_ns < next_ns_;
+    if (is_earlier && waited.end_ns <= next_ns_) {
+      (waited.end_ns <= first_ns_ ? before : late)[1] += ns;
+      return;
+    }
+    RowSum& row = slots_[StartOf(is_earlier ? waited.end_ns - 1 : at_ns)].rows[waited.key];
+    row.rmid = std::max(row.rmid, waited.rmid);
+    row.kthread |= waited.kthread;
+    if (is_earlier) {
+      earlier_ns += ns;
+      row.wait.earlier_ns += ns;
+      return;
+    }
+    row.values[1] += ns;
+    row.wait.causes[cause] += ns;
+    caused_ns[cause] += ns;
+    if (cause == 0) row.wait.others[who] += ns;
   }
 
   // ---- Time into slots.
@@ -376,6 +616,7 @@ class Oracle {
   void TakeMeasure(Cpu* cpu, const ss_long_measure& whole_measure) {
     const ss_measure& measure = whole_measure.measure;
     const uint64_t start_ns = measure.start_ns, end_ns = measure.hdr.ts_ns;
+    if (run_.has_waits) TakeWaitOf(measure);
     if (measure.flags & SS_MEASURE_UNKNOWN) {
       nr_missed++;
       if (cpu->begun)
@@ -385,7 +626,8 @@ class Oracle {
       return;
     }
     RowSum whole;
-    whole.values = {end_ns - start_ns, measure.wait_ns, measure.switches, measure.preemptions};
+    whole.values = {end_ns - start_ns, run_.has_waits ? 0 : measure.wait_ns, measure.switches,
+                    measure.preemptions};
     if (measure.flags & SS_MEASURE_NO_WAIT) whole.lacking.insert(1);
     bool any = false;
     for (size_t i = 0; i < SS_NR_COUNTERS; i++) {
@@ -560,7 +802,7 @@ class Oracle {
       if (time_ns == 0) return;
       csv += fmt::format("{},{},,,,,{},{},,,,,,,,,,,,,,,,,{}{}\n", next_ns_,
                          static_cast<int64_t>(next_ns_) + unix_offset_ns_, kind, time_ns,
-                         end_ns - next_ns_, std::string(2 * run_.nr_more, ','));
+                         end_ns - next_ns_, std::string(10 + 2 * run_.nr_more, ','));
       nr_rows++;
     };
     time_row("lost", slot.lost_ns);
@@ -586,7 +828,7 @@ class Oracle {
 
   void AppendRow(Key key, const RowSum& row, uint64_t end_ns) {
     std::string rdt = RdtColumns(key, row);
-    if (row.values == Values{} && BytesOf(row, 0) + BytesOf(row, 1) == 0) return;
+    if (row.values == Values{} && row.wait.earlier_ns + BytesOf(row, 0) + BytesOf(row, 1) == 0) return;
     const char* kind = row.idle ? "idle" : row.kthread ? "kernel" : row.rmid ? "user" : "unassigned";
     csv +=
         fmt::format("{},{},{},{},{},{},{}", next_ns_, static_cast<int64_t>(next_ns_) + unix_offset_ns_,
@@ -595,11 +837,22 @@ class Oracle {
     const auto lacks = [&](size_t at) { return row.lacking.contains(at) || run_.lacking.contains(at); };
     for (size_t i = 0; i < 7; i++) csv += lacks(i) ? "," : fmt::format(",{}", row.values[i]);
     csv += Percent(row, 7) + rdt + fmt::format(",,,,,,{}", EndOf(next_ns_) - next_ns_);
+    csv += run_.has_waits && !row.idle ? WaitColumns(row.wait) : std::string(10, ',');
     for (size_t at = kMoreAt; at < kMoreAt + 3 * run_.nr_more; at += 3)
       csv += (lacks(at) ? "," : fmt::format(",{}", row.values[at])) +
              (lacks(at) ? "," : Percent(row, at + 1));
     csv += '\n';
     nr_rows++;
+  }
+
+  static std::string WaitColumns(const WaitSum& wait) {
+    const auto& c = wait.causes;
+    std::string text = fmt::format(",{},{},{},,{},,{}", wait.earlier_ns, c[0], c[1], c[3], c[5]);
+    Key longest = {};
+    uint64_t ns = 0;
+    for (const auto& [key, ran_ns] : wait.others)
+      if (ran_ns > ns) longest = key, ns = ran_ns;
+    return text + (ns ? fmt::format(",{},{},{}", longest.first, longest.second, ns) : ",,,");
   }
 
   // Of what begins there: enabled, running.
@@ -834,6 +1087,8 @@ class Oracle {
   }
 
   Run run_;
+  std::map<size_t, std::vector<Ran>> ran_;  // by CPU
+  std::vector<Waited> waited_;              // not placed yet
   std::vector<Cpu> cpus_;
   std::map<uint64_t, SlotSum> slots_;
   std::vector<Interval> retired_lost_;

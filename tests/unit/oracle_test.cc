@@ -43,6 +43,7 @@ Case RandomCase(uint64_t seed) {
   machine.tick_jitter_ns = below(900'000);
   machine.wrap = below(2);
   machine.no_counters = below(5) == 0;
+  machine.waits = below(3) > 0;
   if (below(2)) machine.nr_l3_domains = 1 + below(std::min<uint64_t>(machine.nr_cpus, 3));
   c.slot_ns = (1 + (below(2) ? 0 : below(20))) * 1'000'000;
   c.window_ns = (2 + below(70)) * 1'000'000;
@@ -77,7 +78,9 @@ struct Seen {
   uint64_t nr_rows = 0, nr_late = 0, nr_lost = 0, lost_ns = 0, offline_ns = 0, nr_malformed = 0,
            nr_unknown = 0, nr_reordered = 0, nr_stalls = 0, nr_late_state = 0, nr_steps = 0,
            nr_missed = 0, nr_late_pieces = 0, nr_unassigned = 0, nr_late_samples = 0, nr_unowned = 0,
-           nr_longer = 0;
+           nr_longer = 0, earlier_ns = 0;
+  WaitStats waits;
+  std::array<uint64_t, kNrWaitCauses> wait_ns = {};
   std::array<uint64_t, SS_RDT_NR_STATUS> nr_with_status = {};
 };
 
@@ -101,7 +104,7 @@ void Compare(const Case& c, Seen* seen) {
     if (facts.events[i].empty())
       lacking.insert(i < SS_NR_COUNTERS ? 4 + i : oracle::kMoreAt + 3 * (i - SS_NR_COUNTERS));
   oracle::Oracle oracle({facts.present_cpus, facts.nr_streams, c.slot_ns, c.window_ns,
-                         facts.unix_offset_ns, facts.rdt, facts.nr_more(), lacking});
+                         facts.unix_offset_ns, facts.rdt, facts.nr_more(), lacking, facts.has_waits});
   auto block = std::make_unique<Block>();
   std::mt19937_64 random(c.machine.seed);
   while (generator.Next(block.get())) {
@@ -130,6 +133,7 @@ void Compare(const Case& c, Seen* seen) {
   ASSERT_EQ(All(accounting.late, accounting.more.late), oracle.late);
   ASSERT_EQ(All(accounting.before, accounting.more.before), oracle.before);
   ASSERT_EQ(All(accounting.after, accounting.more.after), oracle.after);
+  ASSERT_EQ(accounting.wait_earlier_ns, oracle.earlier_ns);
   ASSERT_EQ(accounting.nr_slots, oracle.nr_slots);
   ASSERT_EQ(accounting.lost_ns, oracle.lost_ns);
   ASSERT_EQ(accounting.offline_ns, oracle.offline_ns);
@@ -151,6 +155,13 @@ void Compare(const Case& c, Seen* seen) {
   ASSERT_EQ(engine.builder().rdt().nr_unowned, oracle.nr_unowned);
 
   seen->nr_rows += oracle.nr_rows;
+  seen->earlier_ns += oracle.earlier_ns;
+  const WaitStats& waits = engine.builder().waits();
+  seen->waits.nr_waits += waits.nr_waits;
+  seen->waits.nr_sums += waits.nr_sums;
+  seen->waits.nr_hidden += waits.nr_hidden;
+  seen->waits.nr_phantom += waits.nr_phantom;
+  for (size_t i = 0; i < kNrWaitCauses; i++) seen->wait_ns[i] += oracle.caused_ns[i];
   seen->nr_late += oracle.nr_late;
   seen->nr_lost += oracle.nr_lost;
   seen->lost_ns += oracle.lost_ns;
@@ -208,6 +219,13 @@ TEST(Oracle, SaysTheSameOfThousandsOfMachines) {
   EXPECT_GT(seen.nr_unassigned, 10'000u);
   EXPECT_GT(seen.nr_late_samples, 1'000u);
   EXPECT_GT(seen.nr_unowned, 100u);
+  EXPECT_GT(seen.waits.nr_waits, 10'000u);
+  EXPECT_GT(seen.waits.nr_sums, 1'000u);
+  EXPECT_GT(seen.waits.nr_hidden, 1'000u);
+  EXPECT_GT(seen.waits.nr_phantom, 1'000u);
+  EXPECT_GT(seen.earlier_ns, 1'000'000'000u);
+  for (size_t cause : {kWaitOthers, kWaitSelf, kWaitWakeup, kWaitUnknown})
+    EXPECT_GT(seen.wait_ns[cause], 1'000'000'000u) << cause;
   for (size_t status = 0; status < SS_RDT_NR_STATUS; status++)
     EXPECT_GT(seen.nr_with_status[status], 200u) << kRdtStatusNames[status];
 }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "slots/timeline.h"
+
+#include <algorithm>
+
+namespace slotscope {
+
+void Timeline::Put(const Run& run) {
+  if (!runs_.empty() && runs_.back().kind == run.kind && runs_.back().key == run.key)
+    runs_.back().end_ns = run.end_ns;
+  else
+    runs_.push_back(run);
+}
+
+void Timeline::Add(const ss_measure& measure) {
+  if (measure.hdr.ts_ns <= end_ns()) return;
+  if (runs_.empty() && begin_ns_ == 0) begin_ns_ = measure.start_ns;
+  if (measure.start_ns > end_ns()) Put({measure.start_ns, {}, Kind::kUnknown});
+  if (measure.flags & SS_MEASURE_UNKNOWN)
+    Put({measure.hdr.ts_ns, {}, Kind::kUnknown});
+  else if (measure.flags & SS_MEASURE_IDLE)
+    Put({measure.hdr.ts_ns, {}, Kind::kIdle});
+  else
+    Put({measure.hdr.ts_ns, {measure.tgid, measure.start_time_ns}, Kind::kProcess});
+}
+
+void Timeline::Forget(uint64_t until_ns) {
+  while (!runs_.empty() && runs_.front().end_ns <= until_ns) {
+    begin_ns_ = runs_.front().end_ns;
+    runs_.pop_front();
+  }
+}
+
+size_t Timeline::NrUntil(uint64_t ts_ns) const {
+  if (runs_.empty() || runs_.back().end_ns <= ts_ns) return runs_.size();  // nearly always
+  return static_cast<size_t>(std::partition_point(runs_.begin(), runs_.end(),
+                                                  [&](const Run& run) { return run.end_ns <= ts_ns; }) -
+                             runs_.begin());
+}
+
+bool Timeline::IsInOrder() const {
+  uint64_t at_ns = begin_ns_;
+  for (const Run& run : runs_) {
+    if (run.end_ns < at_ns) return false;
+    at_ns = run.end_ns;
+  }
+  return at_ns <= UINT64_MAX / 2;
+}
+
+}  // namespace slotscope

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Who ran on a CPU, one after the other, as far back as slots are open.
+#pragma once
+
+#include <slotscope/events.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "track/tracker.h"
+
+namespace slotscope {
+
+class Timeline {
+ public:
+  enum class Kind : uint8_t { kProcess, kIdle, kUnknown };
+  // It begins where the one before it ends.
+  struct Run {
+    uint64_t end_ns = 0;
+    ProcessKey key = {};
+    Kind kind = Kind::kUnknown;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(end_ns, key);
+      state.Enum(kind, Kind::kUnknown);
+    }
+  };
+
+  // Each measure of the CPU, in the order of time; what is behind the end already is left out.
+  void Add(const ss_measure& measure);
+  // Nothing is asked in front of it any more.
+  void Forget(uint64_t until_ns);
+
+  bool empty() const { return runs_.empty(); }
+  uint64_t begin_ns() const { return begin_ns_; }
+  uint64_t end_ns() const { return runs_.empty() ? begin_ns_ : runs_.back().end_ns; }
+  // How many end in front of ts_ns, or there.
+  size_t NrUntil(uint64_t ts_ns) const;
+  const Run& operator[](size_t i) const { return runs_[i]; }
+  size_t size() const { return runs_.size(); }
+  uint64_t StartOf(size_t i) const { return i == 0 ? begin_ns_ : runs_[i - 1].end_ns; }
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(begin_ns_, runs_);
+    if constexpr (Archive::kReads) state.Require(IsInOrder());
+  }
+
+ private:
+  bool IsInOrder() const;
+  void Put(const Run& run);
+
+  uint64_t begin_ns_ = 0;
+  std::deque<Run> runs_;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// What a process's waiting in a slot was made of.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "track/tracker.h"
+
+namespace slotscope {
+
+// Why somebody waited for a CPU. They add up to wait_ns.
+enum WaitCause : size_t {
+  kWaitOthers,     // another process ran on the CPU in whose queue it waited
+  kWaitSelf,       // one of its own threads did
+  kWaitThrottled,  // its cgroup's quota was used up
+  kWaitWakeup,     // nobody ran: the CPU was on its way to it
+  kWaitSteal,      // the hypervisor ran something else
+  kWaitUnknown,    // nobody knows who ran
+  kNrWaitCauses,
+};
+
+// Behind them, of what columns say.
+inline constexpr size_t kWaitEarlier = kNrWaitCauses;
+inline constexpr size_t kNrWaitValues = kNrWaitCauses + 1;
+
+// False: nothing here tells it from others yet.
+constexpr bool IsCauseMeasured(size_t cause) { return cause != kWaitThrottled && cause != kWaitSteal; }
+
+struct WaitRow {
+  std::array<uint64_t, kNrWaitCauses> ns = {};
+  // Waiting that ended in the slot and passed in slots that had retired: not in wait_ns.
+  uint64_t earlier_ns = 0;
+  uint64_t longest_ns = 0;  // all of the longest wait that ended in the slot
+  // Of kWaitOthers: who ran longest. ran_ns 0: nobody.
+  ProcessKey ran_instead = {};
+  uint64_t ran_ns = 0;
+
+  template <typename Archive>
+  void State(Archive& state) {
+    state(ns, earlier_ns, longest_ns);  // the rest is found when its slot retires
+  }
+  uint64_t sum() const {
+    uint64_t sum = 0;
+    for (uint64_t one : ns) sum += one;
+    return sum;
+  }
+};
+
+// Adds up; who ran longest is the one of the two that ran longer.
+inline void AddWait(WaitRow* to, const WaitRow& what) {
+  for (size_t i = 0; i < kNrWaitCauses; i++) to->ns[i] += what.ns[i];
+  to->earlier_ns += what.earlier_ns;
+  to->longest_ns = std::max(to->longest_ns, what.longest_ns);
+  if (what.ran_ns > to->ran_ns) {
+    to->ran_instead = what.ran_instead;
+    to->ran_ns = what.ran_ns;
+  }
+}
+
+}  // namespace slotscope

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+#include "slots/waits.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/state.h"
+#include "slots/share.h"
+
+namespace slotscope {
+namespace {
+
+// In the flags of one that is kept here: of many waits, in [start_ns, end_ns).
+constexpr uint32_t kSum = 1u << 31;
+
+constexpr size_t kMaxPairs = 1u << 16;    // of one slot
+constexpr size_t kMaxPending = 1u << 18;  // 16 MiB
+
+// Who ran meanwhile is not asked of the CPU.
+constexpr uint32_t kNoTimeline =
+    SS_WAIT_OWN | SS_WAIT_HIDDEN | SS_WAIT_PHANTOM | SS_WAIT_FOR | SS_WAIT_IDLE | kSum;
+// Sums of a batch, by who ran.
+constexpr uint32_t kOfBatch = SS_WAIT_FOR | SS_WAIT_IDLE | SS_WAIT_FAR;
+
+// Of a measure, as a message of its own.
+ss_wait WaitOf(const ss_measure& measure) {
+  ss_wait wait = {};
+  wait.hdr = measure.hdr;
+  wait.end_ns = measure.start_ns;
+  wait.wait_ns = measure.wait_ns;
+  wait.start_time_ns = measure.start_time_ns;
+  wait.tgid = measure.tgid;
+  wait.queue_cpu = measure.hdr.cpu;
+  wait.rmid = measure.rmid;
+  if (measure.flags & SS_MEASURE_KTHREAD) wait.flags |= SS_WAIT_KTHREAD;
+  if (!(measure.flags & SS_MEASURE_ONE_WAIT)) {
+    wait.flags |= kSum;
+    wait.start_ns = measure.start_ns;
+    wait.end_ns = std::max<uint64_t>(measure.start_ns + 1, measure.hdr.ts_ns);
+  } else if (measure.flags & SS_MEASURE_WAIT_CUT) {
+    wait.flags |= SS_WAIT_CUT;
+  }
+  return wait;
+}
+
+}  // namespace
+
+void Waits::OnMeasure(const ss_measure& measure) {
+  if (measure.hdr.cpu >= lines_.size()) return;
+  if (measure.wait_ns > 0 && !(measure.flags & SS_MEASURE_UNKNOWN)) Put(WaitOf(measure), true);
+  lines_[measure.hdr.cpu].Add(measure);
+}
+
+void Waits::OnWait(const ss_wait& wait) {
+  ss_wait known = wait;
+  known.flags &= ~kSum;
+  Put(known, false);
+}
+
+void Waits::Put(const ss_wait& wait, bool is_known) {
+  accounting_->received[kWaitNs] += wait.wait_ns;
+  if (first_ns_ && is_known) {
+    Resolve(wait);
+  } else if (pending_.size() < kMaxPending) {
+    pending_.push_back(wait);
+  } else if (first_ns_) {
+    Resolve(wait);
+  } else {
+    accounting_->before[kWaitNs] += wait.wait_ns;
+    stats_.nr_unplaced++;
+  }
+}
+
+void Waits::OnWatermark(uint64_t ts_ns, uint64_t patience_ns) {
+  if (!first_ns_) return;
+  const auto is_known = [&](const ss_wait& wait) {
+    if (wait.end_ns > ts_ns) return false;
+    return (wait.flags & kNoTimeline) || wait.queue_cpu >= lines_.size() ||
+           lines_[wait.queue_cpu].end_ns() >= wait.end_ns || ts_ns - wait.end_ns >= patience_ns;
+  };
+  auto left = pending_.begin();
+  for (const ss_wait& wait : pending_) {
+    if (is_known(wait))
+      Resolve(wait);
+    else
+      *left++ = wait;
+  }
+  pending_.erase(left, pending_.end());
+}
+
+void Waits::OnSlots(uint64_t first_ns, uint64_t next_ns) {
+  first_ns_ = first_ns;
+  next_ns_ = next_ns;
+  for (Timeline& line : lines_) line.Forget(next_ns);
+}
+
+void Waits::OnEnd() {
+  for (const ss_wait& wait : pending_) {
+    if (first_ns_)
+      Resolve(wait);
+    else
+      accounting_->before[kWaitNs] += wait.wait_ns;
+  }
+  pending_.clear();
+}
+
+void Waits::Resolve(const ss_wait& wait) {
+  const ProcessKey key = {wait.tgid, wait.start_time_ns};
+  const Waiter who = {key, tracker_->Resolve(key, wait.rmid, wait.hdr.ts_ns), wait.rmid,
+                      wait.flags & SS_WAIT_KTHREAD ? SS_MEASURE_KTHREAD : 0};
+  const bool is_sum = wait.flags & kSum;
+  const uint32_t odd = wait.flags & (SS_WAIT_HIDDEN | SS_WAIT_PHANTOM);
+  (is_sum ? stats_.nr_sums : stats_.nr_waits)++;
+  stats_.nr_hidden += (odd & SS_WAIT_HIDDEN) != 0;
+  stats_.nr_phantom += (odd & SS_WAIT_PHANTOM) != 0;
+  if (wait.flags & SS_WAIT_FAR)
+    AttributeFar(who, wait);
+  else if (wait.flags & (SS_WAIT_FOR | SS_WAIT_IDLE))
+    Add(who,
+        {wait.flags & SS_WAIT_IDLE ? kWaitWakeup : kWaitOthers, {wait.ran_tgid, wait.ran_start_time_ns}},
+        wait.start_ns, wait.end_ns, wait.wait_ns);
+  else if (is_sum || (wait.flags & SS_WAIT_OWN))
+    Add(who, {is_sum ? kWaitUnknown : kWaitSelf, {}}, wait.start_ns, wait.end_ns, wait.wait_ns);
+  else
+    Attribute(who, odd ? UINT32_MAX : wait.queue_cpu, wait.end_ns, wait.wait_ns,
+              wait.flags & SS_WAIT_CUT);
+  if (!is_sum && !(wait.flags & (SS_WAIT_OWN | SS_WAIT_PHANTOM | kOfBatch)) && wait.wait_ns > 0 &&
+      wait.end_ns > next_ns_)
+    if (OpenSlot* slot = open_->At(wait.end_ns - 1, next_ns_)) {
+      WaitRow& ended = slot->waits[RowOf(slot, who)->wait - 1];
+      ended.longest_ns = std::max<uint64_t>(ended.longest_ns, wait.wait_ns);
+    }
+}
+
+Waits::Piece Waits::PieceOf(const Timeline::Run& run, const ProcessKey& waiter) {
+  switch (run.kind) {
+    case Timeline::Kind::kProcess:
+      return {run.key == waiter ? kWaitSelf : kWaitOthers, run.key};
+    case Timeline::Kind::kIdle:
+      return {kWaitWakeup, {}};
+    case Timeline::Kind::kUnknown:
+      break;
+  }
+  return {kWaitUnknown, {}};
+}
+
+// Where the process's own run ends in which, or in front of which, the wait seems to begin; begin_ns if
+// there is none. What was in slots that have retired is not looked at.
+uint64_t Waits::EndOfOwnRun(const Timeline& line, const ProcessKey& key, uint64_t begin_ns,
+                            uint64_t end_ns) const {
+  if (begin_ns < next_ns_) return begin_ns;
+  for (size_t i = line.NrUntil(begin_ns); i < line.size() && line[i].end_ns < end_ns; i++)
+    if (line[i].kind == Timeline::Kind::kProcess && line[i].key == key) return line[i].end_ns;
+  return begin_ns;
+}
+
+// From its end to its beginning. A CPU that is none: nobody knows who ran. `cut`: it seems to begin
+// while the thread still ran; it began at the end of that, and whoever came next had it for longer.
+void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns, bool cut) {
+  static const Timeline kNobody;
+  const Timeline& line = cpu < lines_.size() ? lines_[cpu] : kNobody;
+  const uint64_t told_begin_ns = end_ns - wait_ns;
+  const uint64_t begin_ns = cut ? EndOfOwnRun(line, who.key, told_begin_ns, end_ns) : told_begin_ns;
+  const uint64_t open_ns = std::max(begin_ns, std::min(next_ns_, end_ns));
+  uint64_t at_ns = end_ns;
+  Piece piece = {kWaitUnknown, {}};
+  if (at_ns > line.end_ns() && at_ns > open_ns) {
+    const uint64_t from_ns = std::max(open_ns, std::min(line.end_ns(), at_ns));
+    Add(who, piece, from_ns, at_ns, at_ns - from_ns);
+    at_ns = from_ns;
+  }
+  size_t i = line.NrUntil(at_ns);
+  if (i == line.size() || line.StartOf(i) >= at_ns) i--;  // may be none: SIZE_MAX
+  for (; at_ns > open_ns && i < line.size(); i--) {
+    const Timeline::Run& run = line[i];
+    piece = PieceOf(run, who.key);
+    const uint64_t from_ns = std::max(open_ns, line.StartOf(i));
+    Add(who, piece, from_ns, at_ns, at_ns - from_ns);
+    at_ns = from_ns;
+  }
+  if (at_ns > open_ns) Add(who, {kWaitUnknown, {}}, open_ns, at_ns, at_ns - open_ns);
+  if (begin_ns > told_begin_ns)
+    Add(who, piece, begin_ns, begin_ns + 1, begin_ns - told_begin_ns);
+  else if (open_ns > begin_ns)
+    AddEarlier(who, end_ns, open_ns - begin_ns);
+}
+
+// Of a batch it is known who ran for how long, and not when: all but its own process have their share.
+void Waits::AttributeFar(const Waiter& who, const ss_wait& wait) {
+  std::vector<std::pair<Piece, uint64_t>> ran;  // and for how long
+  uint64_t sum_ns = 0;
+  if (wait.queue_cpu < lines_.size()) {
+    const Timeline& line = lines_[wait.queue_cpu];
+    // What is in front of the slots that are open may be forgotten already.
+    for (size_t i = line.NrUntil(std::max<uint64_t>(wait.start_ns, next_ns_));
+         i < line.size() && line.StartOf(i) < wait.end_ns; i++) {
+      if (line[i].kind == Timeline::Kind::kProcess && line[i].key == who.key) continue;
+      ran.push_back({PieceOf(line[i], who.key), std::min<uint64_t>(line[i].end_ns, wait.end_ns) -
+                                                    std::max<uint64_t>(line.StartOf(i), wait.start_ns)});
+      sum_ns += ran.back().second;
+    }
+  }
+  if (sum_ns == 0) {
+    Add(who, {kWaitUnknown, {}}, wait.start_ns, wait.end_ns, wait.wait_ns);
+    return;
+  }
+  uint64_t until_ns = 0, done_ns = 0;
+  for (const auto& [piece, ns] : ran) {
+    until_ns += ns;
+    const uint64_t share_ns = Share(wait.wait_ns, until_ns, sum_ns) - done_ns;
+    Add(who, piece, wait.start_ns, wait.end_ns, share_ns);
+    done_ns += share_ns;
+  }
+}
+
+// `ns` of waiting, in [from_ns, to_ns): as many, or more or less where several waited or it is not known
+// when.
+void Waits::Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns) {
+  if (ns == 0) return;
+  const uint64_t length_ns = to_ns - from_ns;
+  uint64_t done_ns = 0;
+  if (from_ns < next_ns_) {
+    done_ns = Share(ns, std::min(next_ns_, to_ns) - from_ns, length_ns);
+    AddEarlier(who, to_ns, done_ns);
+  }
+  for (uint64_t at_ns = std::max(from_ns, next_ns_); at_ns < to_ns;) {
+    OpenSlot* slot = open_->At(at_ns, next_ns_);
+    if (!slot) break;
+    at_ns = std::min(slot->end_ns, to_ns);
+    const uint64_t until_ns = at_ns == to_ns ? ns : Share(ns, at_ns - from_ns, length_ns);
+    AddTo(slot, who, piece, until_ns - done_ns);
+    done_ns = until_ns;
+  }
+  accounting_->late[kWaitNs] += ns - done_ns;  // too far away to be true
+}
+
+void Waits::AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_t ns) {
+  if (ns == 0) return;
+  OpenRow* row = RowOf(slot, who);
+  row->sums[kWaitNs] += ns;
+  slot->waits[row->wait - 1].ns[piece.cause] += ns;
+  if (piece.cause != kWaitOthers) return;
+  auto& pairs = slot->wait_pairs;
+  if (!pairs.empty() && pairs.back().process == who.process && pairs.back().ran == piece.ran)
+    pairs.back().ns += ns;
+  else if (pairs.size() < kMaxPairs)
+    pairs.push_back({who.process, piece.ran, ns});
+  else
+    stats_.nr_unfolded++;
+}
+
+// What passed in slots that have retired is said where the wait ended; if that has, too, it is late, and
+// in front of the first slot it is before.
+void Waits::AddEarlier(const Waiter& who, uint64_t end_ns, uint64_t ns) {
+  if (ns == 0) return;
+  if (end_ns <= first_ns_) {
+    accounting_->before[kWaitNs] += ns;
+    return;
+  }
+  OpenSlot* slot = end_ns > next_ns_ ? open_->At(end_ns - 1, next_ns_) : nullptr;
+  if (!slot) {
+    accounting_->late[kWaitNs] += ns;
+    return;
+  }
+  accounting_->wait_earlier_ns += ns;
+  slot->waits[RowOf(slot, who)->wait - 1].earlier_ns += ns;
+}
+
+// With what it has of waits.
+OpenRow* Waits::RowOf(OpenSlot* slot, const Waiter& who) {
+  bool is_new;
+  OpenRow* row = open_->RowOf(slot, who.process, &is_new);
+  if (is_new) tracker_->Hold(who.process, slot->end_ns);
+  row->rmid = std::max(row->rmid, who.rmid);
+  row->flags |= who.flags;
+  if (row->wait) return row;
+  slot->waits.emplace_back();
+  row->wait = static_cast<uint32_t>(slot->waits.size());
+  return row;
+}
+
+void Waits::Finish(OpenSlot* slot) {
+  auto& pairs = slot->wait_pairs;
+  std::sort(pairs.begin(), pairs.end(), [](const WaitPair& a, const WaitPair& b) {
+    return std::tie(a.process, a.ran) < std::tie(b.process, b.ran);
+  });
+  auto out = pairs.begin();
+  for (auto at = pairs.begin(); at != pairs.end(); ++out) {
+    *out = *at;
+    for (++at; at != pairs.end() && at->process == out->process && at->ran == out->ran; ++at)
+      out->ns += at->ns;
+  }
+  pairs.erase(out, pairs.end());
+  const auto begin = pairs.begin();
+  for (const OpenRow& row : slot->rows) {
+    if (!row.wait || slot->waits[row.wait - 1].ns[kWaitOthers] == 0) continue;
+    WaitRow& wait = slot->waits[row.wait - 1];
+    for (auto at = std::partition_point(
+             begin, pairs.end(), [&](const WaitPair& pair) { return pair.process < row.process; });
+         at != pairs.end() && at->process == row.process; ++at)
+      if (at->ns > wait.ran_ns) {
+        wait.ran_ns = at->ns;
+        wait.ran_instead = at->ran;
+      }
+  }
+}
+
+template <typename Archive>
+void Waits::State(Archive& state) {
+  state(lines_, first_ns_, next_ns_);
+  const size_t nr = state.Count(pending_.size());
+  for (size_t i = 0; i < nr; i++) {
+    if constexpr (Archive::kReads) {
+      if (!state.ok()) return;
+      pending_.emplace_back();
+    }
+    state.Plain(pending_[i]);
+  }
+  state.Plain(stats_);
+}
+
+template void Waits::State(StateWriter& state);
+template void Waits::State(StateReader& state);
+
+}  // namespace slotscope

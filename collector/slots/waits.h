@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Waiting for a CPU, to the nanosecond: when it passed, and who ran meanwhile.
+//
+// A wait is an interval of one thread in one CPU's queue. It is cut at the slots' borders and at those
+// of the CPU's timeline, and each piece goes to one cause, in the slot in which it passed:
+//
+//   CPU's timeline   | A | idle |   B    |  A  |
+//   wait of A's          [---------------)
+//   pieces               wakeup | others (B)         A itself: self
+//
+// What of a long wait passed in slots that have retired is said in the slot in which it ended
+// (earlier_ns). A wait that is told by its measure ends where that begins, so all of its CPU's time in
+// front of it is known. Others stay here until it is, and until the first slot is known.
+#pragma once
+
+#include <slotscope/events.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "slots/accounting.h"
+#include "slots/open_slots.h"
+#include "slots/timeline.h"
+#include "slots/wait_row.h"
+#include "track/tracker.h"
+
+namespace slotscope {
+
+struct WaitStats {
+  uint64_t nr_waits = 0;
+  uint64_t nr_hidden = 0;    // ended by a switch that the kernel kept from us
+  uint64_t nr_phantom = 0;   // of threads that slept, and were moved meanwhile
+  uint64_t nr_sums = 0;      // sums of many waits of which no more is known
+  uint64_t nr_unfolded = 0;  // pieces that do not count for who ran longest: too many in a slot
+  uint64_t nr_unplaced = 0;  // that came before the first slot was known, beyond what is kept: before
+};
+
+class Waits {
+ public:
+  // What is given outlives it. Not `on`: nothing may be called but that.
+  Waits(bool on, size_t nr_cpus, OpenSlots* open, Tracker* tracker, Accounting* accounting)
+      : on_(on), lines_(on ? nr_cpus : 0), open_(open), tracker_(tracker), accounting_(accounting) {}
+
+  bool on() const { return on_; }
+  // Each measure of a CPU, in the order of its time, before it is added to a row.
+  void OnMeasure(const ss_measure& measure);
+  void OnWait(const ss_wait& wait);
+  // Every CPU has passed it. A CPU that has not said who runs is waited for, for patience_ns.
+  void OnWatermark(uint64_t ts_ns, uint64_t patience_ns);
+  // From now on: slots begin at first_ns, and those in front of next_ns have retired.
+  void OnSlots(uint64_t first_ns, uint64_t next_ns);
+  // The end: nothing comes any more.
+  void OnEnd();
+  // Of a row that has one, when its slot retires: sorts what the slot has first.
+  static void Finish(OpenSlot* slot);
+  const WaitStats& stats() const { return stats_; }
+
+  template <typename Archive>
+  void State(Archive& state);
+
+ private:
+  struct Waiter {
+    ProcessKey key;
+    uint32_t process;
+    uint32_t rmid;
+    uint32_t flags;  // SS_MEASURE_*
+  };
+  // What ran in a piece of a wait.
+  struct Piece {
+    WaitCause cause;
+    ProcessKey ran;
+  };
+
+  void Put(const ss_wait& wait, bool is_known);
+  void Resolve(const ss_wait& wait);
+  static Piece PieceOf(const Timeline::Run& run, const ProcessKey& waiter);
+  void AttributeFar(const Waiter& who, const ss_wait& wait);
+  uint64_t EndOfOwnRun(const Timeline& line, const ProcessKey& key, uint64_t begin_ns,
+                       uint64_t end_ns) const;
+  void Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns, bool cut);
+  void Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns);
+  void AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_t ns);
+  void AddEarlier(const Waiter& who, uint64_t end_ns, uint64_t ns);
+  OpenRow* RowOf(OpenSlot* slot, const Waiter& who);
+
+  const bool on_;
+  std::vector<Timeline> lines_;  // [cpu]
+  std::vector<ss_wait> pending_;
+  uint64_t first_ns_ = 0, next_ns_ = 0;  // 0: not known
+  OpenSlots* open_;
+  Tracker* tracker_;
+  Accounting* accounting_;
+  WaitStats stats_;
+};
+
+}  // namespace slotscope

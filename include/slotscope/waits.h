@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What is remembered of each thread's last run, so that each of its waits is told once.
+ *
+ * sched_info.run_delay is all that a thread has waited. Up to where it has been told stands here: what
+ * it grows by is a wait, also where the thread was moved to another queue while it waited, or where a
+ * switch was hidden from us. Since when the thread has not run stands beside it: on a preempting wake-up
+ * the scheduler does not update its clock, and then a wait seems to begin before the thread's own last
+ * run had ended.
+ *
+ * One entry per residue of pids. Whoever has the lock of the run queue that a thread is on may write its
+ * entry; two threads of one residue may meet there, so an entry is checked before it is believed. A
+ * thread that has none is told as before: what its wait grows by while it runs.
+ */
+#ifndef SLOTSCOPE_WAITS_H
+#define SLOTSCOPE_WAITS_H
+
+#include <slotscope/interval.h>
+
+#define SS_LAST_RUNS 65536u /* power of two; 2 MiB */
+
+struct ss_last_run {
+	__u64 check; /* made of the rest, and of who it is */
+	__u64 run_delay; /* what of it has been told */
+	__u64 out_ns; /* when it was switched out; 0: not known */
+	__u32 cpu; /* and where */
+	__u32 wait_odd; /* SS_WAIT_PHANTOM: it slept when it was moved */
+};
+
+/* A thread among those of one residue: pids come again, and at another time. */
+SS_INTERVAL_INLINE __u64 ss_thread_of(__s32 pid, __u64 start_time_ns)
+{
+	return start_time_ns + ((__u64)(__u32)pid << 40);
+}
+
+SS_INTERVAL_INLINE __u64 ss_last_run_check(const struct ss_last_run *run, __u64 who)
+{
+	return (who ^ run->run_delay * 0x9e3779b97f4a7c15ull) + run->out_ns * 0xbf58476d1ce4e5b9ull +
+	       ((__u64)run->cpu << 32 | run->wait_odd);
+}
+
+/* Copies what is known of the thread `who`; 0: nothing is. */
+SS_INTERVAL_INLINE int ss_last_run_get(const struct ss_last_run *from, __u64 who,
+				       struct ss_last_run *run)
+{
+	*run = *from;
+	return run->check == ss_last_run_check(run, who);
+}
+
+SS_INTERVAL_INLINE void ss_last_run_set(struct ss_last_run *to, __u64 who, struct ss_last_run *run)
+{
+	run->check = ss_last_run_check(run, who);
+	*to = *run;
+}
+
+/*
+ * The thread that begins to run at in_ns: what is known of its wait. `run_delay`: as it is now, before
+ * the scheduler adds the wait that ends.
+ */
+SS_INTERVAL_INLINE void ss_interval_begin_run(struct ss_interval *interval,
+					      const struct ss_last_run *from, __u64 who,
+					      __u64 run_delay, __u32 cpu, __u64 in_ns)
+{
+	struct ss_last_run run;
+	const int known = ss_last_run_get(from, who, &run) && run.run_delay <= run_delay;
+
+	interval->run_delay = known ? run.run_delay : run_delay;
+	interval->out_ns = known && run.cpu == cpu ? run.out_ns : 0;
+	interval->wait_odd = known ? run.wait_odd : 0;
+	interval->in_ns = in_ns;
+}
+
+/* And what is to be known of it when it ends, at out_ns. */
+SS_INTERVAL_INLINE void ss_interval_end_run(const struct ss_interval *interval, struct ss_last_run *to,
+					    __u64 who, __u32 cpu, __u64 out_ns)
+{
+	struct ss_last_run run;
+
+	run.run_delay = interval->run_delay;
+	run.out_ns = out_ns;
+	run.cpu = cpu;
+	run.wait_odd = 0;
+	ss_last_run_set(to, who, &run);
+}
+
+/*
+ * A wait of the thread that runs, which ended when it was switched in. What passed within this interval,
+ * in which no other process ran, is its process's own. One more may end where the interval begins, and
+ * rides on its measure: interval->wait_ns. Returns what needs a message of its own, which ends there.
+ */
+SS_INTERVAL_INLINE __u64 ss_interval_add_wait(struct ss_interval *interval, __u64 wait_ns)
+{
+	__u64 own_ns = interval->in_ns - interval->last_ns;
+
+	if (!wait_ns || interval->wait_odd)
+		return wait_ns;
+	if (interval->in_ns <= interval->last_ns)
+		own_ns = 0;
+	if (wait_ns <= own_ns || interval->out_ns > interval->last_ns) {
+		interval->self_ns += wait_ns;
+		return 0;
+	}
+	interval->self_ns += own_ns;
+	wait_ns -= own_ns;
+	if (interval->wait_ns)
+		return wait_ns;
+	interval->wait_ns = wait_ns;
+	interval->wait_flags = SS_MEASURE_ONE_WAIT;
+	if (interval->last_ns - wait_ns < interval->out_ns)
+		interval->wait_flags |= SS_MEASURE_WAIT_CUT;
+	return 0;
+}
+
+/*
+ * A thread that waits in the queue of `cpu` goes to another one, at now_ns: SS_WAIT_* of what it has
+ * waited there.
+ */
+SS_INTERVAL_INLINE __u32 ss_last_run_moved(const struct ss_last_run *run, __u32 cpu, __u64 now_ns,
+					   __u64 wait_ns)
+{
+	return SS_WAIT_MOVED | run->wait_odd |
+	       (run->cpu == cpu && now_ns - wait_ns < run->out_ns ? SS_WAIT_CUT : 0);
+}
+
+#endif /* SLOTSCOPE_WAITS_H */

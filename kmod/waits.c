@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What has been told of each thread's waiting (slotscope/waits.h), and of threads that are moved while
+ * they wait. All of it runs with interrupts off, and with the lock of the run queue that the thread is
+ * on; nothing is done while nobody listens to ss_wait.
+ */
+#include <linux/ktime.h>
+#include <linux/vmalloc.h>
+
+#include "slotscope.h"
+#include "trace.h"
+
+static struct ss_last_run *ss_last_runs;
+
+int ss_waits_init(void)
+{
+	if (!ss_fault_here())
+		ss_last_runs = vzalloc(array_size(SS_LAST_RUNS, sizeof(*ss_last_runs)));
+	return ss_last_runs ? 0 : -ENOMEM;
+}
+
+void ss_waits_exit(void)
+{
+	vfree(ss_last_runs);
+	ss_last_runs = NULL;
+}
+
+static struct ss_last_run *ss_last_run_of(const struct task_struct *p)
+{
+	return &ss_last_runs[(u32)p->pid % SS_LAST_RUNS];
+}
+
+u64 ss_run_delay(const struct task_struct *p)
+{
+#ifdef CONFIG_SCHED_INFO
+	return p->sched_info.run_delay;
+#else
+	return 0;
+#endif
+}
+
+void ss_waits_begin_run(struct ss_interval *interval, struct task_struct *p, u64 in_ns)
+{
+	ss_interval_begin_run(interval, ss_last_run_of(p), ss_thread_of(p->pid, p->start_time),
+			      ss_run_delay(p), raw_smp_processor_id(), in_ns);
+}
+
+void ss_waits_end_run(struct task_struct *p, u64 out_ns)
+{
+	struct ss_last_run run = {
+		.out_ns = out_ns,
+		.cpu = raw_smp_processor_id(),
+	};
+
+	if (!trace_ss_wait_enabled() || !p->pid)
+		return;
+	run.run_delay = ss_run_delay(p);
+	ss_last_run_set(ss_last_run_of(p), ss_thread_of(p->pid, p->start_time), &run);
+}
+
+void ss_waits_fill(struct ss_wait *msg, u64 ts_ns, u64 end_ns, u64 wait_ns, u32 flags)
+{
+	memset(msg, 0, sizeof(*msg));
+	msg->hdr.ts_ns = ts_ns;
+	msg->hdr.type = SS_WAIT;
+	msg->hdr.size = sizeof(*msg);
+	msg->hdr.cpu = raw_smp_processor_id();
+	msg->end_ns = end_ns;
+	msg->wait_ns = wait_ns;
+	msg->queue_cpu = msg->hdr.cpu;
+	msg->flags = flags;
+}
+
+static bool ss_sleeps_in_queue(const struct task_struct *p)
+{
+#ifdef SS_HAS_SCHED_DELAYED
+	return p->se.sched_delayed;
+#else
+	return false;
+#endif
+}
+
+void ss_waits_migrate(struct task_struct *p)
+{
+	const u64 run_delay = ss_run_delay(p);
+	struct ss_last_run run, *last;
+	struct ss_process_id id;
+	struct ss_wait msg;
+
+	if (!trace_ss_wait_enabled())
+		return;
+	last = ss_last_run_of(p);
+	if (!ss_last_run_get(last, ss_thread_of(p->pid, p->start_time), &run)) {
+		memset(&run, 0, sizeof(run));
+		run.run_delay = run_delay;
+	}
+	if (run.run_delay < run_delay) {
+		if (ss_process_identify(p, &id)) {
+			const u64 now_ns = ktime_get_mono_fast_ns();
+			const u64 wait_ns = run_delay - run.run_delay;
+
+			ss_waits_fill(&msg, now_ns, now_ns, wait_ns,
+				      ss_last_run_moved(&run, task_cpu(p), now_ns, wait_ns));
+			msg.start_time_ns = id.start_time_ns;
+			msg.tgid = id.tgid;
+			msg.rmid = id.rmid;
+			if (id.flags & SS_TASK_KTHREAD)
+				msg.flags |= SS_WAIT_KTHREAD;
+			msg.queue_cpu = task_cpu(p);
+			trace_ss_wait(&msg);
+		}
+		run.run_delay = run_delay;
+	}
+	if (ss_sleeps_in_queue(p))
+		run.wait_odd = SS_WAIT_PHANTOM;
+	ss_last_run_set(last, ss_thread_of(p->pid, p->start_time), &run);
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// Why processes waited for a CPU, against the kernel's account and what can be the only answer.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+struct Waited {
+  uint64_t wait_ns = 0, earlier_ns = 0, others_ns = 0, self_ns = 0, wakeup_ns = 0, unknown_ns = 0;
+  std::map<std::string, uint64_t> ran_ns;  // by ran_instead_tgid
+};
+
+uint64_t Number(const std::string& text) { return text.empty() ? 0 : std::stoull(text); }
+
+// Each row's causes add up, or the test fails.
+std::map<int32_t, Waited> WaitedBy(const CsvFile& csv) {
+  std::map<int32_t, Waited> waited;
+  for (const auto& row : csv.rows) {
+    const std::string& kind = row.at("kind");
+    if (kind != "user" && kind != "unassigned" && kind != "kernel") {
+      if (kind != "other") {
+        EXPECT_TRUE(row.at("wait_others_ns").empty()) << kind;
+      }
+      continue;
+    }
+    Waited& of = waited[std::stoi(row.at("tgid"))];
+    const auto add = [&](const char* name, uint64_t* to) {
+      EXPECT_FALSE(row.at(name).empty()) << name;
+      *to += Number(row.at(name));
+      return Number(row.at(name));
+    };
+    const uint64_t wait_ns = add("wait_ns", &of.wait_ns);
+    EXPECT_EQ(wait_ns, add("wait_others_ns", &of.others_ns) + add("wait_self_ns", &of.self_ns) +
+                           add("wait_wakeup_ns", &of.wakeup_ns) + add("wait_unknown_ns", &of.unknown_ns))
+        << row.at("tgid") << " in " << row.at("slot_start_ns");
+    add("wait_earlier_ns", &of.earlier_ns);
+    EXPECT_EQ(row.at("ran_instead_tgid").empty(), Number(row.at("wait_others_ns")) == 0);
+    EXPECT_LE(Number(row.at("ran_instead_ns")), Number(row.at("wait_others_ns")));
+    EXPECT_NE(row.at("ran_instead_tgid"), row.at("tgid"));
+    if (!row.at("ran_instead_tgid").empty())
+      of.ran_ns[row.at("ran_instead_tgid")] += Number(row.at("ran_instead_ns"));
+  }
+  return waited;
+}
+
+// How much less a share may be than it should be, where a guest's clocks drift and its host is busy.
+double Slack() { return IsEmulated() ? 0.2 : 0.01; }
+
+TEST(Waits, NeighboursOnOneCpuWaitForEachOther) {
+  const Recorded recorded = RecordWorkload({"shares", "1200"});
+  CheckIdentity(recorded.csv);
+  auto waited = WaitedBy(recorded.csv);
+  const auto tgids = recorded.truth.TgidsOf("proc");
+  ASSERT_EQ(tgids.size(), 3u);
+  for (const int32_t tgid : tgids) {
+    const Waited& of = waited[tgid];
+    const auto wait_ns = static_cast<double>(of.wait_ns);
+    EXPECT_GT(wait_ns, 1e8);
+    EXPECT_EQ(of.self_ns, 0u) << "it has one thread";
+    EXPECT_LE(static_cast<double>(of.unknown_ns),
+              Slack() * wait_ns + static_cast<double>(Number(recorded.csv.comments.at("lost_ns"))));
+    uint64_t of_the_others_ns = 0;
+    for (const int32_t other : tgids)
+      if (other != tgid) of_the_others_ns += waited[tgid].ran_ns[std::to_string(other)];
+    // On a busy machine others take their part as well: who they are stands there, too.
+    uint64_t named_ns = 0;
+    for (const auto& [who, ns] : of.ran_ns) named_ns += ns;
+    EXPECT_GT(of_the_others_ns * 3, named_ns) << tgid;
+    EXPECT_GT(static_cast<double>(named_ns),
+              (1 - 2 * Slack()) * static_cast<double>(of.others_ns) * 0.9);
+  }
+}
+
+TEST(Waits, ThreadsOfOneProcessWaitForEachOther) {
+  const Recorded recorded = RecordWorkload({"wait-threads", "800"});
+  CheckIdentity(recorded.csv);
+  auto waited = WaitedBy(recorded.csv);
+  const Waited& of = waited[recorded.truth.TgidsOf("threads").at(0)];
+  EXPECT_GT(of.self_ns, 800'000'000u) << "two of three wait at any time";
+  EXPECT_GT(of.self_ns, 2 * of.others_ns);
+}
+
+// With threads that are moved while they wait, and among several queues.
+TEST(Waits, NothingThatWasWaitedIsLost) {
+  const Recorded recorded = RecordWorkload({"wait-mix", "1200"});
+  CheckIdentity(recorded.csv);
+  if (IsEmulated() && recorded.csv.comments.at("lost_records") != "0")
+    GTEST_SKIP() << "records were lost";
+  auto waited = WaitedBy(recorded.csv);
+  size_t nr = 0;
+  for (const auto& line : recorded.truth.lines) {
+    if (line.key != "waited") continue;
+    nr++;
+    const auto truth_ns = static_cast<double>(line.values.at(0));
+    const Waited& of = waited[line.tgid];
+    const auto seen_ns = static_cast<double>(of.wait_ns + of.earlier_ns);
+    EXPECT_NEAR(seen_ns, truth_ns,
+                (IsEmulated() ? 0.05 : 0.01) * truth_ns + 2e6 + StealTolerance(recorded.steal_ns))
+        << line.tgid;
+  }
+  EXPECT_EQ(nr, 4u);
+}
+
+TEST(Waits, WithoutThemWaitingIsWhereItEnded) {
+  const Recorded recorded = RecordWorkload({"shares", "300"}, {"--no-waits"});
+  CheckIdentity(recorded.csv);
+  uint64_t longest_ns = 0;
+  for (const auto& row : recorded.csv.rows) {
+    EXPECT_EQ(row.at("wait_others_ns"), "");
+    EXPECT_EQ(row.at("wait_earlier_ns"), "");
+    longest_ns = std::max(longest_ns, Number(row.at("wait_ns")));
+  }
+  EXPECT_GT(longest_ns, 1'000'000u) << "a wait of several slots";
+  EXPECT_NE(recorded.csv.comments.at("not_measured").find("wait_others_ns"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace slotscope
