@@ -5,8 +5,8 @@
 #   longest FUNCTION MOST_NS LEAST_NS COUNT
 #   value KEY VALUE
 #   program TABLE RUNS NS
-# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, recorded-SOURCE, or kmod-full: its table has no room
-# left. vm-guest.sh [rdt|full|walk]. busybox sh.
+# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, recorded-SOURCE (with --no-waits behind it where it was
+# recorded so), or kmod-full: its table has no room left. vm-guest.sh [rdt|full|walk|waits]. busybox sh.
 set -eu
 tracing=/sys/kernel/tracing
 
@@ -71,9 +71,9 @@ empty() { # empty TYPE
 	stop
 }
 
-begin_recording() { # begin_recording SOURCE
+begin_recording() { # begin_recording SOURCE [OPTION]
 	rm -f /tmp/err # an earlier one's
-	./slotscope record --source "$1" --max-overhead 100 --output /tmp/slots.csv >/tmp/summary 2>/tmp/err &
+	./slotscope record --source "$1" --max-overhead 100 --output /tmp/slots.csv ${2:+"$2"} >/tmp/summary 2>/tmp/err &
 	recorder=$!
 	while ! grep -qs recording /tmp/err; do usleep 10000; done
 }
@@ -84,9 +84,9 @@ end_recording() {
 	rm /tmp/slots.csv
 }
 
-recorded() { # recorded SOURCE RMIDS
-	begin_recording "$1"
-	measure "recorded-$1" 10 "$2"
+recorded() { # recorded SOURCE RMIDS [OPTION]
+	begin_recording "$1" "${3:-}"
+	measure "recorded-$1${3:-}" 10 "$2"
 	end_recording
 }
 
@@ -175,6 +175,15 @@ full() {
 
 settle
 case ${1:-} in
+waits) # no more than what these cost
+	measure alone 10 0
+	recorded bpf 0
+	recorded bpf 0 --no-waits
+	insmod slotscope.ko
+	recorded kmod 512
+	recorded kmod 512 --no-waits
+	exit
+	;;
 rdt)
 	compare 10 512
 	exit
@@ -195,8 +204,10 @@ measure alone 10 0
 empty raw_tracepoint
 empty tracepoint
 recorded bpf 0
+recorded bpf 0 --no-waits
 insmod slotscope.ko
 recorded kmod 512
+recorded kmod 512 --no-waits
 rmmod slotscope
 compare 10 16 512
 compare 100 512

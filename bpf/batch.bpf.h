@@ -11,7 +11,22 @@
 
 #include <bpf/bpf_core_read.h>
 
+struct ss_batch_walk;
+static __always_inline void ss_batch_walk_all(struct ss_batch_walk *walk);
+#define SS_BATCH_WALK(walk) ss_batch_walk_all(walk)
 #include <slotscope/batch.h>
+
+static long ss_batch_walk_one(__u32 back, struct ss_batch_walk *walk)
+{
+	return ss_batch_walk_step(walk, back);
+}
+
+/* Without bpf_loop() who of the batch ran is not followed: it is far for all. */
+static __always_inline void ss_batch_walk_all(struct ss_batch_walk *walk)
+{
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop))
+		bpf_loop(SS_BATCH_RUNS, ss_batch_walk_one, walk, 0);
+}
 
 /* Of one CPU. The stack has no room for the next measure. */
 struct ss_sender {

@@ -119,7 +119,7 @@ int BPF_PROG(ss_sched_migrate_task, struct task_struct *task)
 	__u64 run_delay, wait_ns, now_ns;
 	__u32 cpu;
 
-	if (!p->on_rq || !ss_recording)
+	if (!ss_is_queued(p) || !ss_recording)
 		return 0;
 	last = ss_last_run_of(p);
 	run_delay = ss_run_delay(p);

@@ -55,6 +55,18 @@ static __always_inline __u32 ss_queue_of(const struct task_struct *p)
 	return ~0u;
 }
 
+/* Since 7.3 (seen there, not in 7.0) on_rq is a byte. */
+struct task_struct___small {
+	unsigned char on_rq;
+} __attribute__((preserve_access_index));
+
+static __always_inline bool ss_is_queued(const struct task_struct *p)
+{
+	if (bpf_core_field_size(p->on_rq) == sizeof(unsigned char))
+		return ((const struct task_struct___small *)p)->on_rq;
+	return p->on_rq;
+}
+
 static __always_inline bool ss_sleeps_in_queue(const struct task_struct *p)
 {
 	if (bpf_core_field_exists(p->se.sched_delayed))

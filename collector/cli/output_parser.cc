@@ -107,6 +107,8 @@ boost::program_options::options_description DescribeOutput(OutputTexts* texts, O
       "gpu-csv", Text(&output->gpu_csv, "FILE"), "also what was done on each GPU, slot by slot")(
       "straggle", Text(&output->straggle, "FILE"),
       "also who straggles, and who took the CPU from it, a JSON object per second and line")(
+      "waits", Text(&output->waits, "FILE"),
+      "also why processes waited for a CPU: by slot, cause, who ran instead, and CPU")(
       "max-size", Text(&texts->max_size, "BYTES"), "stop before the rows take more (K, M, G, T)")(
       "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")("help,h",
                                                                                        "this text");
@@ -153,6 +155,7 @@ Status CheckNames(const OutputOptions& output, const std::string& raw, const std
                                {"--spans", output.spans},
                                {"--gpu-csv", output.gpu_csv},
                                {"--straggle", output.straggle},
+                               {"--waits", output.waits},
                                {"--output", output.path == "-" ? "" : output.path}};
   const bool is_folder = KindOf(output.path) == OutputKind::kFolder;
   const auto is_same = [](const NamedFile& a, const NamedFile& b) {

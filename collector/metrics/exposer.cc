@@ -79,6 +79,12 @@ void AddSlots(const MetricsSnapshot& now, Families* to) {
     if (static_cast<RowKind>(i) != RowKind::kOther)
       cpu.emplace_back(kRowKindNames[i], static_cast<double>(slots.cpu_ns[i]) / 1e9);
   to->CounterOf("slotscope_cpu_seconds_total", "CPU time of all CPUs, by what it went to.", "kind", cpu);
+  std::vector<std::pair<const char*, double>> waits;
+  for (size_t i = 0; i < kNrWaitCauses; i++)
+    if (slots.has_waits && IsCauseMeasured(i))
+      waits.emplace_back(kWaitCauseNames[i], static_cast<double>(slots.wait_ns[i]) / 1e9);
+  to->CounterOf("slotscope_wait_seconds_total", "Waiting for a CPU, of all processes, by why.", "cause",
+                waits);
   if (slots.nr_slots > 0)
     to->Gauge("slotscope_slot_seconds",
               "Length of the latest slot; longer than asked for while --max-overhead makes it so.",

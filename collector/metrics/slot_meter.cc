@@ -18,12 +18,15 @@ void SlotMeter::Count(const Slot& slot) {
   std::lock_guard lock(mutex_);
   counts_.nr_slots++;
   counts_.latency.Add(latency_s);
+  counts_.has_waits = slot.has_waits;
   counts_.slot_ns = slot.end_ns - slot.start_ns;
   counts_.nr_processes = counts_.nr_gpu_processes = counts_.nr_straggling = 0;
   for (const Row& row : slot.rows) {
     counts_.cpu_ns[static_cast<size_t>(row.kind)] += row.sums[kCpuNs];
     if (!IsProcess(row.kind)) continue;
     counts_.nr_processes++;
+    if (row.wait)
+      for (size_t i = 0; i < kNrWaitCauses; i++) counts_.wait_ns[i] += slot.waits[row.wait - 1].ns[i];
     if (const uint64_t wait_ns = LongestWait(slot, row))
       counts_.wait.Add(static_cast<double>(wait_ns) / 1e9);
     if (row.gpu == 0) continue;

@@ -34,6 +34,8 @@ struct SlotCounts {
   uint64_t nr_gpu_launches = 0;  // of which slots know
   uint64_t nr_straggle_reports = 0;
   std::array<uint64_t, kRowKindNames.size()> cpu_ns = {};  // by RowKind
+  std::array<uint64_t, kNrWaitCauses> wait_ns = {};        // by WaitCause
+  bool has_waits = false;
   // In the last slot.
   uint64_t slot_ns = 0;  // its length
   uint64_t nr_processes = 0;

@@ -34,6 +34,7 @@ struct OutputOptions {
   std::string spans;      // file of the GPU's spans; empty: none
   std::string gpu_csv;    // file of what was done on each GPU; empty: none
   std::string straggle;   // file of straggling and its evidence; empty: none
+  std::string waits;      // file of why processes waited; empty: none
   uint64_t max_size = 0;  // bytes; 0: no limit
   // Of a folder.
   uint64_t segment_ns = 60'000'000'000;

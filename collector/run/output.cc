@@ -15,6 +15,7 @@
 #include "sinks/seconds_sink.h"
 #include "sinks/span_csv_sink.h"
 #include "sinks/straggle_sink.h"
+#include "sinks/wait_sink.h"
 #include "slots/column.h"
 
 namespace slotscope {
@@ -42,6 +43,10 @@ constexpr SideKind kSideKinds[] = {
     {&OutputOptions::straggle, "straggle", "ndjson",
      [](const std::string&, OutFile* file, const Facts&) -> std::unique_ptr<SideSink> {
        return std::make_unique<StraggleSink>(file);
+     }},
+    {&OutputOptions::waits, "waits", "csv",
+     [](const std::string&, OutFile* file, const Facts&) -> std::unique_ptr<SideSink> {
+       return std::make_unique<WaitSink>(file);
      }},
     {nullptr, "seconds", "csv",
      [](const std::string&, OutFile* file, const Facts& facts) -> std::unique_ptr<SideSink> {
@@ -343,7 +348,8 @@ Status Output::Finish(RunSummary* run) {
   run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
   const Status raw = raw_table_ ? raw_table_->Finish() : Status();  // it may drop some more
   AddTo(&run->counts);
-  run->totals = table_.Sorted();
+  run->totals = table_.totals.Sorted();
+  run->pairs = table_.pairs.Worst(kShownPairs);
   Status status = CommitFile(SummaryLines(*run));
   if (status.ok()) status = raw;
   const Status sides = CommitSides();

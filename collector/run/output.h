@@ -98,7 +98,7 @@ class Output final : public VerdictListener {
   std::unique_ptr<Incidents> incidents_;
   std::deque<Side> sides_;   // files that are wanted
   std::deque<Side> tables_;  // of the folder, beside the rows
-  TopTable table_;
+  RunTables table_;
   std::unique_ptr<CsvSink> csv_;
   std::unique_ptr<Writer> writer_;
 };

@@ -41,6 +41,12 @@ std::string Count(const Total& total, Additive id) {
   return fmt::format("{}", total.sums[id]);
 }
 
+// "share0 (4711)".
+std::string NameOf(const ProcessKey& key, const Comm& comm) {
+  const std::string name = EscapeName(CommText(comm));
+  return name.empty() ? fmt::format("process {}", key.tgid) : fmt::format("{} ({})", name, key.tgid);
+}
+
 std::string Ipc(const Total& total) {
   uint32_t need = 1u << kCycles | 1u << kInstructions;
   if ((total.unmeasured & need) || total.sums[kCycles] == 0) return "-";
@@ -85,6 +91,15 @@ std::string MoreText(const MoreAccounting& more, size_t i) {
   return fmt::format("received {} {} written {} + late {} + before {} + after {}",
                      more.received[i].delta, more.Holds(i) ? "=" : "!=", more.written[i].delta,
                      more.late[i].delta, more.before[i].delta, more.after[i].delta);
+}
+
+std::string PairLines(const std::vector<PairTotal>& pairs) {
+  if (pairs.empty()) return "";
+  std::string text = "Who kept whom waiting for a CPU, the longest:\n";
+  for (const PairTotal& pair : pairs)
+    text += fmt::format("{:>10.1f} ms  {} waited while {} ran\n", static_cast<double>(pair.ns) / 1e6,
+                        NameOf(pair.waiter, pair.waiter_comm), NameOf(pair.ran, pair.ran_comm));
+  return text + "\n";
 }
 
 // Of a slot.
@@ -155,7 +170,7 @@ HeaderLines CountsSoFar(const RunCounts& counts) {
 }
 
 std::string SummaryTable(const RunSummary& run) {
-  std::string text;
+  std::string text = PairLines(run.pairs);
   auto out = std::back_inserter(text);
   double whole_ns = CpuTimeNs(run);
   fmt::format_to(out, "{:>7} {:<15} {:<10} {:>8} {:>5} {:>8} {:>7} {:>8} {:>4}\n", "TGID", "COMM",

@@ -9,9 +9,13 @@
 #include "run/counts.h"
 #include "run/engine.h"
 #include "sinks/csv_sink.h"
+#include "sinks/pair_table.h"
 #include "sinks/top_table.h"
 
 namespace slotscope {
+
+// Of them, in the summary.
+inline constexpr size_t kShownPairs = 5;
 
 struct RunSummary {
   RunCounts counts;
@@ -24,6 +28,7 @@ struct RunSummary {
   std::string input_error;              // of a replayed file: it is damaged, and where
   std::string input_cut;                // it ends early
   std::vector<Total> totals;
+  std::vector<PairTotal> pairs;  // who kept whom waiting, the worst first
 };
 
 // All but what the sinks know.

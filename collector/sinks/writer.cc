@@ -19,7 +19,7 @@ constexpr uint64_t kFlushPeriodNs = 500'000'000;  // a killed run loses at most 
 
 }  // namespace
 
-Writer::Writer(Queue queue, FoldOptions fold, CsvSink* csv, TopTable* table,
+Writer::Writer(Queue queue, FoldOptions fold, CsvSink* csv, RunTables* table,
                std::vector<SideSink*> sides, SlotBorder* border)
     : fold_(std::move(fold)),
       csv_(csv),
@@ -96,7 +96,8 @@ void Writer::Trim(Batch* batch) {
 }
 
 void Writer::Take(Slot* slot) {
-  table_->OnSlot(*slot);
+  table_->totals.OnSlot(*slot);
+  table_->pairs.OnSlot(*slot);
   if (border_ && border_status_.ok()) border_status_ = border_->Before(*slot);
   FoldSlot(fold_, slot);
   for (SideSink* side : sides_) side->OnSlot(*slot);

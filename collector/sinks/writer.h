@@ -19,6 +19,7 @@
 #include "base/news.h"
 #include "base/wakeup.h"
 #include "sinks/csv_sink.h"
+#include "sinks/pair_table.h"
 #include "sinks/side_sink.h"
 #include "sinks/top_table.h"
 #include "slots/fold.h"
@@ -34,6 +35,12 @@ class SlotBorder {
   virtual Status Before(const Slot& slot) = 0;
 };
 
+// What the summary shows of the whole run.
+struct RunTables {
+  TopTable totals;
+  PairTable pairs;
+};
+
 class Writer final : public SlotSink {
  public:
   // How many batches may wait. Live, for half a second and more, as a disk may take that long to write;
@@ -42,8 +49,8 @@ class Writer final : public SlotSink {
 
   // The sinks, and what is told of borders (may be null), are the writer thread's from Start() to
   // Stop().
-  Writer(Queue queue, FoldOptions fold, CsvSink* csv, TopTable* table, std::vector<SideSink*> sides = {},
-         SlotBorder* border = nullptr);
+  Writer(Queue queue, FoldOptions fold, CsvSink* csv, RunTables* table,
+         std::vector<SideSink*> sides = {}, SlotBorder* border = nullptr);
   ~Writer() override;
 
   void Start();
@@ -81,7 +88,7 @@ class Writer final : public SlotSink {
 
   FoldOptions fold_;
   CsvSink* csv_;
-  TopTable* table_;
+  RunTables* table_;
   std::vector<SideSink*> sides_;
   SlotBorder* border_;
   Status border_status_;

@@ -36,6 +36,9 @@ Threshold FindThreshold(const FoldOptions& options, const Slot& slot) {
   return threshold;
 }
 
+// As Slot::rows says: idle is the first.
+bool HasOrder(RowKind kind) { return IsProcess(kind) || kind == RowKind::kIdle; }
+
 void AddRdt(RdtRow* to, const RdtRow& what) {
   for (size_t i = 0; i < kNrRdtValues; i++) to->values[i] += what.values[i];
   to->unmeasured |= what.unmeasured;
@@ -83,6 +86,12 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
     if (!is_folded(row)) *end++ = row;
   slot->rows.erase(end, slot->rows.end());
   if (!any) return;
+  // Rows and details are in the order of their processes.
+  auto row = slot->rows.cbegin();
+  std::erase_if(slot->wait_details, [&](const WaitDetail& detail) {
+    while (row != slot->rows.cend() && HasOrder(row->kind) && row->key < detail.waiter) ++row;
+    return row == slot->rows.cend() || row->key != detail.waiter || !IsProcess(row->kind);
+  });
   if (!slot->rdt.empty()) slot->rdt.push_back(other_rdt);
   if (!slot->more.empty()) slot->more.push_back(other_more);
   other.beside = static_cast<uint32_t>(std::max(slot->rdt.size(), slot->more.size()));

@@ -31,15 +31,20 @@ struct alignas(32) OpenRow {
 };
 static_assert(sizeof(OpenRow) == (sizeof(Sums) + 6 * sizeof(uint32_t) + 31) / 32 * 32, "no holes");
 
-// For how long a process waited while another one ran.
+// Why a process waited in a CPU's queue, as WaitDetail.
 struct WaitPair {
   uint32_t process = 0;  // that waited
+  uint32_t cpu = 0;
+  WaitCause cause = kWaitOthers;
   ProcessKey ran = {};
+  uint64_t start_ns = 0;
   uint64_t ns = 0;
+  uint64_t nr = 0;
 
   template <typename Archive>
   void State(Archive& state) {
-    state(process, ran, ns);
+    state(process, cpu, ran, start_ns, ns, nr);
+    state.Enum(cause, kNrWaitCauses);
   }
 };
 

@@ -69,10 +69,11 @@ struct Slot {
   // Of processes and idle, at the same place in both; empty if the recording has no such values.
   std::vector<RdtRow> rdt;
   std::vector<MoreRow> more;
-  std::vector<GpuRow> gpu;        // of those rows that have one
-  std::vector<WaitRow> waits;     // of those rows that have waited
-  bool has_waits = false;         // it is known why they waited
-  std::vector<WorstSlots> worst;  // of each row of a second; else empty
+  std::vector<GpuRow> gpu;               // of those rows that have one
+  std::vector<WaitRow> waits;            // of those rows that have waited
+  bool has_waits = false;                // it is known why they waited
+  std::vector<WaitDetail> wait_details;  // by waiter, cause, who ran, and CPU
+  std::vector<WorstSlots> worst;         // of each row of a second; else empty
   GpuDetail gpu_detail;
   std::vector<Preemption> preemptions;    // by victim and tgid
   std::vector<StraggleReport> straggles;  // at its end

@@ -432,8 +432,21 @@ void SlotBuilder::Retire() {
 
 void SlotBuilder::FinishWaits(OpenSlot* slot) {
   Waits::Finish(slot);
-  for (const OpenRow& row : slot->rows)
-    accounting_.nr_broken_waits += row.sums[kWaitNs] != (row.wait ? slot->waits[row.wait - 1].sum() : 0);
+  for (const OpenRow& row : slot->rows) {
+    const uint64_t causes_ns = row.wait ? slot->waits[row.wait - 1].sum() : 0;
+    accounting_.nr_broken_waits += row.sums[kWaitNs] != causes_ns;
+  }
+  auto& details = finished_.wait_details;
+  details.clear();
+  for (const WaitPair& pair : slot->wait_pairs) {
+    const Process& waiter = tracker_.process(pair.process);
+    const uint32_t ran = pair.cause == kWaitOthers ? tracker_.Lookup(pair.ran) : Tracker::kNoProcess;
+    const Comm ran_comm = ran == Tracker::kNoProcess ? Comm{} : tracker_.process(ran).comm;
+    details.push_back({waiter.key, waiter.comm, pair.cause, pair.ran, ran_comm, pair.cpu, pair.start_ns,
+                       pair.ns, pair.nr});
+  }
+  std::stable_sort(details.begin(), details.end(),
+                   [](const WaitDetail& a, const WaitDetail& b) { return a.waiter < b.waiter; });
 }
 
 // A process that only used a GPU in the slot gets a row for it.

@@ -6,7 +6,8 @@
 namespace slotscope {
 
 void Timeline::Put(const Run& run) {
-  if (!runs_.empty() && runs_.back().kind == run.kind && runs_.back().key == run.key)
+  if (!runs_.empty() && runs_.back().kind == run.kind && runs_.back().key == run.key &&
+      !runs_.back().is_sum && !run.is_sum)
     runs_.back().end_ns = run.end_ns;
   else
     runs_.push_back(run);
@@ -16,12 +17,19 @@ void Timeline::Add(const ss_measure& measure) {
   if (measure.hdr.ts_ns <= end_ns()) return;
   if (runs_.empty() && begin_ns_ == 0) begin_ns_ = measure.start_ns;
   if (measure.start_ns > end_ns()) Put({measure.start_ns, {}, Kind::kUnknown});
+  const bool is_sum = measure.flags & SS_MEASURE_SUM;
   if (measure.flags & SS_MEASURE_UNKNOWN)
     Put({measure.hdr.ts_ns, {}, Kind::kUnknown});
   else if (measure.flags & SS_MEASURE_IDLE)
-    Put({measure.hdr.ts_ns, {}, Kind::kIdle});
+    Put({measure.hdr.ts_ns, {}, Kind::kIdle, is_sum});
   else
-    Put({measure.hdr.ts_ns, {measure.tgid, measure.start_time_ns}, Kind::kProcess});
+    Put({measure.hdr.ts_ns, {measure.tgid, measure.start_time_ns}, Kind::kProcess, is_sum});
+}
+
+size_t Timeline::FirstOfBatch(size_t i) const {
+  const uint64_t slot = (runs_[i].end_ns - 1) / SS_TICK_PERIOD_NS;
+  while (i > 0 && runs_[i - 1].is_sum && (runs_[i - 1].end_ns - 1) / SS_TICK_PERIOD_NS == slot) i--;
+  return i;
 }
 
 void Timeline::Forget(uint64_t until_ns) {

@@ -20,10 +20,11 @@ class Timeline {
     uint64_t end_ns = 0;
     ProcessKey key = {};
     Kind kind = Kind::kUnknown;
+    bool is_sum = false;  // who ran in a batch, one behind the other: how long is right, and not when
 
     template <typename Archive>
     void State(Archive& state) {
-      state(end_ns, key);
+      state(end_ns, key, is_sum);
       state.Enum(kind, Kind::kUnknown);
     }
   };
@@ -40,6 +41,8 @@ class Timeline {
   size_t NrUntil(uint64_t ts_ns) const;
   const Run& operator[](size_t i) const { return runs_[i]; }
   size_t size() const { return runs_.size(); }
+  // The first one of the batch that run i is of: those in front of it in its slot.
+  size_t FirstOfBatch(size_t i) const;
   uint64_t StartOf(size_t i) const { return i == 0 ? begin_ns_ : runs_[i - 1].end_ns; }
 
   template <typename Archive>

@@ -23,7 +23,7 @@ enum WaitCause : size_t {
 };
 
 // Behind them, of what columns say.
-inline constexpr size_t kWaitEarlier = kNrWaitCauses;
+inline constexpr auto kWaitEarlier = static_cast<WaitCause>(kNrWaitCauses);
 inline constexpr size_t kNrWaitValues = kNrWaitCauses + 1;
 
 // False: nothing here tells it from others yet.
@@ -47,6 +47,26 @@ struct WaitRow {
     for (uint64_t one : ns) sum += one;
     return sum;
   }
+};
+
+inline constexpr std::array<const char*, kNrWaitCauses + 1> kWaitCauseNames = {
+    "others", "self", "throttled", "wakeup", "steal", "unknown", "earlier"};
+
+// One reason for which a process waited in a slot, in one CPU's queue: `ran` ran meanwhile (cause
+// others). Of cause kWaitEarlier: what of a wait that ended in the slot passed before, and since when it
+// had waited.
+struct WaitDetail {
+  ProcessKey waiter = {};
+  Comm waiter_comm = {};
+  WaitCause cause = kWaitOthers;
+  ProcessKey ran = {};
+  Comm ran_comm = {};
+  uint32_t cpu = kNoCpu;
+  uint64_t start_ns = 0;  // 0: in the slot
+  uint64_t ns = 0;
+  uint64_t nr = 0;  // pieces of waits; 0: they were summed up
+
+  static constexpr uint32_t kNoCpu = UINT32_MAX;  // it is not known
 };
 
 // Adds up; who ran longest is the one of the two that ran longer.

@@ -2,6 +2,7 @@
 #include "slots/waits.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -23,6 +24,12 @@ constexpr uint32_t kNoTimeline =
     SS_WAIT_OWN | SS_WAIT_HIDDEN | SS_WAIT_PHANTOM | SS_WAIT_FOR | SS_WAIT_IDLE | kSum;
 // Sums of a batch, by who ran.
 constexpr uint32_t kOfBatch = SS_WAIT_FOR | SS_WAIT_IDLE | SS_WAIT_FAR;
+
+auto ReasonOf(const WaitPair& pair) {
+  return std::tie(pair.process, pair.cause, pair.ran, pair.cpu, pair.start_ns);
+}
+
+bool IsSameReason(const WaitPair& a, const WaitPair& b) { return ReasonOf(a) == ReasonOf(b); }
 
 // Of a measure, as a message of its own.
 ss_wait WaitOf(const ss_measure& measure) {
@@ -110,19 +117,29 @@ void Waits::Resolve(const ss_wait& wait) {
   const ProcessKey key = {wait.tgid, wait.start_time_ns};
   const Waiter who = {key, tracker_->Resolve(key, wait.rmid, wait.hdr.ts_ns), wait.rmid,
                       wait.flags & SS_WAIT_KTHREAD ? SS_MEASURE_KTHREAD : 0};
+  if (wait.flags & SS_WAIT_OWN) {
+    if (who.process >= threaded_.size()) threaded_.resize(who.process + 1);
+    threaded_[who.process] = key;
+  }
   const bool is_sum = wait.flags & kSum;
   const uint32_t odd = wait.flags & (SS_WAIT_HIDDEN | SS_WAIT_PHANTOM);
   (is_sum ? stats_.nr_sums : stats_.nr_waits)++;
   stats_.nr_hidden += (odd & SS_WAIT_HIDDEN) != 0;
   stats_.nr_phantom += (odd & SS_WAIT_PHANTOM) != 0;
+  const ProcessKey ran = {wait.ran_tgid, wait.ran_start_time_ns};
+  const auto sum = [&](WaitCause cause, const ProcessKey& of) {
+    Add(who, {cause, of, wait.queue_cpu, 0}, wait.start_ns, wait.end_ns, wait.wait_ns);
+  };
   if (wait.flags & SS_WAIT_FAR)
     AttributeFar(who, wait);
-  else if (wait.flags & (SS_WAIT_FOR | SS_WAIT_IDLE))
-    Add(who,
-        {wait.flags & SS_WAIT_IDLE ? kWaitWakeup : kWaitOthers, {wait.ran_tgid, wait.ran_start_time_ns}},
-        wait.start_ns, wait.end_ns, wait.wait_ns);
-  else if (is_sum || (wait.flags & SS_WAIT_OWN))
-    Add(who, {is_sum ? kWaitUnknown : kWaitSelf, {}}, wait.start_ns, wait.end_ns, wait.wait_ns);
+  else if (wait.flags & SS_WAIT_FOR)
+    sum(kWaitOthers, ran);
+  else if (wait.flags & SS_WAIT_IDLE)
+    sum(kWaitWakeup, {});
+  else if (is_sum)
+    sum(kWaitUnknown, {});
+  else if (wait.flags & SS_WAIT_OWN)
+    sum(kWaitSelf, {});
   else
     Attribute(who, odd ? UINT32_MAX : wait.queue_cpu, wait.end_ns, wait.wait_ns,
               wait.flags & SS_WAIT_CUT);
@@ -134,16 +151,18 @@ void Waits::Resolve(const ss_wait& wait) {
     }
 }
 
-Waits::Piece Waits::PieceOf(const Timeline::Run& run, const ProcessKey& waiter) {
+Waits::Piece Waits::PieceOf(const Timeline::Run& run, const ProcessKey& waiter, uint32_t cpu,
+                            uint64_t nr) {
   switch (run.kind) {
     case Timeline::Kind::kProcess:
-      return {run.key == waiter ? kWaitSelf : kWaitOthers, run.key};
+      if (run.key == waiter) return {kWaitSelf, {}, cpu, nr};
+      return {kWaitOthers, run.key, cpu, nr};
     case Timeline::Kind::kIdle:
-      return {kWaitWakeup, {}};
+      return {kWaitWakeup, {}, cpu, nr};
     case Timeline::Kind::kUnknown:
       break;
   }
-  return {kWaitUnknown, {}};
+  return {kWaitUnknown, {}, cpu, nr};
 }
 
 // Where the process's own run ends in which, or in front of which, the wait seems to begin; begin_ns if
@@ -152,7 +171,8 @@ uint64_t Waits::EndOfOwnRun(const Timeline& line, const ProcessKey& key, uint64_
                             uint64_t end_ns) const {
   if (begin_ns < next_ns_) return begin_ns;
   for (size_t i = line.NrUntil(begin_ns); i < line.size() && line[i].end_ns < end_ns; i++)
-    if (line[i].kind == Timeline::Kind::kProcess && line[i].key == key) return line[i].end_ns;
+    if (line[i].kind == Timeline::Kind::kProcess && line[i].key == key)
+      return line[i].is_sum ? begin_ns : line[i].end_ns;  // of a sum it is not known where
   return begin_ns;
 }
 
@@ -165,7 +185,7 @@ void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t
   const uint64_t begin_ns = cut ? EndOfOwnRun(line, who.key, told_begin_ns, end_ns) : told_begin_ns;
   const uint64_t open_ns = std::max(begin_ns, std::min(next_ns_, end_ns));
   uint64_t at_ns = end_ns;
-  Piece piece = {kWaitUnknown, {}};
+  Piece piece = {kWaitUnknown, {}, cpu};
   if (at_ns > line.end_ns() && at_ns > open_ns) {
     const uint64_t from_ns = std::max(open_ns, std::min(line.end_ns(), at_ns));
     Add(who, piece, from_ns, at_ns, at_ns - from_ns);
@@ -175,44 +195,67 @@ void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t
   if (i == line.size() || line.StartOf(i) >= at_ns) i--;  // may be none: SIZE_MAX
   for (; at_ns > open_ns && i < line.size(); i--) {
     const Timeline::Run& run = line[i];
-    piece = PieceOf(run, who.key);
+    if (run.is_sum) {  // all of its batch has a share of any part of it
+      const size_t first = line.FirstOfBatch(i);
+      const uint64_t from_ns = std::max(open_ns, line.StartOf(first));
+      AddShares(who, cpu, first, i + 1, {line.StartOf(first), run.end_ns}, from_ns, at_ns,
+                at_ns - from_ns);
+      at_ns = from_ns;
+      i = first;
+      continue;
+    }
+    piece = PieceOf(run, who.key, cpu, 1);
     const uint64_t from_ns = std::max(open_ns, line.StartOf(i));
     Add(who, piece, from_ns, at_ns, at_ns - from_ns);
     at_ns = from_ns;
   }
-  if (at_ns > open_ns) Add(who, {kWaitUnknown, {}}, open_ns, at_ns, at_ns - open_ns);
+  if (at_ns > open_ns) Add(who, {kWaitUnknown, {}, cpu}, open_ns, at_ns, at_ns - open_ns);
   if (begin_ns > told_begin_ns)
     Add(who, piece, begin_ns, begin_ns + 1, begin_ns - told_begin_ns);
   else if (open_ns > begin_ns)
-    AddEarlier(who, end_ns, open_ns - begin_ns);
+    AddEarlier(who, cpu, begin_ns, end_ns, open_ns - begin_ns);
 }
 
-// Of a batch it is known who ran for how long, and not when: all but its own process have their share.
-void Waits::AttributeFar(const Waiter& who, const ss_wait& wait) {
+// Of a batch it is known who ran for how long, and not when: all have their share of `ns`, but for its
+// own process if that has one thread only, which passed in [from_ns, to_ns). Runs [first, end) of its
+// CPU, as far as they are in `among`.
+void Waits::AddShares(const Waiter& who, uint32_t cpu, size_t first, size_t end, const Stretch& among,
+                      uint64_t from_ns, uint64_t to_ns, uint64_t ns) {
+  const Timeline& line = lines_[cpu];
   std::vector<std::pair<Piece, uint64_t>> ran;  // and for how long
   uint64_t sum_ns = 0;
-  if (wait.queue_cpu < lines_.size()) {
-    const Timeline& line = lines_[wait.queue_cpu];
-    // What is in front of the slots that are open may be forgotten already.
-    for (size_t i = line.NrUntil(std::max<uint64_t>(wait.start_ns, next_ns_));
-         i < line.size() && line.StartOf(i) < wait.end_ns; i++) {
-      if (line[i].kind == Timeline::Kind::kProcess && line[i].key == who.key) continue;
-      ran.push_back({PieceOf(line[i], who.key), std::min<uint64_t>(line[i].end_ns, wait.end_ns) -
-                                                    std::max<uint64_t>(line.StartOf(i), wait.start_ns)});
-      sum_ns += ran.back().second;
-    }
+  for (size_t i = first; i < end; i++) {
+    if (line[i].kind == Timeline::Kind::kProcess && line[i].key == who.key && !HasThreads(who)) continue;
+    ran.push_back({PieceOf(line[i], who.key, cpu, 0),
+                   std::min(line[i].end_ns, among.to_ns) - std::max(line.StartOf(i), among.from_ns)});
+    sum_ns += ran.back().second;
   }
   if (sum_ns == 0) {
-    Add(who, {kWaitUnknown, {}}, wait.start_ns, wait.end_ns, wait.wait_ns);
+    Add(who, {kWaitUnknown, {}, cpu, 0}, from_ns, to_ns, ns);
     return;
   }
   uint64_t until_ns = 0, done_ns = 0;
-  for (const auto& [piece, ns] : ran) {
-    until_ns += ns;
-    const uint64_t share_ns = Share(wait.wait_ns, until_ns, sum_ns) - done_ns;
-    Add(who, piece, wait.start_ns, wait.end_ns, share_ns);
+  for (const auto& [piece, ran_ns] : ran) {
+    until_ns += ran_ns;
+    const uint64_t share_ns = Share(ns, until_ns, sum_ns) - done_ns;
+    Add(who, piece, from_ns, to_ns, share_ns);
     done_ns += share_ns;
   }
+}
+
+void Waits::AttributeFar(const Waiter& who, const ss_wait& wait) {
+  size_t first = 0, end = 0;
+  if (wait.queue_cpu < lines_.size()) {
+    const Timeline& line = lines_[wait.queue_cpu];
+    // What is in front of the slots that are open may be forgotten already.
+    end = first = line.NrUntil(std::max<uint64_t>(wait.start_ns, next_ns_));
+    while (end < line.size() && line.StartOf(end) < wait.end_ns) end++;
+  }
+  if (first == end)
+    Add(who, {kWaitUnknown, {}, wait.queue_cpu, 0}, wait.start_ns, wait.end_ns, wait.wait_ns);
+  else
+    AddShares(who, wait.queue_cpu, first, end, {wait.start_ns, wait.end_ns}, wait.start_ns, wait.end_ns,
+              wait.wait_ns);
 }
 
 // `ns` of waiting, in [from_ns, to_ns): as many, or more or less where several waited or it is not known
@@ -223,7 +266,7 @@ void Waits::Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_
   uint64_t done_ns = 0;
   if (from_ns < next_ns_) {
     done_ns = Share(ns, std::min(next_ns_, to_ns) - from_ns, length_ns);
-    AddEarlier(who, to_ns, done_ns);
+    AddEarlier(who, piece.cpu, from_ns, to_ns, done_ns);
   }
   for (uint64_t at_ns = std::max(from_ns, next_ns_); at_ns < to_ns;) {
     OpenSlot* slot = open_->At(at_ns, next_ns_);
@@ -241,19 +284,25 @@ void Waits::AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_
   OpenRow* row = RowOf(slot, who);
   row->sums[kWaitNs] += ns;
   slot->waits[row->wait - 1].ns[piece.cause] += ns;
-  if (piece.cause != kWaitOthers) return;
+  AddDetail(slot, {who.process, piece.cpu, piece.cause, piece.ran, 0, ns, piece.nr});
+}
+
+void Waits::AddDetail(OpenSlot* slot, const WaitPair& pair) {
   auto& pairs = slot->wait_pairs;
-  if (!pairs.empty() && pairs.back().process == who.process && pairs.back().ran == piece.ran)
-    pairs.back().ns += ns;
-  else if (pairs.size() < kMaxPairs)
-    pairs.push_back({who.process, piece.ran, ns});
-  else
+  if (!pairs.empty() && IsSameReason(pairs.back(), pair)) {
+    pairs.back().ns += pair.ns;
+    pairs.back().nr += pair.nr;
+  } else if (pairs.size() < kMaxPairs) {
+    pairs.push_back(pair);
+  } else {
     stats_.nr_unfolded++;
+  }
 }
 
 // What passed in slots that have retired is said where the wait ended; if that has, too, it is late, and
 // in front of the first slot it is before.
-void Waits::AddEarlier(const Waiter& who, uint64_t end_ns, uint64_t ns) {
+void Waits::AddEarlier(const Waiter& who, uint32_t cpu, uint64_t start_ns, uint64_t end_ns,
+                       uint64_t ns) {
   if (ns == 0) return;
   if (end_ns <= first_ns_) {
     accounting_->before[kWaitNs] += ns;
@@ -266,6 +315,7 @@ void Waits::AddEarlier(const Waiter& who, uint64_t end_ns, uint64_t ns) {
   }
   accounting_->wait_earlier_ns += ns;
   slot->waits[RowOf(slot, who)->wait - 1].earlier_ns += ns;
+  AddDetail(slot, {who.process, cpu, kWaitEarlier, {}, start_ns, ns, 1});
 }
 
 // With what it has of waits.
@@ -283,33 +333,38 @@ OpenRow* Waits::RowOf(OpenSlot* slot, const Waiter& who) {
 
 void Waits::Finish(OpenSlot* slot) {
   auto& pairs = slot->wait_pairs;
-  std::sort(pairs.begin(), pairs.end(), [](const WaitPair& a, const WaitPair& b) {
-    return std::tie(a.process, a.ran) < std::tie(b.process, b.ran);
-  });
+  std::sort(pairs.begin(), pairs.end(),
+            [](const WaitPair& a, const WaitPair& b) { return ReasonOf(a) < ReasonOf(b); });
   auto out = pairs.begin();
   for (auto at = pairs.begin(); at != pairs.end(); ++out) {
     *out = *at;
-    for (++at; at != pairs.end() && at->process == out->process && at->ran == out->ran; ++at)
+    for (++at; at != pairs.end() && IsSameReason(*at, *out); ++at) {
       out->ns += at->ns;
+      out->nr += at->nr;
+    }
   }
   pairs.erase(out, pairs.end());
-  const auto begin = pairs.begin();
   for (const OpenRow& row : slot->rows) {
     if (!row.wait || slot->waits[row.wait - 1].ns[kWaitOthers] == 0) continue;
     WaitRow& wait = slot->waits[row.wait - 1];
-    for (auto at = std::partition_point(
-             begin, pairs.end(), [&](const WaitPair& pair) { return pair.process < row.process; });
-         at != pairs.end() && at->process == row.process; ++at)
-      if (at->ns > wait.ran_ns) {
-        wait.ran_ns = at->ns;
-        wait.ran_instead = at->ran;
-      }
+    auto at = std::partition_point(pairs.begin(), pairs.end(),
+                                   [&](const WaitPair& pair) { return pair.process < row.process; });
+    // On all CPUs together.
+    uint64_t ns = 0;
+    for (; at != pairs.end() && at->process == row.process && at->cause == kWaitOthers; ++at) {
+      const bool is_first =
+          at == pairs.begin() || std::prev(at)->process != row.process || std::prev(at)->ran != at->ran;
+      ns = at->ns + (is_first ? 0 : ns);
+      if (ns <= wait.ran_ns) continue;
+      wait.ran_ns = ns;
+      wait.ran_instead = at->ran;
+    }
   }
 }
 
 template <typename Archive>
 void Waits::State(Archive& state) {
-  state(lines_, first_ns_, next_ns_);
+  state(lines_, threaded_, first_ns_, next_ns_);
   const size_t nr = state.Count(pending_.size());
   for (size_t i = 0; i < nr; i++) {
     if constexpr (Archive::kReads) {

@@ -51,7 +51,7 @@ class Waits {
   void OnSlots(uint64_t first_ns, uint64_t next_ns);
   // The end: nothing comes any more.
   void OnEnd();
-  // Of a row that has one, when its slot retires: sorts what the slot has first.
+  // When the slot retires: finds who ran longest, and one detail for each reason.
   static void Finish(OpenSlot* slot);
   const WaitStats& stats() const { return stats_; }
 
@@ -65,27 +65,40 @@ class Waits {
     uint32_t rmid;
     uint32_t flags;  // SS_MEASURE_*
   };
+  struct Stretch {
+    uint64_t from_ns, to_ns;
+  };
   // What ran in a piece of a wait.
   struct Piece {
     WaitCause cause;
     ProcessKey ran;
+    uint32_t cpu = WaitDetail::kNoCpu;
+    uint64_t nr = 1;
   };
 
   void Put(const ss_wait& wait, bool is_known);
   void Resolve(const ss_wait& wait);
-  static Piece PieceOf(const Timeline::Run& run, const ProcessKey& waiter);
+  bool HasThreads(const Waiter& who) const {
+    return who.process < threaded_.size() && threaded_[who.process] == who.key;
+  }
+  static Piece PieceOf(const Timeline::Run& run, const ProcessKey& waiter, uint32_t cpu, uint64_t nr);
+  void AddShares(const Waiter& who, uint32_t cpu, size_t first, size_t end, const Stretch& among,
+                 uint64_t from_ns, uint64_t to_ns, uint64_t ns);
   void AttributeFar(const Waiter& who, const ss_wait& wait);
   uint64_t EndOfOwnRun(const Timeline& line, const ProcessKey& key, uint64_t begin_ns,
                        uint64_t end_ns) const;
   void Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns, bool cut);
   void Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns);
   void AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_t ns);
-  void AddEarlier(const Waiter& who, uint64_t end_ns, uint64_t ns);
+  void AddEarlier(const Waiter& who, uint32_t cpu, uint64_t start_ns, uint64_t end_ns, uint64_t ns);
+  void AddDetail(OpenSlot* slot, const WaitPair& pair);
   OpenRow* RowOf(OpenSlot* slot, const Waiter& who);
 
   const bool on_;
   std::vector<Timeline> lines_;  // [cpu]
   std::vector<ss_wait> pending_;
+  std::vector<ProcessKey>
+      threaded_;  // [process] -> its key, if threads of it have waited for each other
   uint64_t first_ns_ = 0, next_ns_ = 0;  // 0: not known
   OpenSlots* open_;
   Tracker* tracker_;

@@ -167,7 +167,8 @@ SS_BATCH_INLINE int ss_batch_is_of(const struct ss_measure *row, __s32 tgid, __u
 				   __u32 rmid, __u32 generation, __u32 flags)
 {
 	return row->tgid == tgid && row->start_time_ns == start_time_ns && row->rmid == rmid &&
-	       row->generation == generation && row->flags == (flags & ~SS_BATCH_NOT_OF_A_SUM);
+	       row->generation == generation &&
+	       (row->flags & ~SS_MEASURE_SUM) == (flags & ~SS_BATCH_NOT_OF_A_SUM);
 }
 
 SS_BATCH_INLINE void ss_batch_add_pair(struct ss_batch *batch, __u32 waiter, __u32 ran, __u64 ns)
@@ -196,54 +197,90 @@ SS_BATCH_INLINE void ss_batch_add_pair(struct ss_batch *batch, __u32 waiter, __u
 	batch->waits.far_ns[row & SS_BATCH_MASK] += ns;
 }
 
+/* Back over the batch's last runs, from the end of a wait to its beginning. */
+struct ss_batch_walk {
+	struct ss_batch *batch;
+	__u64 at_ns; /* who ran is known down to here */
+	__u64 begin_ns; /* of the wait, or of the batch */
+	__u64 told_begin_ns; /* of the wait */
+	__u32 row; /* who waited */
+	__u32 last; /* who ran behind at_ns */
+	__u32 cut; /* as SS_MEASURE_WAIT_CUT */
+	__u32 whole; /* 1: all of it has found its place */
+};
+
+/* The run that is `back` in front of the end, from 0 on. 1: that was the last one. */
+SS_BATCH_INLINE int ss_batch_walk_step(struct ss_batch_walk *walk, __u32 back)
+{
+	struct ss_batch_waits *waits = &walk->batch->waits;
+	__u32 index = waits->nr_runs - 1 - back, before = index - 1, ran;
+	__u64 start_ns = walk->batch->from_ns;
+
+	if (walk->at_ns <= walk->begin_ns || back >= waits->nr_runs)
+		return 1;
+	if (back + 1 < waits->nr_runs) {
+		if (back + 1 >= SS_BATCH_RUNS)
+			return 1; /* where it began is not kept */
+		SS_BATCH_OPAQUE(before);
+		start_ns = waits->run_end_ns[before & (SS_BATCH_RUNS - 1)];
+	}
+	SS_BATCH_OPAQUE(index);
+	ran = waits->run_row[index & (SS_BATCH_RUNS - 1)];
+	if (walk->cut && ran == walk->row && back) {
+		/* It still ran: whoever came next had all that is left over. */
+		ss_batch_add_pair(walk->batch, walk->row, walk->last,
+				  walk->at_ns - walk->told_begin_ns);
+		walk->whole = 1;
+		return 1;
+	}
+	if (start_ns < walk->begin_ns)
+		start_ns = walk->begin_ns;
+	if (start_ns < walk->at_ns)
+		ss_batch_add_pair(walk->batch, walk->row, ran, walk->at_ns - start_ns);
+	walk->at_ns = start_ns;
+	walk->last = ran;
+	return 0;
+}
+
+/* Who includes this may have another way to take the steps. */
+#ifndef SS_BATCH_WALK
+#define SS_BATCH_WALK(walk)                                           \
+	do {                                                          \
+		for (__u32 back = 0; back < SS_BATCH_RUNS; back++)    \
+			if (ss_batch_walk_step(walk, back))           \
+				break;                                \
+	} while (0)
+#endif
+
 /*
  * A wait of the process of `row` that ended at end_ns, where the batch ended until now. Returns what
  * of it passed in front of the batch. `cut`: as SS_MEASURE_WAIT_CUT.
  */
 SS_BATCH_INLINE __u64 ss_batch_place_wait(struct ss_batch *batch, __u32 row, __u64 end_ns, __u64 wait_ns,
-					  int cut)
+					  __u32 cut)
 {
-	struct ss_batch_waits *waits = &batch->waits;
-	const __u64 told_begin_ns = end_ns - wait_ns;
-	__u64 begin_ns = told_begin_ns, at_ns = end_ns;
-	__u32 last = row; /* who ran behind what is looked at */
+	struct ss_batch_walk walk = {
+		.batch = batch,
+		.at_ns = end_ns,
+		.begin_ns = end_ns - wait_ns,
+		.told_begin_ns = end_ns - wait_ns,
+		.row = row,
+		.last = row,
+		.cut = cut,
+		.whole = 0,
+	};
 
-	if (begin_ns < batch->from_ns)
-		begin_ns = batch->from_ns;
-	for (__u32 i = 1; i <= SS_BATCH_RUNS; i++) {
-		__u32 index = waits->nr_runs - i, before = index - 1, ran;
-		__u64 start_ns = batch->from_ns;
-
-		if (at_ns <= begin_ns || i > waits->nr_runs)
-			break;
-		SS_BATCH_OPAQUE(index);
-		index &= SS_BATCH_RUNS - 1;
-		SS_BATCH_OPAQUE(before);
-		before &= SS_BATCH_RUNS - 1;
-		if (i < waits->nr_runs) {
-			if (i == SS_BATCH_RUNS)
-				break; /* where it began is not kept */
-			start_ns = waits->run_end_ns[before];
-		}
-		ran = waits->run_row[index];
-		if (cut && ran == row && i > 1) {
-			/* It still ran: whoever came next had all that is left over. */
-			ss_batch_add_pair(batch, row, last, at_ns - told_begin_ns);
-			return 0;
-		}
-		if (start_ns < begin_ns)
-			start_ns = begin_ns;
-		if (start_ns < at_ns)
-			ss_batch_add_pair(batch, row, ran, at_ns - start_ns);
-		at_ns = start_ns;
-		last = ran;
-	}
-	if (at_ns > begin_ns) {
+	if (walk.begin_ns < batch->from_ns)
+		walk.begin_ns = batch->from_ns;
+	SS_BATCH_WALK(&walk);
+	if (walk.whole)
+		return 0;
+	if (walk.at_ns > walk.begin_ns) {
 		SS_BATCH_OPAQUE(row);
-		waits->far_ns[row & SS_BATCH_MASK] += at_ns - begin_ns;
-		waits->any = 1;
+		batch->waits.far_ns[row & SS_BATCH_MASK] += walk.at_ns - walk.begin_ns;
+		batch->waits.any = 1;
 	}
-	return begin_ns - told_begin_ns;
+	return walk.begin_ns - walk.told_begin_ns;
 }
 
 /*
@@ -495,6 +532,7 @@ SS_BATCH_INLINE int ss_batch_take(struct ss_batch *batch, __u32 index, int pass,
 	row->start_ns = *at_ns;
 	*at_ns += row->hdr.ts_ns;
 	row->hdr.ts_ns = *at_ns;
+	row->flags |= SS_MEASURE_SUM;
 	batch->used &= ~(1u << index);
 	ss_batch_number(batch, row);
 	return 1;

@@ -93,6 +93,9 @@ struct ss_hdr {
  */
 #define SS_MEASURE_WAIT_CUT (1u << 7)
 
+/* A sum of a batch (slotscope/batch.h): its time is right to the slot, and not when in it. */
+#define SS_MEASURE_SUM (1u << 8)
+
 /* Perf counters go by index. The first ones are in each measure, more of them behind it. */
 enum ss_counter_id {
 	SS_CYCLES = 0,

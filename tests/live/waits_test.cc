@@ -14,7 +14,8 @@ namespace slotscope {
 namespace {
 
 struct Waited {
-  uint64_t wait_ns = 0, earlier_ns = 0, others_ns = 0, self_ns = 0, wakeup_ns = 0, unknown_ns = 0;
+  uint64_t cpu_ns = 0, wait_ns = 0, earlier_ns = 0, others_ns = 0, self_ns = 0, wakeup_ns = 0,
+           unknown_ns = 0;
   std::map<std::string, uint64_t> ran_ns;  // by ran_instead_tgid
 };
 
@@ -37,6 +38,7 @@ std::map<int32_t, Waited> WaitedBy(const CsvFile& csv) {
       *to += Number(row.at(name));
       return Number(row.at(name));
     };
+    add("cpu_ns", &of.cpu_ns);
     const uint64_t wait_ns = add("wait_ns", &of.wait_ns);
     EXPECT_EQ(wait_ns, add("wait_others_ns", &of.others_ns) + add("wait_self_ns", &of.self_ns) +
                            add("wait_wakeup_ns", &of.wakeup_ns) + add("wait_unknown_ns", &of.unknown_ns))
@@ -74,8 +76,7 @@ TEST(Waits, NeighboursOnOneCpuWaitForEachOther) {
     uint64_t named_ns = 0;
     for (const auto& [who, ns] : of.ran_ns) named_ns += ns;
     EXPECT_GT(of_the_others_ns * 3, named_ns) << tgid;
-    EXPECT_GT(static_cast<double>(named_ns),
-              (1 - 2 * Slack()) * static_cast<double>(of.others_ns) * 0.9);
+    EXPECT_GT(named_ns * 4, of.others_ns) << "of each slot it is the one that ran longest";
   }
 }
 
@@ -84,8 +85,12 @@ TEST(Waits, ThreadsOfOneProcessWaitForEachOther) {
   CheckIdentity(recorded.csv);
   auto waited = WaitedBy(recorded.csv);
   const Waited& of = waited[recorded.truth.TgidsOf("threads").at(0)];
-  EXPECT_GT(of.self_ns, 800'000'000u) << "two of three wait at any time";
-  EXPECT_GT(of.self_ns, 2 * of.others_ns);
+  // While one of the three runs the two others wait for it, whoever else there is.
+  const auto expected_ns = 2 * static_cast<double>(of.cpu_ns);
+  EXPECT_GT(expected_ns, 1e8);
+  // (While the CPU switches very often, it is known only for how long who ran in a millisecond.)
+  EXPECT_LE(static_cast<double>(of.self_ns), 1.05 * expected_ns + 2 * StealTolerance(recorded.steal_ns));
+  EXPECT_GE(static_cast<double>(of.self_ns), 0.75 * expected_ns - 2 * StealTolerance(recorded.steal_ns));
 }
 
 // With threads that are moved while they wait, and among several queues.

@@ -111,7 +111,7 @@ class WideRecording final : public SlotSink {
   size_t top_;
   OutFile* file_;
   WideMachine machine_;
-  TopTable table_;
+  RunTables table_;
   ItemQueue others_;
   OutputOptions output_;
   std::unique_ptr<CsvSink> csv_;

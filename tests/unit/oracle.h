@@ -480,6 +480,7 @@ class Oracle {
     uint64_t begin_ns =
         waited.how == 'w' || waited.how == '?' ? waited.end_ns - waited.ns : waited.start_ns;
     const uint64_t end_ns = waited.end_ns, length_ns = end_ns - begin_ns;
+    if (waited.how == 'o') threaded_.insert(waited.key);
     const auto spread = [&](uint64_t ns, size_t cause, Key who) {
       std::set<uint64_t> cuts = Borders(begin_ns, end_ns);
       for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut)
@@ -496,7 +497,7 @@ class Oracle {
           if (run.end_ns <= begin_ns || run.start_ns >= end_ns ||
               OwnEnd(ran_[waited.cpu], run) <= next_ns_)
             continue;
-          if (run.what == 'p' && run.key == waited.key) continue;
+          if (run.what == 'p' && run.key == waited.key && !threaded_.contains(waited.key)) continue;
           if (!others.empty() && others.back().end_ns == run.start_ns && others.back().key == run.key &&
               others.back().what == run.what) {  // it ran on
             sum_ns += std::min(run.end_ns, end_ns) - run.start_ns;
@@ -513,9 +514,10 @@ class Oracle {
         const uint64_t before_ns = ShareUpTo(waited.ns, until_ns, sum_ns);
         until_ns += run.end_ns - run.start_ns;
         spread(ShareUpTo(waited.ns, until_ns, sum_ns) - before_ns,
-               run.what == '?'   ? 5
-               : run.what == 'i' ? 3
-                                 : 0,
+               run.what == '?'         ? 5
+               : run.what == 'i'       ? 3
+               : run.key == waited.key ? 1
+                                       : 0,
                run.key);
       }
       return;
@@ -1089,6 +1091,7 @@ class Oracle {
   Run run_;
   std::map<size_t, std::vector<Ran>> ran_;  // by CPU
   std::vector<Waited> waited_;              // not placed yet
+  std::set<Key> threaded_;                  // their threads have waited for each other
   std::vector<Cpu> cpus_;
   std::map<uint64_t, SlotSum> slots_;
   std::vector<Interval> retired_lost_;

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+// Why processes waited, by hand; that whole machines are right the oracle says.
+#include "slots/waits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "run/engine.h"
+#include "sinks/pair_table.h"
+#include "sinks/wait_sink.h"
+#include "slots/fold.h"
+#include "tests/gen/generator.h"
+#include "tests/unit/text_file.h"
+
+namespace slotscope {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kStartNs = 100 * kMs;
+
+struct Slots final : SlotSink {
+  void OnSlot(Slot* slot) override { slots.push_back(*slot); }
+  std::vector<Slot> slots;
+};
+
+// One CPU from kStartNs on, whose slots retire 10 ms behind.
+class OneCpu {
+ public:
+  OneCpu() : builder_(Options(), &slots_) {
+    ss_cpu_state state = {};
+    state.hdr.ts_ns = kStartNs;
+    state.online = 1;
+    builder_.OnCpuState(state);
+    builder_.OnWatermark(kStartNs + 1);
+    at_ns_ = kStartNs;
+  }
+
+  void Run(int32_t tgid, uint64_t until_ns, uint64_t wait_ns = 0, uint32_t flags = 0) {
+    ss_measure measure = {};
+    measure.hdr.ts_ns = until_ns;
+    measure.hdr.size = sizeof(measure);
+    measure.start_ns = at_ns_;
+    measure.tgid = tgid;
+    measure.start_time_ns = tgid ? 1 : 0;
+    measure.wait_ns = wait_ns;
+    measure.flags = (tgid ? 0 : SS_MEASURE_IDLE) | (wait_ns ? SS_MEASURE_ONE_WAIT : 0) | flags;
+    at_ns_ = until_ns;
+    builder_.OnMeasure(measure);
+  }
+  void Wait(int32_t tgid, uint64_t end_ns, uint64_t wait_ns, uint32_t flags) {
+    ss_any_message message = {};
+    message.wait.hdr.ts_ns = end_ns;
+    message.wait.hdr.type = SS_WAIT;
+    message.wait.end_ns = end_ns;
+    message.wait.wait_ns = wait_ns;
+    message.wait.tgid = tgid;
+    message.wait.start_time_ns = 1;
+    message.wait.flags = flags;
+    builder_.OnMessage(message, false);
+  }
+  void Watermark(uint64_t ts_ns) { builder_.OnWatermark(ts_ns); }
+  const std::vector<Slot>& Finish() {
+    builder_.Finish();
+    EXPECT_TRUE(builder_.accounting().Holds());
+    return slots_.slots;
+  }
+  const SlotBuilder& builder() const { return builder_; }
+
+ private:
+  static SlotBuilderOptions Options() {
+    SlotBuilderOptions options;
+    options.window_ns = 10 * kMs;
+    options.present_cpus = {0};
+    options.needs_dump = false;
+    options.has_waits = true;
+    return options;
+  }
+
+  Slots slots_;
+  SlotBuilder builder_;
+  uint64_t at_ns_ = 0;
+};
+
+WaitRow WaitOf(const Slot& slot, int32_t tgid) {
+  for (const Row& row : slot.rows)
+    if (row.key.tgid == tgid && row.wait) return slot.waits[row.wait - 1];
+  return {};
+}
+
+// others, self, wakeup, unknown
+std::vector<uint64_t> CausesOf(const Slot& slot, int32_t tgid) {
+  const WaitRow wait = WaitOf(slot, tgid);
+  return {wait.ns[kWaitOthers], wait.ns[kWaitSelf], wait.ns[kWaitWakeup], wait.ns[kWaitUnknown]};
+}
+
+TEST(Waits, AWaitIsCutByWhoRanAndAtTheBorders) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + 200'000);
+  cpu.Run(0, kStartNs + 300'000);
+  cpu.Run(2, kStartNs + kMs + 100'000);
+  cpu.Run(1, kStartNs + 3 * kMs, 850'000);
+  const auto& slots = cpu.Finish();
+  ASSERT_GE(slots.size(), 2u);
+  EXPECT_THAT(CausesOf(slots[0], 1), ElementsAre(700'000, 0, 50'000, 0));
+  EXPECT_THAT(CausesOf(slots[1], 1), ElementsAre(100'000, 0, 0, 0));
+  EXPECT_EQ(WaitOf(slots[0], 1).ran_instead.tgid, 2);
+  EXPECT_EQ(WaitOf(slots[0], 1).ran_ns, 700'000u);
+  EXPECT_EQ(WaitOf(slots[0], 1).longest_ns, 0u) << "it has not ended there";
+  EXPECT_EQ(WaitOf(slots[1], 1).longest_ns, 850'000u);
+  ASSERT_EQ(slots[0].wait_details.size(), 2u);
+  const WaitDetail& detail = slots[0].wait_details[0];
+  EXPECT_EQ(
+      std::tie(detail.waiter.tgid, detail.cause, detail.ran.tgid, detail.cpu, detail.ns, detail.nr),
+      std::tuple(1, kWaitOthers, 2, 0u, 700'000u, 1u));
+}
+
+// It has a row there, of no CPU time.
+TEST(Waits, WhoOnlyWaitedInASlotHasARow) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + 500'000);
+  cpu.Run(2, kStartNs + 3 * kMs + 500'000);
+  cpu.Run(1, kStartNs + 5 * kMs, 3 * kMs);
+  const auto& slots = cpu.Finish();
+  for (size_t i : {1u, 2u}) {
+    ASSERT_EQ(slots[i].rows.size(), 2u) << i;
+    EXPECT_EQ(slots[i].rows[0].key.tgid, 1);
+    EXPECT_EQ(slots[i].rows[0].sums[kCpuNs], 0u);
+    EXPECT_THAT(CausesOf(slots[i], 1), ElementsAre(kMs, 0, 0, 0));
+  }
+}
+
+TEST(Waits, WhatPassedInRetiredSlotsIsSaidWhereItEnded) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + 500'000);
+  for (uint64_t ms = 1; ms <= 30; ms++) {
+    cpu.Run(2, kStartNs + ms * kMs);
+    cpu.Watermark(kStartNs + ms * kMs);
+  }
+  cpu.Run(1, kStartNs + 40 * kMs, 29 * kMs + 500'000);
+  const auto& slots = cpu.Finish();
+  const WaitRow ended = WaitOf(slots[29], 1);
+  EXPECT_EQ(ended.earlier_ns, 19 * kMs + 500'000) << "20 slots had retired";
+  EXPECT_EQ(ended.longest_ns, 29 * kMs + 500'000);
+  EXPECT_EQ(WaitOf(slots[19], 1).sum(), 0u);
+  EXPECT_THAT(CausesOf(slots[20], 1), ElementsAre(kMs, 0, 0, 0));
+  EXPECT_EQ(cpu.builder().accounting().wait_earlier_ns, ended.earlier_ns);
+  const WaitDetail& earlier = slots[29].wait_details.back();
+  EXPECT_EQ(earlier.cause, kWaitEarlier);
+  EXPECT_EQ(earlier.start_ns, kStartNs + 500'000) << "since when";
+}
+
+TEST(Waits, AThreadsOwnRunEndsItsWait) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + 100'000);
+  cpu.Run(2, kStartNs + 150'000);
+  cpu.Run(3, kStartNs + 160'000);
+  cpu.Run(1, kStartNs + 2 * kMs, 80'000, SS_MEASURE_WAIT_CUT);  // 60,000 can be
+  const auto& slots = cpu.Finish();
+  EXPECT_THAT(CausesOf(slots[0], 1), ElementsAre(80'000, 0, 0, 0));
+  EXPECT_EQ(WaitOf(slots[0], 1).ran_instead.tgid, 2);
+  EXPECT_EQ(WaitOf(slots[0], 1).ran_ns, 70'000u) << "who came next has what is left over";
+}
+
+TEST(Waits, WhoseCauseIsNotKnownSaysSo) {
+  OneCpu cpu;
+  cpu.Run(2, kStartNs + 500'000);
+  cpu.Wait(1, kStartNs + 400'000, 100'000, SS_WAIT_HIDDEN);
+  cpu.Wait(1, kStartNs + 400'000, 20'000, SS_WAIT_PHANTOM);
+  cpu.Run(3, kStartNs + 600'000, 0, SS_MEASURE_UNKNOWN);
+  cpu.Run(1, kStartNs + 2 * kMs, 150'000);
+  const auto& slots = cpu.Finish();
+  EXPECT_THAT(CausesOf(slots[0], 1), ElementsAre(50'000, 0, 0, 220'000));
+  EXPECT_EQ(cpu.builder().waits().nr_hidden, 1u);
+  EXPECT_EQ(cpu.builder().waits().nr_phantom, 1u);
+}
+
+// A thread that left this queue: who runs there comes later than the message.
+TEST(Waits, AWaitInAnotherQueueStaysUntilItsCpuHasSpoken) {
+  OneCpu cpu;
+  cpu.Run(2, kStartNs + 100'000);
+  cpu.Wait(1, kStartNs + 300'000, 150'000, SS_WAIT_MOVED);
+  cpu.Watermark(kStartNs + 350'000);
+  cpu.Run(3, kStartNs + 2 * kMs);
+  const auto& slots = cpu.Finish();
+  EXPECT_EQ(WaitOf(slots[0], 1).ran_instead.tgid, 3);
+  EXPECT_THAT(CausesOf(slots[0], 1), ElementsAre(150'000, 0, 0, 0));
+}
+
+// Of every machine: details, rows and who ran longest say the same.
+TEST(Waits, DetailsAddUpToRows) {
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    GeneratorOptions machine;
+    machine.seed = seed;
+    machine.nr_cpus = 1 + seed % 5;
+    machine.duration_ms = 200;
+    machine.nr_processes = 30;
+    machine.waits = true;
+    machine.late_ppm = 5000;
+    machine.lost_ppm = 5000;
+    Generator generator(machine);
+    Slots slots;
+    Engine engine(generator.facts(), kMs, 20 * kMs, GpuTracker::kNothing, &slots);
+    auto block = std::make_unique<Block>();
+    while (generator.Next(block.get())) ASSERT_TRUE(engine.merger().OnItems(block->bytes()));
+    engine.Finish();
+    size_t nr = 0;
+    for (const Slot& slot : slots.slots) {
+      std::map<ProcessKey, WaitRow> sums;
+      std::map<std::pair<ProcessKey, ProcessKey>, uint64_t> ran;
+      for (const WaitDetail& one : slot.wait_details) {
+        if (one.cause == kWaitEarlier)
+          sums[one.waiter].earlier_ns += one.ns;
+        else
+          sums[one.waiter].ns[one.cause] += one.ns;
+        if (one.cause != kWaitOthers) continue;
+        WaitRow& sum = sums[one.waiter];
+        uint64_t& ns = ran[{one.waiter, one.ran}];
+        ns += one.ns;
+        sum.ran_ns = std::max(sum.ran_ns, ns);
+      }
+      for (const Row& row : slot.rows) {
+        if (!row.wait) continue;
+        const WaitRow& wait = slot.waits[row.wait - 1];
+        ASSERT_EQ(wait.ns, sums[row.key].ns);
+        ASSERT_EQ(wait.earlier_ns, sums[row.key].earlier_ns);
+        ASSERT_EQ(wait.ran_ns, sums[row.key].ran_ns);
+        ASSERT_EQ(wait.sum(), row.sums[kWaitNs]);
+        if (wait.ran_ns) {
+          ASSERT_EQ((ran[{row.key, wait.ran_instead}]), wait.ran_ns);
+        }
+        nr++;
+      }
+    }
+    EXPECT_GT(nr, 100u);
+  }
+}
+
+TEST(Waits, ATableOfThemFollowsTheRowsThatAreKept) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + 100'000);
+  cpu.Run(2, kStartNs + 200'000, 50'000);
+  cpu.Run(1, kStartNs + 2 * kMs, 90'000);
+  Slot slot = cpu.Finish()[0];
+  TextFile file;
+  WaitSink sink(&file);
+  sink.WriteHeader({});
+  const size_t header = file.text.size();
+  FoldOptions fold;
+  fold.tgids = {1};
+  FoldSlot(fold, &slot);
+  sink.OnSlot(slot);
+  sink.Flush();
+  EXPECT_EQ(file.text.substr(header), "100000000,100000000,1,1,,others,2,1,,0,90000,1,\n");
+  EXPECT_THAT(file.text, HasSubstr("cause,ran_tgid,ran_start_time_ns,ran_comm,cpu,ns,waits"));
+  ASSERT_EQ(slot.rows.back().kind, RowKind::kOther);
+  EXPECT_EQ(slot.waits[slot.rows.back().wait - 1].ns[kWaitOthers], 50'000u);
+  EXPECT_EQ(sink.Contents(), "1 rows");
+}
+
+TEST(PairTable, KnowsTheWorstOfManyMoreThanItKeeps) {
+  PairTable table;
+  for (int32_t i = 0; i < 50'000; i++) {
+    Slot slot;
+    WaitDetail& one = slot.wait_details.emplace_back();
+    one.waiter = {i % 20'000, 1};
+    one.ran = {7, 1};
+    one.ns = 1;
+    WaitDetail& worst = slot.wait_details.emplace_back();
+    worst.waiter = {1, 1};
+    worst.ran = {8, 1};
+    worst.ns = 3;
+    WaitDetail& self = slot.wait_details.emplace_back();
+    self.waiter = {1, 1};
+    self.cause = kWaitSelf;
+    self.ns = 1000;
+    table.OnSlot(slot);
+  }
+  const auto pairs = table.Worst(5);
+  ASSERT_EQ(pairs.size(), 5u);
+  EXPECT_EQ(pairs[0].ran.tgid, 8);
+  EXPECT_EQ(pairs[0].ns, 150'000u);
+}
+
+}  // namespace
+}  // namespace slotscope
