@@ -5,8 +5,8 @@
 #   longest FUNCTION MOST_NS LEAST_NS COUNT
 #   value KEY VALUE
 #   program TABLE RUNS NS
-# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, recorded-SOURCE (with --no-waits behind it where it was
-# recorded so), or kmod-full: its table has no room left. vm-guest.sh [rdt|full|walk|waits]. busybox sh.
+# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, recorded-SOURCE, or kmod-full: its table has no room
+# left. vm-guest.sh [rdt|full|walk|waits]. busybox sh.
 set -eu
 tracing=/sys/kernel/tracing
 
@@ -84,9 +84,9 @@ end_recording() {
 	rm /tmp/slots.csv
 }
 
-recorded() { # recorded SOURCE RMIDS [OPTION]
-	begin_recording "$1" "${3:-}"
-	measure "recorded-$1${3:-}" 10 "$2"
+recorded() { # recorded SOURCE RMIDS
+	begin_recording "$1"
+	measure "recorded-$1" 10 "$2"
 	end_recording
 }
 
@@ -173,15 +173,21 @@ full() {
 	stop
 }
 
+# The eBPF source's program of switches, with waits and without.
+waits() {
+	echo 1 >/proc/sys/kernel/bpf_stats_enabled
+	for option in '' --no-waits; do
+		begin_recording bpf "$option"
+		bpf_switch "waits$option"
+		end_recording
+	done
+	echo 0 >/proc/sys/kernel/bpf_stats_enabled
+}
+
 settle
 case ${1:-} in
-waits) # no more than what these cost
-	measure alone 10 0
-	recorded bpf 0
-	recorded bpf 0 --no-waits
-	insmod slotscope.ko
-	recorded kmod 512
-	recorded kmod 512 --no-waits
+waits)
+	waits
 	exit
 	;;
 rdt)
@@ -204,10 +210,8 @@ measure alone 10 0
 empty raw_tracepoint
 empty tracepoint
 recorded bpf 0
-recorded bpf 0 --no-waits
 insmod slotscope.ko
 recorded kmod 512
-recorded kmod 512 --no-waits
 rmmod slotscope
 compare 10 16 512
 compare 100 512
