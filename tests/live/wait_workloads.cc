@@ -59,7 +59,7 @@ class Workers {
       tids_[nr_started_.fetch_add(1)] = gettid();
       work();
       nr_done_++;
-      while (!may_end_) usleep(1000);
+      may_end_.wait(false);  // asleep: nothing is waited for a CPU
     });
   }
   pid_t tid(size_t i) const { return tids_[i]; }
@@ -70,6 +70,7 @@ class Workers {
     usleep(50'000);  // what they did is in slots that have ended
     PrintWaited();
     may_end_ = true;
+    may_end_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
 
