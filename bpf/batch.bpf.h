@@ -28,6 +28,9 @@ static __always_inline void ss_batch_walk_all(struct ss_batch_walk *walk)
 		bpf_loop(SS_BATCH_RUNS, ss_batch_walk_one, walk, 0);
 }
 
+/* Set by the collector. 0: measures say how much has been waited, and no more is known. */
+const volatile unsigned int ss_waits = 1;
+
 /* Of one CPU. The stack has no room for the next measure. */
 struct ss_sender {
 	struct ss_batch batch;
@@ -82,8 +85,7 @@ static long ss_batch_flush_wait(__u32 i, struct ss_flush *flush)
 
 	if (!ss_batch_take_wait(flush->batch, i, &msg))
 		return 0;
-	ss_fill_hdr(&msg.hdr, SS_WAIT, sizeof(msg), flush->batch->to_ns);
-	msg.queue_cpu = msg.hdr.cpu;
+	ss_wait_fill(&msg, bpf_get_smp_processor_id(), msg.end_ns, msg.end_ns, msg.wait_ns, 0);
 	ss_output(flush->ctx, &msg.hdr, sizeof(msg));
 	return 0;
 }
@@ -156,6 +158,8 @@ static __always_inline void ss_batch_was_kept(void *ctx, struct ss_sender *sende
 	struct ss_wait msg = {};
 	__u32 index;
 
+	if (!ss_waits)
+		return;
 	sender->waited.start_ns = start_ns;
 	sender->waited.end_ns = end_ns;
 	sender->waited.wait_ns = flags & SS_MEASURE_ONE_WAIT ? wait_ns : 0;
@@ -165,17 +169,9 @@ static __always_inline void ss_batch_was_kept(void *ctx, struct ss_sender *sende
 	index = sender->batch.row;
 	SS_BATCH_OPAQUE(index);
 	row = &sender->batch.rows[index & SS_BATCH_MASK].measure;
-	ss_fill_hdr(&msg.hdr, SS_WAIT, sizeof(msg), end_ns);
-	msg.end_ns = sender->batch.from_ns;
-	msg.wait_ns = sender->waited.wait_ns;
-	msg.start_time_ns = row->start_time_ns;
-	msg.tgid = row->tgid;
-	msg.queue_cpu = msg.hdr.cpu;
-	msg.rmid = row->rmid;
-	if (row->flags & SS_MEASURE_KTHREAD)
-		msg.flags |= SS_WAIT_KTHREAD;
-	if (flags & SS_MEASURE_WAIT_CUT)
-		msg.flags |= SS_WAIT_CUT;
+	ss_wait_fill(&msg, bpf_get_smp_processor_id(), end_ns, sender->batch.from_ns,
+		     sender->waited.wait_ns, flags & SS_MEASURE_WAIT_CUT ? SS_WAIT_CUT : 0);
+	ss_wait_set_measure(&msg, row);
 	ss_output(ctx, &msg.hdr, sizeof(msg));
 }
 
@@ -186,17 +182,10 @@ static __always_inline void ss_send_waited(void *ctx, struct ss_sender *sender)
 	struct ss_wait msg = {};
 
 	if (sender->waited.own_ns && measure->hdr.ts_ns > measure->start_ns) {
-		ss_fill_hdr(&msg.hdr, SS_WAIT, sizeof(msg), measure->hdr.ts_ns);
+		ss_wait_fill(&msg, bpf_get_smp_processor_id(), measure->hdr.ts_ns,
+			     measure->hdr.ts_ns, sender->waited.own_ns, SS_WAIT_OWN);
 		msg.start_ns = measure->start_ns;
-		msg.end_ns = measure->hdr.ts_ns;
-		msg.wait_ns = sender->waited.own_ns;
-		msg.start_time_ns = measure->start_time_ns;
-		msg.tgid = measure->tgid;
-		msg.queue_cpu = msg.hdr.cpu;
-		msg.rmid = measure->rmid;
-		msg.flags = SS_WAIT_OWN;
-		if (measure->flags & SS_MEASURE_KTHREAD)
-			msg.flags |= SS_WAIT_KTHREAD;
+		ss_wait_set_measure(&msg, measure);
 		ss_output(ctx, &msg.hdr, sizeof(msg));
 		sender->waited.own_ns = 0;
 	}

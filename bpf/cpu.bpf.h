@@ -132,19 +132,9 @@ static __always_inline void ss_cpu_set_process(void *ctx, struct ss_cpu *cpu, st
 /* p is switched in at in_ns. */
 static __always_inline void ss_cpu_set_thread(struct ss_cpu *cpu, struct task_struct *p, __u64 in_ns)
 {
-	struct ss_interval *interval = &cpu->interval;
-	struct ss_last_run *last = ss_waits && p->pid ? ss_last_run_of(p) : NULL;
-
 	cpu->task = (__u64)p;
-	if (last) {
-		ss_interval_begin_run(interval, last, ss_thread_of(p->pid, p->start_time),
-				      ss_run_delay(p), bpf_get_smp_processor_id(), in_ns);
-		return;
-	}
-	interval->run_delay = ss_run_delay(p);
-	interval->in_ns = in_ns;
-	interval->out_ns = 0;
-	interval->wait_odd = 0;
+	ss_interval_begin_run(&cpu->interval, ss_last_run_of(p), ss_this_thread(p), ss_run_delay(p),
+			      bpf_get_smp_processor_id(), in_ns);
 }
 
 /* Did we miss no switch: is `running` of the process that was switched in last? */
@@ -157,27 +147,8 @@ static __always_inline bool ss_cpu_runs(const struct ss_cpu *cpu, struct task_st
 static __always_inline void ss_send_wait_of(void *ctx, struct ss_sender *sender,
 					    const struct ss_process *process, struct ss_wait *msg)
 {
-	msg->start_time_ns = process->start_time_ns;
-	msg->tgid = process->tgid;
-	msg->rmid = (__u32)process->lease;
-	if (process->flags & SS_TASK_KTHREAD)
-		msg->flags |= SS_WAIT_KTHREAD;
-	ss_send_wait(ctx, sender, msg);
-}
-
-/* A wait of the process that runs. */
-static __always_inline void ss_cpu_send_wait(void *ctx, const struct ss_interval *interval,
-					     struct ss_wait *msg)
-{
-	struct ss_sender *sender = ss_this_sender();
-
-	if (!sender)
-		return;
-	msg->start_time_ns = interval->start_time_ns;
-	msg->tgid = interval->tgid;
-	msg->rmid = interval->rmid;
-	if (interval->flags & SS_MEASURE_KTHREAD)
-		msg->flags |= SS_WAIT_KTHREAD;
+	ss_wait_set_process(msg, process->tgid, process->start_time_ns, (__u32)process->lease,
+			    !!(process->flags & SS_TASK_KTHREAD));
 	ss_send_wait(ctx, sender, msg);
 }
 
@@ -186,6 +157,7 @@ static __always_inline void ss_cpu_take_wait(void *ctx, struct ss_cpu *cpu, stru
 					     __u64 now_ns)
 {
 	struct ss_interval *interval = &cpu->interval;
+	struct ss_sender *sender = ss_this_sender();
 	struct ss_wait msg = {};
 	__u64 wait_ns;
 
@@ -199,42 +171,41 @@ static __always_inline void ss_cpu_take_wait(void *ctx, struct ss_cpu *cpu, stru
 		return;
 	}
 	wait_ns = ss_interval_add_wait(interval, wait_ns);
-	if (!wait_ns)
+	if (!wait_ns || !sender)
 		return;
-	ss_fill_wait(&msg, now_ns, interval->last_ns, wait_ns, interval->wait_odd);
-	if (interval->last_ns - wait_ns < interval->out_ns)
-		msg.flags |= SS_WAIT_CUT;
-	ss_cpu_send_wait(ctx, interval, &msg);
+	ss_interval_fill_wait(interval, &msg, bpf_get_smp_processor_id(), now_ns, wait_ns);
+	ss_send_wait(ctx, sender, &msg);
 }
 
 /* p ran, and was not seen to be switched in: what it had waited. */
 static __always_inline void ss_cpu_take_hidden_wait(void *ctx, struct task_struct *p, __u64 now_ns)
 {
-	struct ss_last_run *last = ss_waits && p->pid ? ss_last_run_of(p) : NULL;
+	struct ss_last_run *last = ss_last_run_of(p);
 	const __u64 run_delay = ss_run_delay(p);
 	struct ss_sender *sender = ss_this_sender();
 	struct ss_wait msg = {};
 	struct ss_process *process;
 	struct ss_last_run run;
 
-	if (!last || !sender ||
-	    !ss_last_run_get(last, ss_thread_of(p->pid, p->start_time), &run) ||
+	if (!last || !sender || !ss_last_run_get(last, ss_this_thread(p), &run) ||
 	    run.run_delay >= run_delay)
 		return;
 	process = ss_process_find(p);
 	if (!process)
 		return;
-	ss_fill_wait(&msg, now_ns, now_ns, run_delay - run.run_delay, SS_WAIT_HIDDEN);
+	ss_wait_fill(&msg, bpf_get_smp_processor_id(), now_ns, now_ns, run_delay - run.run_delay,
+		     SS_WAIT_HIDDEN);
 	ss_send_wait_of(ctx, sender, process, &msg);
 }
 
-/* p is switched out at out_ns; 0: on a CPU that is not watched. */
+/* p is switched out at out_ns; 0: see ss_last_run_end(). */
 static __always_inline void ss_cpu_end_run(struct task_struct *p, __u64 out_ns)
 {
-	struct ss_last_run *last = ss_waits && p->pid ? ss_last_run_of(p) : NULL;
+	struct ss_last_run *last = ss_last_run_of(p);
 
 	if (last)
-		ss_last_run_write(last, p, out_ns, bpf_get_smp_processor_id(), 0);
+		ss_last_run_end(last, ss_this_thread(p), ss_run_delay(p), bpf_get_smp_processor_id(),
+				out_ns);
 }
 
 /* The time since the last measure is nobody's, and so are the counts. */
@@ -244,28 +215,19 @@ static __always_inline void ss_cpu_set_unknown(struct ss_cpu *cpu)
 	ss_interval_clear_counts(&cpu->interval);
 }
 
-/* Waits beside the one that the measure tells of. */
-static __always_inline void ss_cpu_send_own_waits(void *ctx, struct ss_interval *interval, __u64 now_ns)
-{
-	struct ss_wait msg = {};
-
-	if (!interval->self_ns)
-		return;
-	ss_fill_wait(&msg, now_ns, now_ns, interval->self_ns, SS_WAIT_OWN);
-	msg.start_ns = interval->last_ns;
-	ss_cpu_send_wait(ctx, interval, &msg);
-}
-
 static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interval, __u64 now_ns,
 					   __s32 next_tgid, __u32 cause)
 {
 	struct ss_sender *sender = ss_this_sender();
 	struct ss_long_measure *msg;
+	struct ss_wait own = {};
 
 	if (!sender)
 		return;
-	if (ss_waits)
-		ss_cpu_send_own_waits(ctx, interval, now_ns);
+	if (interval->self_ns) { /* waits beside the one that the measure tells of */
+		ss_interval_fill_own_waits(interval, &own, bpf_get_smp_processor_id(), now_ns);
+		ss_send_wait(ctx, sender, &own);
+	}
 	if (!cause && !ss_counters_wanted() &&
 	    ss_batch_add_interval(&sender->batch, interval, now_ns, next_tgid)) {
 		ss_batch_was_kept(ctx, sender, interval->last_ns, now_ns, interval->wait_ns,

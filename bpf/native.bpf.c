@@ -125,7 +125,7 @@ int BPF_PROG(ss_sched_migrate_task, struct task_struct *task)
 	run_delay = ss_run_delay(p);
 	if (!last)
 		return 0;
-	if (!ss_last_run_get(last, ss_thread_of(p->pid, p->start_time), &run)) {
+	if (!ss_last_run_get(last, ss_this_thread(p), &run)) {
 		__builtin_memset(&run, 0, sizeof(run));
 		run.run_delay = run_delay;
 	}
@@ -136,7 +136,7 @@ int BPF_PROG(ss_sched_migrate_task, struct task_struct *task)
 			now_ns = bpf_ktime_get_ns();
 			cpu = ss_queue_of(p);
 			wait_ns = run_delay - run.run_delay;
-			ss_fill_wait(&msg, now_ns, now_ns, wait_ns,
+			ss_wait_fill(&msg, bpf_get_smp_processor_id(), now_ns, now_ns, wait_ns,
 				     ss_last_run_moved(&run, cpu, now_ns, wait_ns));
 			msg.queue_cpu = cpu;
 			ss_send_wait_of(ctx, sender, process, &msg);
@@ -145,7 +145,7 @@ int BPF_PROG(ss_sched_migrate_task, struct task_struct *task)
 	}
 	if (ss_sleeps_in_queue(p))
 		run.wait_odd = SS_WAIT_PHANTOM;
-	ss_last_run_set(last, ss_thread_of(p->pid, p->start_time), &run);
+	ss_last_run_set(last, ss_this_thread(p), &run);
 	return 0;
 }
 

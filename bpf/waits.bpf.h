@@ -10,9 +10,6 @@
 
 #include <slotscope/waits.h>
 
-/* Set by the collector. 0: measures say how much has been waited, and no more is known. */
-const volatile unsigned int ss_waits = 1;
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SS_LAST_RUNS);
@@ -20,11 +17,17 @@ struct {
 	__type(value, struct ss_last_run);
 } ss_last_runs SEC(".maps");
 
+/* NULL: of the idle task, and where no waits are told, nothing is remembered. */
 static __always_inline struct ss_last_run *ss_last_run_of(const struct task_struct *p)
 {
 	__u32 key = (__u32)p->pid % SS_LAST_RUNS;
 
-	return bpf_map_lookup_elem(&ss_last_runs, &key);
+	return ss_waits && p->pid ? bpf_map_lookup_elem(&ss_last_runs, &key) : NULL;
+}
+
+static __always_inline __u64 ss_this_thread(const struct task_struct *p)
+{
+	return ss_thread_of(p->pid, p->start_time);
 }
 
 static __always_inline __u64 ss_run_delay(const struct task_struct *p)
@@ -32,19 +35,6 @@ static __always_inline __u64 ss_run_delay(const struct task_struct *p)
 	if (bpf_core_field_exists(p->sched_info.run_delay))
 		return p->sched_info.run_delay;
 	return 0;
-}
-
-static __always_inline void ss_last_run_write(struct ss_last_run *to, const struct task_struct *p,
-					      __u64 out_ns, __u32 cpu, __u32 wait_odd)
-{
-	struct ss_last_run run = {
-		.run_delay = ss_run_delay(p),
-		.out_ns = out_ns,
-		.cpu = cpu,
-		.wait_odd = wait_odd,
-	};
-
-	ss_last_run_set(to, ss_thread_of(p->pid, p->start_time), &run);
 }
 
 /* The run queue that p is in, or was in last; -1: not known. */
@@ -72,16 +62,6 @@ static __always_inline bool ss_sleeps_in_queue(const struct task_struct *p)
 	if (bpf_core_field_exists(p->se.sched_delayed))
 		return p->se.sched_delayed;
 	return false;
-}
-
-static __always_inline void ss_fill_wait(struct ss_wait *msg, __u64 ts_ns, __u64 end_ns, __u64 wait_ns,
-					 __u32 flags)
-{
-	ss_fill_hdr(&msg->hdr, SS_WAIT, sizeof(*msg), ts_ns);
-	msg->end_ns = end_ns;
-	msg->wait_ns = wait_ns;
-	msg->queue_cpu = msg->hdr.cpu;
-	msg->flags = flags;
 }
 
 #endif /* SLOTSCOPE_WAITS_BPF_H */

@@ -78,32 +78,10 @@ static void ss_cpu_set_process(struct ss_cpu *cpu, struct task_struct *p)
 	cpu->slot = id.slot;
 }
 
-static void ss_cpu_send_wait(const struct ss_interval *interval, struct ss_wait *msg)
-{
-	msg->start_time_ns = interval->start_time_ns;
-	msg->tgid = interval->tgid;
-	msg->rmid = interval->rmid;
-	if (interval->flags & SS_MEASURE_KTHREAD)
-		msg->flags |= SS_WAIT_KTHREAD;
-	trace_ss_wait(msg);
-}
-
-static void ss_cpu_begin_run(struct ss_interval *interval, struct task_struct *p, u64 in_ns)
-{
-	if (trace_ss_wait_enabled() && p->pid) {
-		ss_waits_begin_run(interval, p, in_ns);
-		return;
-	}
-	interval->run_delay = ss_run_delay(p);
-	interval->in_ns = in_ns;
-	interval->out_ns = 0;
-	interval->wait_odd = 0;
-}
-
 static void ss_cpu_take_wait(struct ss_interval *interval, struct task_struct *running, u64 now_ns)
 {
 	u64 wait_ns = ss_interval_take_wait(interval, ss_run_delay(running));
-	struct ss_wait msg;
+	struct ss_wait msg = {};
 
 	if (!trace_ss_wait_enabled()) {
 		interval->wait_ns += wait_ns;
@@ -112,21 +90,18 @@ static void ss_cpu_take_wait(struct ss_interval *interval, struct task_struct *r
 	wait_ns = ss_interval_add_wait(interval, wait_ns);
 	if (likely(!wait_ns))
 		return;
-	ss_waits_fill(&msg, now_ns, interval->last_ns, wait_ns, interval->wait_odd);
-	if (interval->last_ns - wait_ns < interval->out_ns)
-		msg.flags |= SS_WAIT_CUT;
-	ss_cpu_send_wait(interval, &msg);
+	ss_interval_fill_wait(interval, &msg, raw_smp_processor_id(), now_ns, wait_ns);
+	trace_ss_wait(&msg);
 }
 
 /* Most of what a measure costs is its message: while nobody listens, there is none. */
 static void ss_cpu_measure(struct ss_interval *interval, u64 now_ns, s32 next_tgid, u32 cause)
 {
 	if (unlikely(interval->self_ns)) {
-		struct ss_wait msg;
+		struct ss_wait msg = {};
 
-		ss_waits_fill(&msg, now_ns, now_ns, interval->self_ns, SS_WAIT_OWN);
-		msg.start_ns = interval->last_ns;
-		ss_cpu_send_wait(interval, &msg);
+		ss_interval_fill_own_waits(interval, &msg, raw_smp_processor_id(), now_ns);
+		trace_ss_wait(&msg);
 	}
 	if (trace_ss_measure_enabled()) {
 		struct ss_measure msg;
@@ -173,7 +148,7 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 		ss_cpu_take_wait(interval, prev, now_ns);
 		ss_interval_count_switch(interval, preempt, prev_state, prev->pid);
 		ss_waits_end_run(prev, now_ns);
-		ss_cpu_begin_run(interval, next, now_ns);
+		ss_waits_begin_run(interval, next, now_ns);
 		if (ends) {
 			ss_cpu_measure(interval, now_ns, next->tgid, 0);
 			ss_process_ran(cpu->slot, interval->last_ns);
@@ -238,7 +213,7 @@ bool ss_cpu_runs(unsigned int cpu, u64 lease)
 static void ss_cpu_begin(struct ss_interval *interval)
 {
 	ss_interval_begin(interval, ss_interval_now(interval, ktime_get_mono_fast_ns()));
-	ss_cpu_begin_run(interval, current, interval->last_ns);
+	ss_waits_begin_run(interval, current, interval->last_ns);
 }
 
 bool ss_cpu_restart(void)

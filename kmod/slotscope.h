@@ -203,7 +203,6 @@ void ss_waits_begin_run(struct ss_interval *interval, struct task_struct *p, u64
 void ss_waits_end_run(struct task_struct *p, u64 out_ns);
 /* A thread in a queue is moved to another one. Emits. */
 void ss_waits_migrate(struct task_struct *p);
-void ss_waits_fill(struct ss_wait *msg, u64 ts_ns, u64 end_ns, u64 wait_ns, u32 flags);
 
 /* cpu.c: what each CPU has done since its last measure. Interrupts off, on that CPU. */
 

@@ -25,11 +25,6 @@ void ss_waits_exit(void)
 	ss_last_runs = NULL;
 }
 
-static struct ss_last_run *ss_last_run_of(const struct task_struct *p)
-{
-	return &ss_last_runs[(u32)p->pid % SS_LAST_RUNS];
-}
-
 u64 ss_run_delay(const struct task_struct *p)
 {
 #ifdef CONFIG_SCHED_INFO
@@ -39,36 +34,32 @@ u64 ss_run_delay(const struct task_struct *p)
 #endif
 }
 
+/* NULL: of the idle task, and while nobody listens, nothing is remembered. */
+static struct ss_last_run *ss_last_run_of(const struct task_struct *p)
+{
+	if (!trace_ss_wait_enabled() || !p->pid)
+		return NULL;
+	return &ss_last_runs[(u32)p->pid % SS_LAST_RUNS];
+}
+
+static u64 ss_this_thread(const struct task_struct *p)
+{
+	return ss_thread_of(p->pid, p->start_time);
+}
+
 void ss_waits_begin_run(struct ss_interval *interval, struct task_struct *p, u64 in_ns)
 {
-	ss_interval_begin_run(interval, ss_last_run_of(p), ss_thread_of(p->pid, p->start_time),
-			      ss_run_delay(p), raw_smp_processor_id(), in_ns);
+	ss_interval_begin_run(interval, ss_last_run_of(p), ss_this_thread(p), ss_run_delay(p),
+			      raw_smp_processor_id(), in_ns);
 }
 
 void ss_waits_end_run(struct task_struct *p, u64 out_ns)
 {
-	struct ss_last_run run = {
-		.out_ns = out_ns,
-		.cpu = raw_smp_processor_id(),
-	};
+	struct ss_last_run *last = ss_last_run_of(p);
 
-	if (!trace_ss_wait_enabled() || !p->pid)
-		return;
-	run.run_delay = ss_run_delay(p);
-	ss_last_run_set(ss_last_run_of(p), ss_thread_of(p->pid, p->start_time), &run);
-}
-
-void ss_waits_fill(struct ss_wait *msg, u64 ts_ns, u64 end_ns, u64 wait_ns, u32 flags)
-{
-	memset(msg, 0, sizeof(*msg));
-	msg->hdr.ts_ns = ts_ns;
-	msg->hdr.type = SS_WAIT;
-	msg->hdr.size = sizeof(*msg);
-	msg->hdr.cpu = raw_smp_processor_id();
-	msg->end_ns = end_ns;
-	msg->wait_ns = wait_ns;
-	msg->queue_cpu = msg->hdr.cpu;
-	msg->flags = flags;
+	if (last)
+		ss_last_run_end(last, ss_this_thread(p), ss_run_delay(p), raw_smp_processor_id(),
+				out_ns);
 }
 
 static bool ss_sleeps_in_queue(const struct task_struct *p)
@@ -83,14 +74,12 @@ static bool ss_sleeps_in_queue(const struct task_struct *p)
 void ss_waits_migrate(struct task_struct *p)
 {
 	const u64 run_delay = ss_run_delay(p);
-	struct ss_last_run run, *last;
+	struct ss_last_run run, *last = ss_last_run_of(p);
 	struct ss_process_id id;
-	struct ss_wait msg;
 
-	if (!trace_ss_wait_enabled())
+	if (!last)
 		return;
-	last = ss_last_run_of(p);
-	if (!ss_last_run_get(last, ss_thread_of(p->pid, p->start_time), &run)) {
+	if (!ss_last_run_get(last, ss_this_thread(p), &run)) {
 		memset(&run, 0, sizeof(run));
 		run.run_delay = run_delay;
 	}
@@ -98,14 +87,12 @@ void ss_waits_migrate(struct task_struct *p)
 		if (ss_process_identify(p, &id)) {
 			const u64 now_ns = ktime_get_mono_fast_ns();
 			const u64 wait_ns = run_delay - run.run_delay;
+			struct ss_wait msg = {};
 
-			ss_waits_fill(&msg, now_ns, now_ns, wait_ns,
-				      ss_last_run_moved(&run, task_cpu(p), now_ns, wait_ns));
-			msg.start_time_ns = id.start_time_ns;
-			msg.tgid = id.tgid;
-			msg.rmid = id.rmid;
-			if (id.flags & SS_TASK_KTHREAD)
-				msg.flags |= SS_WAIT_KTHREAD;
+			ss_wait_fill(&msg, raw_smp_processor_id(), now_ns, now_ns, wait_ns,
+				     ss_last_run_moved(&run, task_cpu(p), now_ns, wait_ns));
+			ss_wait_set_process(&msg, id.tgid, id.start_time_ns, id.rmid,
+					    id.flags & SS_TASK_KTHREAD);
 			msg.queue_cpu = task_cpu(p);
 			trace_ss_wait(&msg);
 		}
@@ -113,5 +100,5 @@ void ss_waits_migrate(struct task_struct *p)
 	}
 	if (ss_sleeps_in_queue(p))
 		run.wait_odd = SS_WAIT_PHANTOM;
-	ss_last_run_set(last, ss_thread_of(p->pid, p->start_time), &run);
+	ss_last_run_set(last, ss_this_thread(p), &run);
 }

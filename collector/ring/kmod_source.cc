@@ -197,6 +197,7 @@ class KmodSource final : public Source {
     bpf_map__set_max_entries(skeleton_->maps.ss_events, static_cast<uint32_t>(nr_cpus_));
     bpf_map__set_max_entries(skeleton_->maps.ss_perf_counters, counters_.nr_map_entries());
     counters_.Tell(skeleton_->rodata);
+    skeleton_->rodata->ss_waits = has_waits_;
     bpf_program__set_autoload(skeleton_->progs.ss_wait_relay, has_waits_);
     skeleton_->bss->ss_counters_era = counters_era_;
     if (int err = relay__load(skeleton_.get()))

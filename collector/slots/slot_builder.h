@@ -112,7 +112,6 @@ class SlotBuilder final : public MergeSink {
   const Tracker& tracker() const { return tracker_; }
   const RdtStats& rdt() const { return rdt_.stats(); }
   const WaitStats& waits() const { return waits_.stats(); }
-  bool has_waits() const { return waits_.on(); }
   const SlotStats& stats() const { return stats_; }
   // After Finish(): notes that came behind the last slot.
   std::vector<std::string> late_notes() const {

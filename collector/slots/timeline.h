@@ -34,8 +34,6 @@ class Timeline {
   // Nothing is asked in front of it any more.
   void Forget(uint64_t until_ns);
 
-  bool empty() const { return runs_.empty(); }
-  uint64_t begin_ns() const { return begin_ns_; }
   uint64_t end_ns() const { return runs_.empty() ? begin_ns_ : runs_.back().end_ns; }
   // How many end in front of ts_ns, or there.
   size_t NrUntil(uint64_t ts_ns) const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "slots/waits.h"
 
+#include <slotscope/waits.h>
+
 #include <algorithm>
 #include <iterator>
 #include <tuple>
@@ -17,7 +19,7 @@ namespace {
 constexpr uint32_t kSum = 1u << 31;
 
 constexpr size_t kMaxPairs = 1u << 16;    // of one slot
-constexpr size_t kMaxPending = 1u << 18;  // 16 MiB
+constexpr size_t kMaxPending = 1u << 18;  // 20 MiB
 
 // Who ran meanwhile is not asked of the CPU.
 constexpr uint32_t kNoTimeline =
@@ -37,11 +39,8 @@ ss_wait WaitOf(const ss_measure& measure) {
   wait.hdr = measure.hdr;
   wait.end_ns = measure.start_ns;
   wait.wait_ns = measure.wait_ns;
-  wait.start_time_ns = measure.start_time_ns;
-  wait.tgid = measure.tgid;
   wait.queue_cpu = measure.hdr.cpu;
-  wait.rmid = measure.rmid;
-  if (measure.flags & SS_MEASURE_KTHREAD) wait.flags |= SS_WAIT_KTHREAD;
+  ss_wait_set_measure(&wait, &measure);
   if (!(measure.flags & SS_MEASURE_ONE_WAIT)) {
     wait.flags |= kSum;
     wait.start_ns = measure.start_ns;

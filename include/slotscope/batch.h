@@ -23,7 +23,7 @@
 #ifndef SLOTSCOPE_BATCH_H
 #define SLOTSCOPE_BATCH_H
 
-#include <slotscope/interval.h>
+#include <slotscope/waits.h>
 
 #define SS_BATCH_INLINE static inline __attribute__((always_inline))
 
@@ -316,7 +316,7 @@ SS_BATCH_INLINE __u64 ss_batch_take_waits(struct ss_batch *batch, const struct s
  */
 SS_BATCH_INLINE int ss_batch_take_wait(struct ss_batch *batch, __u32 index, struct ss_wait *msg)
 {
-	const struct ss_measure *waiter, *ran;
+	const struct ss_measure *ran;
 	__u32 row = index - SS_BATCH_PAIRS;
 	struct ss_batch_pair *pair;
 
@@ -350,12 +350,7 @@ SS_BATCH_INLINE int ss_batch_take_wait(struct ss_batch *batch, __u32 index, stru
 		msg->flags = SS_WAIT_FAR;
 	}
 	SS_BATCH_OPAQUE(row);
-	waiter = &batch->rows[row & SS_BATCH_MASK].measure;
-	msg->tgid = waiter->tgid;
-	msg->start_time_ns = waiter->start_time_ns;
-	msg->rmid = waiter->rmid;
-	if (waiter->flags & SS_MEASURE_KTHREAD)
-		msg->flags |= SS_WAIT_KTHREAD;
+	ss_wait_set_measure(msg, &batch->rows[row & SS_BATCH_MASK].measure);
 	return msg->end_ns > msg->start_ns;
 }
 

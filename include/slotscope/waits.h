@@ -54,29 +54,34 @@ SS_INTERVAL_INLINE void ss_last_run_set(struct ss_last_run *to, __u64 who, struc
 }
 
 /*
- * The thread that begins to run at in_ns: what is known of its wait. `run_delay`: as it is now, before
- * the scheduler adds the wait that ends.
+ * The thread that begins to run at in_ns: what is known of its wait (`from` may be NULL: nothing).
+ * `run_delay`: as it is now, before the scheduler adds the wait that ends.
  */
 SS_INTERVAL_INLINE void ss_interval_begin_run(struct ss_interval *interval,
 					      const struct ss_last_run *from, __u64 who,
 					      __u64 run_delay, __u32 cpu, __u64 in_ns)
 {
 	struct ss_last_run run;
-	const int known = ss_last_run_get(from, who, &run) && run.run_delay <= run_delay;
+	int known = 0;
 
+	if (from)
+		known = ss_last_run_get(from, who, &run) && run.run_delay <= run_delay;
 	interval->run_delay = known ? run.run_delay : run_delay;
 	interval->out_ns = known && run.cpu == cpu ? run.out_ns : 0;
 	interval->wait_odd = known ? run.wait_odd : 0;
 	interval->in_ns = in_ns;
 }
 
-/* And what is to be known of it when it ends, at out_ns. */
-SS_INTERVAL_INLINE void ss_interval_end_run(const struct ss_interval *interval, struct ss_last_run *to,
-					    __u64 who, __u32 cpu, __u64 out_ns)
+/*
+ * And what is to be known of it when it ends, at out_ns; 0: it is born, or the CPU is not watched.
+ * All of run_delay has been told.
+ */
+SS_INTERVAL_INLINE void ss_last_run_end(struct ss_last_run *to, __u64 who, __u64 run_delay, __u32 cpu,
+					__u64 out_ns)
 {
 	struct ss_last_run run;
 
-	run.run_delay = interval->run_delay;
+	run.run_delay = run_delay;
 	run.out_ns = out_ns;
 	run.cpu = cpu;
 	run.wait_odd = 0;
@@ -109,6 +114,62 @@ SS_INTERVAL_INLINE __u64 ss_interval_add_wait(struct ss_interval *interval, __u6
 	if (interval->last_ns - wait_ns < interval->out_ns)
 		interval->wait_flags |= SS_MEASURE_WAIT_CUT;
 	return 0;
+}
+
+/* REQUIRES: *msg is zero. In the queue of `cpu`, which tells it. */
+SS_INTERVAL_INLINE void ss_wait_fill(struct ss_wait *msg, __u32 cpu, __u64 ts_ns, __u64 end_ns,
+				     __u64 wait_ns, __u32 flags)
+{
+	msg->hdr.ts_ns = ts_ns;
+	msg->hdr.type = SS_WAIT;
+	msg->hdr.size = sizeof(*msg);
+	msg->hdr.cpu = cpu;
+	msg->end_ns = end_ns;
+	msg->wait_ns = wait_ns;
+	msg->queue_cpu = cpu;
+	msg->flags |= flags;
+}
+
+/* Who waited. */
+SS_INTERVAL_INLINE void ss_wait_set_process(struct ss_wait *msg, __s32 tgid, __u64 start_time_ns,
+					    __u32 rmid, int is_kthread)
+{
+	msg->tgid = tgid;
+	msg->start_time_ns = start_time_ns;
+	msg->rmid = rmid;
+	if (is_kthread)
+		msg->flags |= SS_WAIT_KTHREAD;
+}
+
+SS_INTERVAL_INLINE void ss_wait_set_measure(struct ss_wait *msg, const struct ss_measure *measure)
+{
+	ss_wait_set_process(msg, measure->tgid, measure->start_time_ns, measure->rmid,
+			    !!(measure->flags & SS_MEASURE_KTHREAD));
+}
+
+SS_INTERVAL_INLINE void ss_interval_set_waiter(const struct ss_interval *interval, struct ss_wait *msg)
+{
+	ss_wait_set_process(msg, interval->tgid, interval->start_time_ns, interval->rmid,
+			    !!(interval->flags & SS_MEASURE_KTHREAD));
+}
+
+/* What ss_interval_add_wait() has returned. REQUIRES: *msg is zero; so does the next one. */
+SS_INTERVAL_INLINE void ss_interval_fill_wait(const struct ss_interval *interval, struct ss_wait *msg,
+					      __u32 cpu, __u64 now_ns, __u64 wait_ns)
+{
+	ss_wait_fill(msg, cpu, now_ns, interval->last_ns, wait_ns, interval->wait_odd);
+	if (interval->last_ns - wait_ns < interval->out_ns)
+		msg->flags |= SS_WAIT_CUT;
+	ss_interval_set_waiter(interval, msg);
+}
+
+/* Waits within the interval, which ends at now_ns. */
+SS_INTERVAL_INLINE void ss_interval_fill_own_waits(const struct ss_interval *interval,
+						   struct ss_wait *msg, __u32 cpu, __u64 now_ns)
+{
+	ss_wait_fill(msg, cpu, now_ns, now_ns, interval->self_ns, SS_WAIT_OWN);
+	msg->start_ns = interval->last_ns;
+	ss_interval_set_waiter(interval, msg);
 }
 
 /*

@@ -23,7 +23,9 @@ struct Cpu {
     told_ns += left_ns;
     return left_ns;
   }
-  void End(uint64_t who, uint64_t out_ns) { ss_interval_end_run(&interval, &last[who], who, 0, out_ns); }
+  void End(uint64_t who, uint64_t out_ns) {
+    ss_last_run_end(&last[who], who, interval.run_delay, 0, out_ns);
+  }
   ss_measure Measure(uint64_t now_ns) {
     ss_measure measure = {};
     ss_interval_fill(&interval, &measure, 0, now_ns, 1, 0);
