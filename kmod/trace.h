@@ -17,6 +17,8 @@
 /* tick.c: what a tick emits makes it tick while somebody listens to it. */
 int ss_tick_listen(void);
 void ss_tick_ignore(void);
+/* waits.c: what was told to who listened before counts no more. */
+int ss_waits_listen(void);
 
 TRACE_EVENT_FN(ss_measure,
 	TP_PROTO(const struct ss_measure *msg),
@@ -177,7 +179,7 @@ TRACE_EVENT(ss_cpu_state,
 	TP_printk("ts_ns=%llu online=%u", __entry->ts_ns, __entry->online)
 );
 
-TRACE_EVENT(ss_wait,
+TRACE_EVENT_FN(ss_wait,
 	TP_PROTO(const struct ss_wait *msg),
 	TP_ARGS(msg),
 	TP_STRUCT__entry(
@@ -195,7 +197,8 @@ TRACE_EVENT(ss_wait,
 		__entry->flags = msg->flags;
 	),
 	TP_printk("tgid=%d queue_cpu=%u end_ns=%llu wait_ns=%llu flags=%#x", __entry->tgid,
-		__entry->queue_cpu, __entry->end_ns, __entry->wait_ns, __entry->flags)
+		__entry->queue_cpu, __entry->end_ns, __entry->wait_ns, __entry->flags),
+	ss_waits_listen, NULL
 );
 
 #endif /* SLOTSCOPE_TRACE_H */

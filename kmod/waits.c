@@ -5,24 +5,48 @@
  * on; nothing is done while nobody listens to ss_wait.
  */
 #include <linux/ktime.h>
+#include <linux/minmax.h>
+#include <linux/mutex.h>
 #include <linux/vmalloc.h>
 
 #include "slotscope.h"
 #include "trace.h"
 
 static struct ss_last_run *ss_last_runs;
+/* Tracefs may begin to listen before load and after unload, too. */
+static DEFINE_MUTEX(ss_waits_mutex);
+
+static void ss_waits_set_table(struct ss_last_run *table)
+{
+	mutex_lock(&ss_waits_mutex);
+	swap(ss_last_runs, table);
+	mutex_unlock(&ss_waits_mutex);
+	vfree(table);
+}
 
 int ss_waits_init(void)
 {
 	if (!ss_fault_here())
-		ss_last_runs = vzalloc(array_size(SS_LAST_RUNS, sizeof(*ss_last_runs)));
+		ss_waits_set_table(vzalloc(array_size(SS_LAST_RUNS, sizeof(*ss_last_runs))));
 	return ss_last_runs ? 0 : -ENOMEM;
 }
 
 void ss_waits_exit(void)
 {
-	vfree(ss_last_runs);
-	ss_last_runs = NULL;
+	ss_waits_set_table(NULL);
+}
+
+/*
+ * Somebody begins to listen, and nobody did until now: no probe looks at the table. What threads have
+ * waited since somebody listened last was never told, and is not to be.
+ */
+int ss_waits_listen(void)
+{
+	mutex_lock(&ss_waits_mutex);
+	if (ss_last_runs)
+		memset(ss_last_runs, 0, SS_LAST_RUNS * sizeof(*ss_last_runs));
+	mutex_unlock(&ss_waits_mutex);
+	return 0;
 }
 
 u64 ss_run_delay(const struct task_struct *p)

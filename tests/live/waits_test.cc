@@ -114,6 +114,37 @@ TEST(Waits, NothingThatWasWaitedIsLost) {
   EXPECT_EQ(nr, 4u);
 }
 
+// What the kernel side remembers of threads is of one recording: a process that waits on between two of
+// them, and sleeps until the second one has begun, has not waited for seconds in that.
+TEST(Waits, OfTheTimeBetweenTwoRecordingsNothingIsTold) {
+  std::string output;
+  ASSERT_EQ(Shell("cd " + TempDir() + R"sh(
+trap 'kill -KILL -$load' EXIT
+setsid $T --workload shares 120000 > t & load=$!
+$S record --source $SRC --duration 1 -o a.csv || exit 1
+sleep 2; pid=$(awk '/^proc/ { print $2; exit }' t); kill -STOP $pid
+$S record --source $SRC --duration 2 -o b.csv 2> err & recorder=$!
+)sh" + UntilRecording("err") +
+                      R"sh(
+sleep 1; kill -CONT $pid; wait $recorder; code=$?; echo stopped $pid; exit $code
+)sh",
+                  &output),
+            0)
+      << output;
+  const size_t at = output.find("stopped ");
+  ASSERT_NE(at, output.npos) << output;
+  const std::string pid = std::to_string(std::stoi(output.substr(at + 8)));
+  const CsvFile csv = ReadCsv(TempDir() + "/b.csv");
+  uint64_t earlier_ns = 0, nr_rows = 0;
+  for (const auto& row : csv.rows) {
+    if (row.at("tgid") != pid) continue;
+    nr_rows++;
+    earlier_ns += Number(row.at("wait_earlier_ns"));
+  }
+  EXPECT_GT(nr_rows, 0u) << "it runs again";
+  EXPECT_LT(earlier_ns, 500'000'000u) << "it was stopped, and before that nobody listened";
+}
+
 TEST(Waits, WithoutThemWaitingIsWhereItEnded) {
   const Recorded recorded = RecordWorkload({"shares", "300"}, {"--no-waits"});
   CheckIdentity(recorded.csv);
