@@ -100,8 +100,12 @@ constexpr Counter kCounters[] = {
      "waits of threads that slept for some of the time, and were moved meanwhile (wait_unknown_ns)",
      [](Counts run) { return run.waits.nr_phantom; }, ""},
     {"unfolded_waits", kNote, kWaits, "slots",
-     "pieces of waits that do not count for who ran longest: a slot has too many",
+     "pieces of waits that are not in the table `waits`, nor count for who ran longest: a slot has too "
+     "many",
      [](Counts run) { return run.waits.nr_unfolded; }, ""},
+    {"unplaced_waits", kNote, kWaits, "slots",
+     "waits that came long before the first slot was known, and are in no slot",
+     [](Counts run) { return run.waits.nr_unplaced; }, ""},
 
     {"rdt_samples", kNone, kRdt, "slots", "readings of RDT counters",
      [](Counts run) { return run.rdt.nr_samples; }, ""},

@@ -24,7 +24,8 @@ struct TriggerOptions {
   bool straggle = false;
   bool xid = false;
   bool nccl_hang = false;
-  uint64_t wait_ns = 0;  // run-queue waiting that ended in a slot, of one process; 0: no trigger
+  uint64_t wait_ns =
+      0;  // the longest wait of a process that ended in a slot (LongestWait); 0: no trigger
 
   bool any() const { return straggle || xid || nccl_hang || wait_ns != 0; }
 };

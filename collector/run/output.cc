@@ -99,7 +99,7 @@ RotationOptions RotationOf(const OutputOptions& options) {
 }
 
 // Rises when a column changes its meaning, not with a new one.
-constexpr const char* kFormat = "1";
+constexpr const char* kFormat = "2";
 
 HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
   HeaderLines lines = {

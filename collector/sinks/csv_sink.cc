@@ -209,7 +209,7 @@ char* AppendWaits(char* out, const Slot& slot, const Row& row) {
     char* end = AppendFields<kFirstWait>(text, WaitRow{}, std::make_index_sequence<kNr>());
     return std::string(text, end);
   }();
-  if (!slot.has_waits || !IsProcessOrOther(row.kind)) return Append(out, {kNone.data(), kNone.size()});
+  if (!HasWaits(slot, row)) return Append(out, {kNone.data(), kNone.size()});
   if (!row.wait) return Append(out, kZeros);
   return AppendFields<kFirstWait>(out, slot.waits[row.wait - 1], std::make_index_sequence<kNr>());
 }

@@ -96,6 +96,11 @@ inline uint64_t LongestWait(const Slot& slot, const Row& row) {
   return row.wait ? slot.waits[row.wait - 1].longest_ns : 0;
 }
 
+// Whether the row knows why its process waited: nobody can where nobody knows how long.
+inline bool HasWaits(const Slot& slot, const Row& row) {
+  return slot.has_waits && IsProcessOrOther(row.kind) && !(row.unmeasured >> kWaitNs & 1);
+}
+
 // What the row says there; nothing if it was not measured. REQUIRES: column.is_value().
 inline std::optional<uint64_t> ValueOf(const Slot& slot, const Row& row, const Column& column) {
   const auto known = [&](uint32_t unmeasured, const auto& values) -> std::optional<uint64_t> {
@@ -113,7 +118,7 @@ inline std::optional<uint64_t> ValueOf(const Slot& slot, const Row& row, const C
     return more->sums[column.id].delta;
   }
   if (column.part == RowPart::kWait) {
-    if (!slot.has_waits || !IsProcessOrOther(row.kind) || !IsCauseMeasured(column.id)) return {};
+    if (!HasWaits(slot, row) || !IsCauseMeasured(column.id)) return {};
     if (!row.wait) return 0;
     const WaitRow& wait = slot.waits[row.wait - 1];
     return column.id == kWaitEarlier ? wait.earlier_ns : wait.ns[column.id];

@@ -839,7 +839,7 @@ class Oracle {
     const auto lacks = [&](size_t at) { return row.lacking.contains(at) || run_.lacking.contains(at); };
     for (size_t i = 0; i < 7; i++) csv += lacks(i) ? "," : fmt::format(",{}", row.values[i]);
     csv += Percent(row, 7) + rdt + fmt::format(",,,,,,{}", EndOf(next_ns_) - next_ns_);
-    csv += run_.has_waits && !row.idle ? WaitColumns(row.wait) : std::string(10, ',');
+    csv += run_.has_waits && !row.idle && !lacks(1) ? WaitColumns(row.wait) : std::string(10, ',');
     for (size_t at = kMoreAt; at < kMoreAt + 3 * run_.nr_more; at += 3)
       csv += (lacks(at) ? "," : fmt::format(",{}", row.values[at])) +
              (lacks(at) ? "," : Percent(row, at + 1));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "run/engine.h"
+#include "sinks/csv_sink.h"
 #include "sinks/pair_table.h"
 #include "sinks/wait_sink.h"
 #include "slots/fold.h"
@@ -21,6 +22,7 @@ namespace slotscope {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 constexpr uint64_t kMs = 1'000'000;
@@ -240,6 +242,28 @@ TEST(Waits, DetailsAddUpToRows) {
       }
     }
     EXPECT_GT(nr, 100u);
+  }
+}
+
+TEST(Waits, WhereNobodyKnowsHowLongNobodyKnowsWhy) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + kMs, 0, SS_MEASURE_NO_WAIT);
+  cpu.Run(2, kStartNs + 2 * kMs);
+  for (const Slot& slot : cpu.Finish()) {
+    ASSERT_EQ(slot.rows.size(), 1u);
+    const bool is_known = slot.rows[0].key.tgid == 2;
+    for (const Column& column : kSlotColumns) {
+      if (column.part == RowPart::kWait && column.is_value()) {
+        EXPECT_EQ(ValueOf(slot, slot.rows[0], column).has_value(),
+                  is_known && IsCauseMeasured(column.id))
+            << column.name;
+      }
+    }
+    TextFile file;
+    CsvSink sink(&file, 0, 0);
+    sink.OnSlot(slot);
+    sink.Flush();
+    EXPECT_THAT(file.text, EndsWith(is_known ? "1000000,0,0,0,,0,,0,,,\n" : "1000000,,,,,,,,,,\n"));
   }
 }
 

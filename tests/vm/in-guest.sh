@@ -193,8 +193,8 @@ failing_loads() {
 		step=$((step + 1))
 		[ $step -lt 100 ] || break
 	done
-	# Two tables, four probes, the walk, the tick, the worker, three files.
-	expected=$((2 + 4 + 1 + 1 + 1 + 3))
+	# Three tables, five probes, the walk, the tick, the worker, three files.
+	expected=$((3 + 5 + 1 + 1 + 1 + 3))
 	[ $step = $((expected + 1)) ] || fail "$((step - 1)) steps of loading can fail, not $expected"
 	rmmod slotscope || fail "rmmod"
 	wait $storm
