@@ -38,7 +38,7 @@ void PinTo(pid_t tid, size_t cpu) {
 
 size_t NrCpus() { return static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN)); }
 
-// Of all threads that there are. What it waits from here on is not in it.
+// Of all threads that there are, and when it has looked. What it waits from here on is not in it.
 void PrintWaited() {
   uint64_t sum_ns = 0;
   for (const fs::directory_entry& task : fs::directory_iterator("/proc/self/task")) {
@@ -46,7 +46,7 @@ void PrintWaited() {
     std::ifstream(task.path() / "schedstat") >> cpu_ns >> wait_ns;
     sum_ns += wait_ns;
   }
-  std::printf("waited %d %lu\n", getpid(), sum_ns);
+  std::printf("waited %d %lu %lu\n", getpid(), sum_ns, MonotonicNs());
   std::fflush(stdout);
 }
 
