@@ -15,6 +15,7 @@ struct ss_batch_walk;
 static __always_inline void ss_batch_walk_all(struct ss_batch_walk *walk);
 #define SS_BATCH_WALK(walk) ss_batch_walk_all(walk)
 #include <slotscope/batch.h>
+#include <slotscope/quota.h>
 
 static long ss_batch_walk_one(__u32 back, struct ss_batch_walk *walk)
 {
@@ -36,6 +37,10 @@ struct ss_sender {
 	struct ss_batch batch;
 	struct ss_long_measure next;
 	struct ss_batch_waited waited; /* own_ns and far_ns: of the measure that comes next */
+	/* See quota.bpf.h: a wait, how far it has been told, and what of it is told next. */
+	struct ss_wait throttled;
+	struct ss_quota_cut cut;
+	struct ss_wait piece;
 };
 
 struct {

@@ -11,6 +11,7 @@
 #include "batch.bpf.h"
 #include "counters.bpf.h"
 #include "process.bpf.h"
+#include "quota.bpf.h"
 #include "waits.bpf.h"
 
 #include <bpf/bpf_core_read.h>
@@ -32,8 +33,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct ss_cpu);
 } ss_cpus SEC(".maps");
-
-#define SS_MAX_CPUS 4096 /* power of two */
 
 /*
  * Set by the collector through the mapped .bss. A CPU is measured while ss_watch[cpu] is not 0; another
@@ -144,12 +143,31 @@ static __always_inline bool ss_cpu_runs(const struct ss_cpu *cpu, struct task_st
 }
 
 /* A wait of a process that does not run, or was not seen to. */
-static __always_inline void ss_send_wait_of(void *ctx, struct ss_sender *sender,
-					    const struct ss_process *process, struct ss_wait *msg)
+static __always_inline void ss_set_wait_process(struct ss_wait *msg, const struct ss_process *process)
 {
 	ss_wait_set_process(msg, process->tgid, process->start_time_ns, (__u32)process->lease,
 			    !!(process->flags & SS_TASK_KTHREAD));
-	ss_send_wait(ctx, sender, msg);
+}
+
+/* A wait that ended when `running` was switched in. Returns true if it was throttled, and is told. */
+static __always_inline bool ss_cpu_tell_throttled(void *ctx, struct ss_sender *sender,
+						  struct ss_interval *interval,
+						  struct task_struct *running, __u64 now_ns,
+						  __u64 wait_ns)
+{
+	const __u32 cpu = bpf_get_smp_processor_id(), odd = interval->wait_odd;
+
+	if (!ss_has_quota)
+		return false;
+	if (!(odd & ~SS_WAIT_THROTTLED) && *ss_unthrottled(cpu) > interval->in_ns - wait_ns) {
+		__builtin_memset(&sender->throttled, 0, sizeof(sender->throttled));
+		ss_interval_fill_wait_until(interval, &sender->throttled, cpu, now_ns, interval->in_ns,
+					    wait_ns);
+		if (ss_tell_throttled(ctx, sender, ss_group_of(running)))
+			return true;
+	}
+	interval->wait_odd &= ~SS_WAIT_THROTTLED;
+	return false;
 }
 
 /* `running` is of the process that was switched in last. */
@@ -170,8 +188,12 @@ static __always_inline void ss_cpu_take_wait(void *ctx, struct ss_cpu *cpu, stru
 		interval->wait_ns += wait_ns;
 		return;
 	}
-	wait_ns = ss_interval_add_wait(interval, wait_ns);
 	if (!wait_ns || !sender)
+		return;
+	if (ss_cpu_tell_throttled(ctx, sender, interval, running, now_ns, wait_ns))
+		return;
+	wait_ns = ss_interval_add_wait(interval, wait_ns);
+	if (!wait_ns)
 		return;
 	ss_interval_fill_wait(interval, &msg, bpf_get_smp_processor_id(), now_ns, wait_ns);
 	ss_send_wait(ctx, sender, &msg);
@@ -195,7 +217,8 @@ static __always_inline void ss_cpu_take_hidden_wait(void *ctx, struct task_struc
 		return;
 	ss_wait_fill(&msg, bpf_get_smp_processor_id(), now_ns, now_ns, run_delay - run.run_delay,
 		     SS_WAIT_HIDDEN);
-	ss_send_wait_of(ctx, sender, process, &msg);
+	ss_set_wait_process(&msg, process);
+	ss_send_wait(ctx, sender, &msg);
 }
 
 /* p is switched out at out_ns; 0: see ss_last_run_end(). */
@@ -205,7 +228,7 @@ static __always_inline void ss_cpu_end_run(struct task_struct *p, __u64 out_ns)
 
 	if (last)
 		ss_last_run_end(last, ss_this_thread(p), ss_run_delay(p), bpf_get_smp_processor_id(),
-				out_ns);
+				out_ns, ss_is_throttled(p));
 }
 
 /* The time since the last measure is nobody's, and so are the counts. */
@@ -328,6 +351,7 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 		ss_cpu_take_wait(ctx, cpu, prev, now_ns);
 		ss_interval_count_switch(&cpu->interval, preempt, prev_state, prev->pid);
 	}
+	ss_quota_switch(prev, next, now_ns);
 	ss_cpu_end_run(prev, now_ns);
 	ss_cpu_set_thread(cpu, next, now_ns);
 	if (ends) {

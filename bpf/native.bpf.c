@@ -139,12 +139,16 @@ int BPF_PROG(ss_sched_migrate_task, struct task_struct *task)
 			ss_wait_fill(&msg, bpf_get_smp_processor_id(), now_ns, now_ns, wait_ns,
 				     ss_last_run_moved(&run, cpu, now_ns, wait_ns));
 			msg.queue_cpu = cpu;
-			ss_send_wait_of(ctx, sender, process, &msg);
+			ss_set_wait_process(&msg, process);
+			if (!ss_tell_if_throttled(ctx, sender, &msg, ss_group_of(p)))
+				ss_send_wait(ctx, sender, &msg);
 		}
 		run.run_delay = run_delay;
 	}
 	if (ss_sleeps_in_queue(p))
 		run.wait_odd = SS_WAIT_PHANTOM;
+	else if (!(run.wait_odd & SS_WAIT_PHANTOM))
+		run.wait_odd = ss_is_throttled(p);
 	ss_last_run_set(last, ss_this_thread(p), &run);
 	return 0;
 }

@@ -12,6 +12,8 @@
 
 #include <slotscope/events.h>
 
+#define SS_MAX_CPUS 4096 /* of the eBPF source; power of two */
+
 /* One slot per possible CPU; the collector puts each CPU's buffer into it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);

@@ -10,6 +10,7 @@
 #include "batch.bpf.h"
 #include "counters.bpf.h"
 #include "output.bpf.h"
+#include "quota.bpf.h"
 
 /* REQUIRES: *msg is zero. Returns if it is a message of that size now. */
 static __always_inline bool ss_copy(struct bpf_raw_tracepoint_args *ctx, struct ss_hdr *msg, __u32 size,
@@ -44,6 +45,37 @@ static __always_inline void ss_relay(struct bpf_raw_tracepoint_args *ctx, struct
 	ss_output(ctx, msg, size);
 }
 
+/* What stands behind a message of that size; 0: an older module does not say it. */
+static __always_inline __u64 ss_copy_group(struct bpf_raw_tracepoint_args *ctx, __u32 size)
+{
+	struct ss_hdr hdr = {};
+	__u64 group = 0;
+
+	if (!bpf_probe_read_kernel(&hdr, sizeof(hdr), (void *)ctx->args[0]) &&
+	    hdr.size >= size + sizeof(group))
+		bpf_probe_read_kernel(&group, sizeof(group), (void *)(ctx->args[0] + size));
+	return group;
+}
+
+/* Some of what a measure's process waited was due to its quota: it is told, and the measure has none. */
+static __always_inline void ss_relay_throttled(struct bpf_raw_tracepoint_args *ctx,
+					       struct ss_sender *sender)
+{
+	struct ss_measure *measure = &sender->next.measure;
+
+	if (!ss_has_quota || !(measure->flags & SS_MEASURE_ONE_WAIT) ||
+	    *ss_unthrottled(measure->hdr.cpu) <= measure->start_ns - measure->wait_ns)
+		return;
+	__builtin_memset(&sender->throttled, 0, sizeof(sender->throttled));
+	ss_wait_fill(&sender->throttled, measure->hdr.cpu, measure->hdr.ts_ns, measure->start_ns,
+		     measure->wait_ns, measure->flags & SS_MEASURE_WAIT_CUT ? SS_WAIT_CUT : 0);
+	ss_wait_set_measure(&sender->throttled, measure);
+	if (!ss_tell_throttled(ctx, sender, ss_copy_group(ctx, sizeof(*measure))))
+		return;
+	measure->wait_ns = 0;
+	measure->flags &= ~(SS_MEASURE_ONE_WAIT | SS_MEASURE_WAIT_CUT);
+}
+
 SEC("raw_tp/ss_measure")
 int ss_measure_relay(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -54,6 +86,7 @@ int ss_measure_relay(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	msg = ss_new_measure(sender);
 	if (ss_copy(ctx, &msg->measure.hdr, sizeof(msg->measure), SS_MEASURE)) {
+		ss_relay_throttled(ctx, sender);
 		ss_read_counters(msg);
 		ss_send_measure(ctx, sender);
 	}
@@ -85,7 +118,8 @@ int ss_wait_relay(struct bpf_raw_tracepoint_args *ctx)
 	struct ss_sender *sender = ss_this_sender();
 	struct ss_wait msg = {};
 
-	if (sender && ss_copy(ctx, &msg.hdr, sizeof(msg), SS_WAIT))
+	if (sender && ss_copy(ctx, &msg.hdr, sizeof(msg), SS_WAIT) &&
+	    !ss_tell_if_throttled(ctx, sender, &msg, ss_copy_group(ctx, sizeof(msg))))
 		ss_send_wait(ctx, sender, &msg);
 	return 0;
 }

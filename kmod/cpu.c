@@ -27,6 +27,7 @@ struct ss_cpu {
 	u32 slot; /* of the process that runs, for ss_process_ran() */
 	u32 nr_events; /* switches and ticks */
 	u64 probe_ns; /* what they took, by those that were timed; others read it */
+	u64 wait_group; /* of interval.wait_ns, see struct ss_grouped_measure */
 	struct ss_interval interval;
 };
 
@@ -78,25 +79,37 @@ static void ss_cpu_set_process(struct ss_cpu *cpu, struct task_struct *p)
 	cpu->slot = id.slot;
 }
 
-static void ss_cpu_take_wait(struct ss_interval *interval, struct task_struct *running, u64 now_ns)
+static void ss_cpu_take_wait(struct ss_cpu *cpu, struct task_struct *running, u64 now_ns)
 {
+	struct ss_interval *interval = &cpu->interval;
 	u64 wait_ns = ss_interval_take_wait(interval, ss_run_delay(running));
+	const u64 rode_ns = interval->wait_ns;
 	struct ss_wait msg = {};
 
 	if (!trace_ss_wait_enabled()) {
 		interval->wait_ns += wait_ns;
 		return;
 	}
+	if (unlikely(interval->wait_odd & SS_WAIT_THROTTLED) && wait_ns) {
+		ss_interval_fill_wait_until(interval, &msg, raw_smp_processor_id(), now_ns,
+					    interval->in_ns, wait_ns);
+		ss_tell_wait(&msg, running);
+		return;
+	}
 	wait_ns = ss_interval_add_wait(interval, wait_ns);
+	if (!rode_ns && interval->wait_ns)
+		cpu->wait_group = ss_wait_group(running);
 	if (likely(!wait_ns))
 		return;
 	ss_interval_fill_wait(interval, &msg, raw_smp_processor_id(), now_ns, wait_ns);
-	trace_ss_wait(&msg);
+	ss_tell_wait(&msg, running);
 }
 
 /* Most of what a measure costs is its message: while nobody listens, there is none. */
-static void ss_cpu_measure(struct ss_interval *interval, u64 now_ns, s32 next_tgid, u32 cause)
+static void ss_cpu_measure(struct ss_cpu *cpu, u64 now_ns, s32 next_tgid, u32 cause)
 {
+	struct ss_interval *interval = &cpu->interval;
+
 	if (unlikely(interval->self_ns)) {
 		struct ss_wait msg = {};
 
@@ -104,12 +117,16 @@ static void ss_cpu_measure(struct ss_interval *interval, u64 now_ns, s32 next_tg
 		trace_ss_wait(&msg);
 	}
 	if (trace_ss_measure_enabled()) {
-		struct ss_measure msg;
+		struct ss_grouped_measure msg;
 
 		memset(&msg, 0, sizeof(msg));
-		ss_interval_fill(interval, &msg, raw_smp_processor_id(), now_ns, next_tgid, cause);
-		trace_ss_measure(&msg);
+		ss_interval_fill(interval, &msg.measure, raw_smp_processor_id(), now_ns, next_tgid,
+				 cause);
+		msg.measure.hdr.size = sizeof(msg);
+		msg.wait_group = cpu->wait_group;
+		trace_ss_measure(&msg.measure);
 	}
+	cpu->wait_group = 0;
 	ss_interval_next(interval, now_ns);
 }
 
@@ -145,12 +162,12 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 		}
 		if (ends || trace_ss_wait_enabled())
 			now_ns = ss_interval_now(interval, ktime_get_mono_fast_ns());
-		ss_cpu_take_wait(interval, prev, now_ns);
+		ss_cpu_take_wait(cpu, prev, now_ns);
 		ss_interval_count_switch(interval, preempt, prev_state, prev->pid);
 		ss_waits_end_run(prev, now_ns);
 		ss_waits_begin_run(interval, next, now_ns);
 		if (ends) {
-			ss_cpu_measure(interval, now_ns, next->tgid, 0);
+			ss_cpu_measure(cpu, now_ns, next->tgid, 0);
 			ss_process_ran(cpu->slot, interval->last_ns);
 			ss_cpu_set_process(cpu, next);
 			ss_rdt_run(interval->rmid, interval->last_ns);
@@ -176,8 +193,8 @@ void ss_cpu_tick(u64 due_ns)
 	begun_ns = ss_cpu_begin_event(cpu);
 	ss_cpu_tell_name(interval, current);
 	now_ns = ss_interval_now(interval, ktime_get_mono_fast_ns());
-	ss_cpu_take_wait(interval, current, now_ns);
-	ss_cpu_measure(interval, now_ns, interval->tgid, SS_MEASURE_TICK);
+	ss_cpu_take_wait(cpu, current, now_ns);
+	ss_cpu_measure(cpu, now_ns, interval->tgid, SS_MEASURE_TICK);
 	ss_rdt_tick();
 
 	msg.hdr.ts_ns = interval->last_ns;
@@ -248,8 +265,8 @@ void ss_cpu_unwatch(void)
 	if (!cpu->watched)
 		return;
 	now_ns = ss_interval_now(interval, ktime_get_mono_fast_ns());
-	ss_cpu_take_wait(interval, current, now_ns);
-	ss_cpu_measure(interval, now_ns, interval->tgid, 0);
+	ss_cpu_take_wait(cpu, current, now_ns);
+	ss_cpu_measure(cpu, now_ns, interval->tgid, 0);
 	cpu->watched = false;
 	ss_cpu_emit_state(interval->last_ns, 0);
 }

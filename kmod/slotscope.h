@@ -201,6 +201,10 @@ u64 ss_run_delay(const struct task_struct *p);
 void ss_waits_begin_run(struct ss_interval *interval, struct task_struct *p, u64 in_ns);
 /* p is born, or switched out at out_ns; 0: on a CPU that is not watched. */
 void ss_waits_end_run(struct task_struct *p, u64 out_ns);
+/* In whose queue it is, see struct ss_grouped_measure. */
+u64 ss_wait_group(const struct task_struct *p);
+/* Emits a wait of p. */
+void ss_tell_wait(const struct ss_wait *msg, const struct task_struct *p);
 /* A thread in a queue is moved to another one. Emits. */
 void ss_waits_migrate(struct task_struct *p);
 

@@ -7,6 +7,7 @@
 #include <linux/ktime.h>
 #include <linux/minmax.h>
 #include <linux/mutex.h>
+#include <linux/sched/prio.h>
 #include <linux/vmalloc.h>
 
 #include "slotscope.h"
@@ -58,6 +59,16 @@ u64 ss_run_delay(const struct task_struct *p)
 #endif
 }
 
+/* SS_WAIT_THROTTLED or 0. */
+static u32 ss_is_throttled(const struct task_struct *p)
+{
+#if defined(SS_HAS_TASK_THROTTLED) && defined(CONFIG_CFS_BANDWIDTH)
+	return p->throttled ? SS_WAIT_THROTTLED : 0;
+#else
+	return 0;
+#endif
+}
+
 /* NULL: of the idle task, and while nobody listens, nothing is remembered. */
 static struct ss_last_run *ss_last_run_of(const struct task_struct *p)
 {
@@ -83,7 +94,25 @@ void ss_waits_end_run(struct task_struct *p, u64 out_ns)
 
 	if (last)
 		ss_last_run_end(last, ss_this_thread(p), ss_run_delay(p), raw_smp_processor_id(),
-				out_ns);
+				out_ns, ss_is_throttled(p));
+}
+
+u64 ss_wait_group(const struct task_struct *p)
+{
+#ifdef CONFIG_CGROUP_SCHED
+	if (p->prio >= MAX_RT_PRIO)
+		return (unsigned long)p->sched_task_group;
+#endif
+	return 0;
+}
+
+void ss_tell_wait(const struct ss_wait *msg, const struct task_struct *p)
+{
+	struct ss_grouped_wait grouped = { .wait = *msg };
+
+	grouped.wait.hdr.size = sizeof(grouped);
+	grouped.wait_group = ss_wait_group(p);
+	trace_ss_wait(&grouped.wait);
 }
 
 static bool ss_sleeps_in_queue(const struct task_struct *p)
@@ -118,11 +147,13 @@ void ss_waits_migrate(struct task_struct *p)
 			ss_wait_set_process(&msg, id.tgid, id.start_time_ns, id.rmid,
 					    id.flags & SS_TASK_KTHREAD);
 			msg.queue_cpu = task_cpu(p);
-			trace_ss_wait(&msg);
+			ss_tell_wait(&msg, p);
 		}
 		run.run_delay = run_delay;
 	}
 	if (ss_sleeps_in_queue(p))
 		run.wait_odd = SS_WAIT_PHANTOM;
+	else if (!(run.wait_odd & SS_WAIT_PHANTOM))
+		run.wait_odd = ss_is_throttled(p);
 	ss_last_run_set(last, ss_this_thread(p), &run);
 }

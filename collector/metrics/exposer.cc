@@ -81,7 +81,7 @@ void AddSlots(const MetricsSnapshot& now, Families* to) {
   to->CounterOf("slotscope_cpu_seconds_total", "CPU time of all CPUs, by what it went to.", "kind", cpu);
   std::vector<std::pair<const char*, double>> waits;
   for (size_t i = 0; i < kNrWaitCauses; i++)
-    if (slots.has_waits && IsCauseMeasured(i))
+    if (IsToldApart(slots.wait_causes, i))
       waits.emplace_back(kWaitCauseNames[i], static_cast<double>(slots.wait_ns[i]) / 1e9);
   to->CounterOf("slotscope_wait_seconds_total", "Waiting for a CPU, of all processes, by why.", "cause",
                 waits);

@@ -18,7 +18,7 @@ void SlotMeter::Count(const Slot& slot) {
   std::lock_guard lock(mutex_);
   counts_.nr_slots++;
   counts_.latency.Add(latency_s);
-  counts_.has_waits = slot.has_waits;
+  counts_.wait_causes = slot.wait_causes;
   counts_.slot_ns = slot.end_ns - slot.start_ns;
   counts_.nr_processes = counts_.nr_gpu_processes = counts_.nr_straggling = 0;
   for (const Row& row : slot.rows) {

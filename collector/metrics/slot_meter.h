@@ -35,7 +35,7 @@ struct SlotCounts {
   uint64_t nr_straggle_reports = 0;
   std::array<uint64_t, kRowKindNames.size()> cpu_ns = {};  // by RowKind
   std::array<uint64_t, kNrWaitCauses> wait_ns = {};        // by WaitCause
-  bool has_waits = false;
+  WaitCauses wait_causes = kNoWaitCauses;
   // In the last slot.
   uint64_t slot_ns = 0;  // its length
   uint64_t nr_processes = 0;

@@ -16,6 +16,7 @@
 #include "relay.skel.h"
 #include "ring/bpf_object.h"
 #include "ring/module_info.h"
+#include "ring/quota_hooks.h"
 #include "ring/source.h"
 
 namespace slotscope {
@@ -84,6 +85,9 @@ class KmodSource final : public Source {
     if (int err = relay__attach(skeleton_.get()))
       return {Exit::kModule,
               fmt::format("cannot attach to the module's tracepoints: {}", ErrnoText(err))};
+    if (info_.has_quota)
+      info_.has_quota =
+          quota_.Attach(skeleton_->progs.ss_tg_throttle_down, skeleton_->progs.ss_tg_unthrottle_up);
     ServeFirst();
     return {};
   }
@@ -107,6 +111,7 @@ class KmodSource final : public Source {
 
   void Stop() override {
     if (skeleton_) relay__detach(skeleton_.get());
+    quota_.Detach();
   }
 
   SourceLosses losses() const override {
@@ -137,10 +142,13 @@ class KmodSource final : public Source {
     return OutputErrorsByCpu(bpf_map__fd(skeleton_->maps.ss_output_errors));
   }
 
-  // With the relay, which runs within.
+  // The module's, with the relay, which runs within, and what looks at quotas, which does not.
   uint64_t probe_ns() const override {
     std::string text;
-    return ReadModuleFile(kModuleInfoPath, &text).ok() ? ToNumber(ParseModuleInfo(text), "probe_ns") : 0;
+    const uint64_t quota_ns = ReadProgramCosts(bpf_map__fd(skeleton_->maps.ss_costs)).ns;
+    return quota_ns + (ReadModuleFile(kModuleInfoPath, &text).ok()
+                           ? ToNumber(ParseModuleInfo(text), "probe_ns")
+                           : 0);
   }
 
   void ReadCounters(bool read) override { skeleton_->bss->ss_counters_era = read ? ++counters_era_ : 0; }
@@ -199,6 +207,13 @@ class KmodSource final : public Source {
     counters_.Tell(skeleton_->rodata);
     skeleton_->rodata->ss_waits = has_waits_;
     bpf_program__set_autoload(skeleton_->progs.ss_wait_relay, has_waits_);
+    auto& progs = skeleton_->progs;
+    const QuotaWay way = has_waits_ ? QuotaHooks::Best(false) : QuotaWay();
+    info_.has_quota = way.view == QuotaView::kHooks;
+    skeleton_->rodata->ss_queues_are_per_cpu = way.has_per_cpu_queues;
+    QuotaHooks::Choose(way.view, progs.ss_tg_throttle_down, progs.ss_tg_unthrottle_up);
+    skeleton_->rodata->ss_has_quota = info_.has_quota;
+    bpf_map__set_autocreate(skeleton_->maps.ss_quotas, info_.has_quota);
     skeleton_->bss->ss_counters_era = counters_era_;
     if (int err = relay__load(skeleton_.get()))
       return {
@@ -219,6 +234,7 @@ class KmodSource final : public Source {
   UniqueFd first_file_;
   // Destroyed in reverse: rings first, then the object.
   std::unique_ptr<relay, SkeletonDeleter> skeleton_;
+  QuotaHooks quota_;
   std::unique_ptr<PerfRings> rings_;
 };
 

@@ -21,6 +21,7 @@
 #include "base/errno_text.h"
 #include "native.skel.h"
 #include "ring/bpf_object.h"
+#include "ring/quota_hooks.h"
 #include "ring/source.h"
 
 namespace slotscope {
@@ -177,6 +178,7 @@ class NativeSource final : public Source {
         if (rings_->is_open(cpu)) (void)OnCpu(cpu, [] {});
     tick_links_.clear();
     links_.clear();
+    quota_.Detach();
     if (skeleton_ && skeleton_->bss) skeleton_->bss->ss_recording = 0;
   }
 
@@ -249,6 +251,8 @@ class NativeSource final : public Source {
           "this kernel does not pass the state of who is switched out: some who were woken meanwhile "
           "count "
           "as preempted");
+    if (options_.waits) quota_way_ = QuotaHooks::Best(true);
+    info_.has_quota = quota_way_.view != QuotaView::kNone;
     int err = TryLoad();
     if (err && use_timer_ && err != -EPERM) {
       use_timer_ = false;
@@ -288,6 +292,11 @@ class NativeSource final : public Source {
     bpf_program__set_autoload(progs.ss_sched_switch_stateless, !has_switch_state_);
     bpf_program__set_autoload(progs.ss_sched_migrate_task, options_.waits);
     bpf_map__set_autocreate(maps.ss_last_runs, options_.waits);
+    QuotaHooks::Choose(quota_way_.view, progs.ss_tg_throttle_down, progs.ss_tg_unthrottle_up);
+    skeleton_->rodata->ss_has_quota = info_.has_quota;
+    skeleton_->rodata->ss_quota_by_fields = quota_way_.view == QuotaView::kFields;
+    skeleton_->rodata->ss_queues_are_per_cpu = quota_way_.has_per_cpu_queues;
+    bpf_map__set_autocreate(maps.ss_quotas, info_.has_quota);
     bpf_program__set_autoload(progs.ss_start_timer, use_timer_);
     bpf_program__set_autoload(progs.ss_hrtimer_expire_exit, use_timer_);
     bpf_map__set_autocreate(maps.ss_timers, use_timer_);
@@ -331,6 +340,9 @@ class NativeSource final : public Source {
                 fmt::format("cannot attach {}: {}", bpf_program__name(program), ErrnoText(errno))};
       links_.push_back(std::move(link));
     }
+    if (quota_way_.view == QuotaView::kHooks)
+      info_.has_quota =
+          quota_.Attach(skeleton_->progs.ss_tg_throttle_down, skeleton_->progs.ss_tg_unthrottle_up);
     return {};
   }
 
@@ -419,6 +431,8 @@ class NativeSource final : public Source {
   SourceInfo info_;
   // Destroyed in reverse: links first, then rings, then the object.
   std::unique_ptr<native, SkeletonDeleter> skeleton_;
+  QuotaWay quota_way_;
+  QuotaHooks quota_;
   std::unique_ptr<PerfRings> rings_;
   std::vector<Link> links_;
   std::vector<Link> tick_links_;  // by CPU, perf event tick only

@@ -33,7 +33,7 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   options.unmeasured = UnmeasuredOf(facts);
   options.unmeasured_more = UnmeasuredMoreOf(facts);
   options.gpu = gpu;
-  options.has_waits = facts.has_waits;
+  options.wait_causes = WaitCausesOf(facts);
   return options;
 }
 
@@ -52,6 +52,11 @@ uint32_t UnmeasuredMoreOf(const Facts& facts) {
   for (size_t i = SS_NR_COUNTERS; i < facts.events.size(); i++)
     unmeasured |= uint32_t{facts.events[i].empty()} << (i - SS_NR_COUNTERS);
   return unmeasured;
+}
+
+WaitCauses WaitCausesOf(const Facts& facts) {
+  if (!facts.has_waits) return kNoWaitCauses;
+  return kAnyWaitCauses | WaitCauses{facts.has_quota} << kWaitThrottled;
 }
 
 Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_t keeps, SlotSink* sink)

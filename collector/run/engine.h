@@ -33,6 +33,7 @@ inline uint32_t KeepsOf(const OutputOptions& output) {
 uint32_t UnmeasuredOf(const Facts& facts,
                       const std::array<uint32_t, kNrAdditive>& since = kAdditiveSince);
 uint32_t UnmeasuredMoreOf(const Facts& facts);
+WaitCauses WaitCausesOf(const Facts& facts);
 
 class Engine {
  public:

@@ -63,8 +63,7 @@ bool IsMeasured(const Column& column, const Facts& facts) {
                                     facts.rdt.has_occupancy};
     return has[column.id];
   }
-  if (column.part == RowPart::kWait)
-    return facts.has_waits && (column.id >= kNrWaitValues || IsCauseMeasured(column.id));
+  if (column.part == RowPart::kWait) return IsToldApart(WaitCausesOf(facts), column.id);
   // Another producer says memory and straggling only.
   if (column.part == RowPart::kGpu)
     return !facts.gpu.empty() ||

@@ -147,9 +147,15 @@ char* AppendField(char* out, const GpuRow& gpu) {
   }
 }
 
+struct ToldWait {
+  const WaitRow& wait;
+  WaitCauses causes;
+};
+
 template <size_t kId>
-char* AppendField(char* out, const WaitRow& wait) {
-  if constexpr (kId < kNrWaitCauses && !IsCauseMeasured(kId)) return out;
+char* AppendField(char* out, const ToldWait& told) {
+  const WaitRow& wait = told.wait;
+  if (!IsToldApart(told.causes, kId)) return out;
   if constexpr (kId == kWaitEarlier) return AppendDecimal(out, wait.earlier_ns);
   if constexpr (kId < kNrWaitCauses) return AppendDecimal(out, wait.ns[kId]);
   if (wait.ran_ns == 0) return out;
@@ -204,14 +210,20 @@ char* AppendWaits(char* out, const Slot& slot, const Row& row) {
     text.fill(',');
     return text;
   }();
-  static const std::string kZeros = [] {
-    char text[kNr * 21];
-    char* end = AppendFields<kFirstWait>(text, WaitRow{}, std::make_index_sequence<kNr>());
-    return std::string(text, end);
+  static const auto kZeros = [] {
+    std::array<std::string, kAllWaitCauses + 1> texts;
+    for (WaitCauses causes = 0; causes < texts.size(); causes++) {
+      char text[kNr * 21];
+      const WaitRow none;
+      texts[causes] = {
+          text, AppendFields<kFirstWait>(text, ToldWait{none, causes}, std::make_index_sequence<kNr>())};
+    }
+    return texts;
   }();
   if (!HasWaits(slot, row)) return Append(out, {kNone.data(), kNone.size()});
-  if (!row.wait) return Append(out, kZeros);
-  return AppendFields<kFirstWait>(out, slot.waits[row.wait - 1], std::make_index_sequence<kNr>());
+  if (!row.wait) return Append(out, kZeros[slot.wait_causes & kAllWaitCauses]);
+  return AppendFields<kFirstWait>(out, ToldWait{slot.waits[row.wait - 1], slot.wait_causes},
+                                  std::make_index_sequence<kNr>());
 }
 
 char* AppendWorst(char* out, const Row& row, const WorstSlots& worst) {

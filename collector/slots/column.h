@@ -64,6 +64,8 @@ inline constexpr std::string_view kNoRdt = "`rdt_status` says why";
 inline constexpr std::string_view kNoWait =
     "the row is of no process, the recording is of `--no-waits` or older, or the kernel keeps no "
     "account";
+inline constexpr std::string_view kNoQuota =
+    "as `wait_others_ns`, or the kernel does not show when a quota is used up: then it is in the others";
 inline constexpr std::string_view kNotYet = "always: it is not told apart yet";
 inline constexpr std::string_view kNobodyRan = "it did not wait for another process in the slot";
 inline constexpr std::string_view kNoGpu =
@@ -144,7 +146,7 @@ inline constexpr std::array kSlotColumns = {
     Column{"wait_self_ns", Unit::kNs, RowPart::kWait, kWaitSelf, true,
            "of `wait_ns`: another thread of its own ran on that CPU", empty::kNoWait},
     Column{"wait_throttled_ns", Unit::kNs, RowPart::kWait, kWaitThrottled, true,
-           "of `wait_ns`: its cgroup's quota was used up", empty::kNotYet},
+           "of `wait_ns`: its cgroup's quota was used up", empty::kNoQuota},
     Column{"wait_wakeup_ns", Unit::kNs, RowPart::kWait, kWaitWakeup, true,
            "of `wait_ns`: that CPU was idle, and on its way to it", empty::kNoWait},
     Column{"wait_steal_ns", Unit::kNs, RowPart::kWait, kWaitSteal, true,

@@ -51,7 +51,7 @@ bool SecondBuilder::Add(const Slot& slot, const Slot** finished) {
     second_.unix_offset_ns = slot.unix_offset_ns;
   }
   second_.end_ns = slot.end_ns;
-  second_.has_waits = slot.has_waits;
+  second_.wait_causes = slot.wait_causes;
   for (const Row& row : slot.rows) AddRow(row, slot);
   return is_next;
 }
@@ -142,7 +142,7 @@ const Slot* SecondBuilder::Finish() {
   std::swap(finished_.more, second_.more);
   std::swap(finished_.gpu, second_.gpu);
   std::swap(finished_.waits, second_.waits);
-  finished_.has_waits = second_.has_waits;
+  finished_.wait_causes = second_.wait_causes;
   second_.rows.clear();
   second_.worst.clear();
   second_.rdt.clear();

@@ -69,9 +69,9 @@ struct Slot {
   // Of processes and idle, at the same place in both; empty if the recording has no such values.
   std::vector<RdtRow> rdt;
   std::vector<MoreRow> more;
-  std::vector<GpuRow> gpu;               // of those rows that have one
-  std::vector<WaitRow> waits;            // of those rows that have waited
-  bool has_waits = false;                // it is known why they waited
+  std::vector<GpuRow> gpu;     // of those rows that have one
+  std::vector<WaitRow> waits;  // of those rows that have waited
+  WaitCauses wait_causes = kNoWaitCauses;
   std::vector<WaitDetail> wait_details;  // by waiter, cause, who ran, and CPU
   std::vector<WorstSlots> worst;         // of each row of a second; else empty
   GpuDetail gpu_detail;
@@ -92,13 +92,13 @@ struct Slot {
 // The longest that the process waited for a CPU, of what ended in the slot. Of a recording that does not
 // know single waits: in sum.
 inline uint64_t LongestWait(const Slot& slot, const Row& row) {
-  if (!slot.has_waits) return row.unmeasured >> kWaitNs & 1 ? 0 : row.sums[kWaitNs];
+  if (!slot.wait_causes) return row.unmeasured >> kWaitNs & 1 ? 0 : row.sums[kWaitNs];
   return row.wait ? slot.waits[row.wait - 1].longest_ns : 0;
 }
 
 // Whether the row knows why its process waited: nobody can where nobody knows how long.
 inline bool HasWaits(const Slot& slot, const Row& row) {
-  return slot.has_waits && IsProcessOrOther(row.kind) && !(row.unmeasured >> kWaitNs & 1);
+  return slot.wait_causes && IsProcessOrOther(row.kind) && !(row.unmeasured >> kWaitNs & 1);
 }
 
 // What the row says there; nothing if it was not measured. REQUIRES: column.is_value().
@@ -118,7 +118,7 @@ inline std::optional<uint64_t> ValueOf(const Slot& slot, const Row& row, const C
     return more->sums[column.id].delta;
   }
   if (column.part == RowPart::kWait) {
-    if (!HasWaits(slot, row) || !IsCauseMeasured(column.id)) return {};
+    if (!HasWaits(slot, row) || !IsToldApart(slot.wait_causes, column.id)) return {};
     if (!row.wait) return 0;
     const WaitRow& wait = slot.waits[row.wait - 1];
     return column.id == kWaitEarlier ? wait.earlier_ns : wait.ns[column.id];

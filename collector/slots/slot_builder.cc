@@ -33,7 +33,7 @@ SlotBuilder::SlotBuilder(const SlotBuilderOptions& options, SlotSink* sink)
       open_(options.slot_ns),
       rdt_(options.rdt, options.slot_ns, options.window_ns, &open_, &tracker_, &accounting_.mbm),
       more_(options.nr_more, options.unmeasured_more, &accounting_.more),
-      waits_(options.has_waits, MaxCpu(options.present_cpus) + 1, &open_, &tracker_, &accounting_) {
+      waits_(options.wait_causes, MaxCpu(options.present_cpus) + 1, &open_, &tracker_, &accounting_) {
   for (int cpu : options_.present_cpus) {
     auto index = static_cast<size_t>(cpu);
     if (index >= cpus_.size()) cpus_.resize(index + 1);
@@ -568,7 +568,7 @@ uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
   finished_.rdt.clear();
   finished_.more.clear();
   finished_.waits.assign(slot.waits.begin(), slot.waits.end());
-  finished_.has_waits = waits_.on();
+  finished_.wait_causes = options_.wait_causes;
   const bool has_beside = rdt_.on() || more_.on();
   Sums written = {};
   for (size_t i = 0; i < nr; i++) {

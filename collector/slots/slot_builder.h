@@ -49,17 +49,17 @@ namespace slotscope {
 static_assert(kMaxSlotNs <= SlotLengths::kMaxNs);
 
 struct SlotBuilderOptions {
-  uint64_t slot_ns = SS_TICK_PERIOD_NS;  // until OnSlotLength()
-  uint64_t window_ns = 64'000'000;       // a slot retires when the watermark is this far past its end
-  std::vector<int> present_cpus;         // all that count for the identity
-  bool needs_dump = true;                // no slot before the first state dump is complete
-  int64_t unix_offset_ns = 0;            // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
-  RdtShape rdt = {};                     // what samples of RDT counters there may be
-  size_t nr_more = 0;                    // perf counters behind each measure
-  uint32_t unmeasured = 0;               // bit Additive: no measure has it, so no row does
-  uint32_t unmeasured_more = 0;          // the same of those behind, by a bit each
-  GpuJoin* gpu = nullptr;                // outlives the builder
-  bool has_waits = false;                // measures tell single waits (SS_MEASURE_ONE_WAIT)
+  uint64_t slot_ns = SS_TICK_PERIOD_NS;    // until OnSlotLength()
+  uint64_t window_ns = 64'000'000;         // a slot retires when the watermark is this far past its end
+  std::vector<int> present_cpus;           // all that count for the identity
+  bool needs_dump = true;                  // no slot before the first state dump is complete
+  int64_t unix_offset_ns = 0;              // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
+  RdtShape rdt = {};                       // what samples of RDT counters there may be
+  size_t nr_more = 0;                      // perf counters behind each measure
+  uint32_t unmeasured = 0;                 // bit Additive: no measure has it, so no row does
+  uint32_t unmeasured_more = 0;            // the same of those behind, by a bit each
+  GpuJoin* gpu = nullptr;                  // outlives the builder
+  WaitCauses wait_causes = kNoWaitCauses;  // any: measures tell single waits (SS_MEASURE_ONE_WAIT)
 };
 
 struct SlotStats {

@@ -26,8 +26,17 @@ enum WaitCause : size_t {
 inline constexpr auto kWaitEarlier = static_cast<WaitCause>(kNrWaitCauses);
 inline constexpr size_t kNrWaitValues = kNrWaitCauses + 1;
 
-// False: nothing here tells it from others yet.
-constexpr bool IsCauseMeasured(size_t cause) { return cause != kWaitThrottled && cause != kWaitSteal; }
+// A bit per WaitCause: those that a recording tells apart. What would be of another one is of these,
+// too.
+using WaitCauses = uint32_t;
+inline constexpr WaitCauses kNoWaitCauses = 0;  // it does not know why anybody waited
+inline constexpr WaitCauses kAnyWaitCauses =
+    1u << kWaitOthers | 1u << kWaitSelf | 1u << kWaitWakeup | 1u << kWaitUnknown;
+inline constexpr WaitCauses kAllWaitCauses = (1u << kNrWaitCauses) - 1;
+// Also of kWaitEarlier.
+constexpr bool IsToldApart(WaitCauses causes, size_t cause) {
+  return causes != kNoWaitCauses && (cause >= kNrWaitCauses || causes >> cause & 1);
+}
 
 struct WaitRow {
   std::array<uint64_t, kNrWaitCauses> ns = {};

@@ -139,6 +139,8 @@ void Waits::Resolve(const ss_wait& wait) {
     sum(kWaitUnknown, {});
   else if (wait.flags & SS_WAIT_OWN)
     sum(kWaitSelf, {});
+  else if ((wait.flags & SS_WAIT_QUOTA) && !odd && IsToldApart(causes_, kWaitThrottled))
+    AttributeThrottled(who, wait);
   else
     Attribute(who, odd ? UINT32_MAX : wait.queue_cpu, wait.end_ns, wait.wait_ns,
               wait.flags & SS_WAIT_CUT);
@@ -213,6 +215,19 @@ void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t
     Add(who, piece, begin_ns, begin_ns + 1, begin_ns - told_begin_ns);
   else if (open_ns > begin_ns)
     AddEarlier(who, cpu, begin_ns, end_ns, open_ns - begin_ns);
+}
+
+// In a part of it the quota was used up; whoever ran then has nothing to do with it.
+void Waits::AttributeThrottled(const Waiter& who, const ss_wait& wait) {
+  const uint64_t begin_ns = wait.end_ns - wait.wait_ns;
+  const uint64_t open_ns = std::max(begin_ns, std::min<uint64_t>(next_ns_, wait.end_ns));
+  const uint64_t from_ns = std::clamp<uint64_t>(wait.start_ns, open_ns, wait.end_ns);
+  const uint64_t to_ns = std::clamp<uint64_t>(wait.throttled_until_ns, from_ns, wait.end_ns);
+  AddEarlier(who, wait.queue_cpu, begin_ns, wait.end_ns, open_ns - begin_ns);
+  Attribute(who, wait.queue_cpu, wait.end_ns, wait.end_ns - to_ns, false);
+  Add(who, {kWaitThrottled, {}, wait.queue_cpu}, from_ns, to_ns, to_ns - from_ns);
+  Attribute(who, wait.queue_cpu, from_ns, from_ns - open_ns,
+            (wait.flags & SS_WAIT_CUT) && open_ns == begin_ns);
 }
 
 // Of a batch it is known who ran for how long, and not when: all have their share of `ns`, but for its

@@ -37,11 +37,15 @@ struct WaitStats {
 
 class Waits {
  public:
-  // What is given outlives it. Not `on`: nothing may be called but that.
-  Waits(bool on, size_t nr_cpus, OpenSlots* open, Tracker* tracker, Accounting* accounting)
-      : on_(on), lines_(on ? nr_cpus : 0), open_(open), tracker_(tracker), accounting_(accounting) {}
+  // What is given outlives it. Not on(): nothing may be called but that.
+  Waits(WaitCauses causes, size_t nr_cpus, OpenSlots* open, Tracker* tracker, Accounting* accounting)
+      : causes_(causes),
+        lines_(on() ? nr_cpus : 0),
+        open_(open),
+        tracker_(tracker),
+        accounting_(accounting) {}
 
-  bool on() const { return on_; }
+  bool on() const { return causes_ != kNoWaitCauses; }
   // Each measure of a CPU, in the order of its time, before it is added to a row.
   void OnMeasure(const ss_measure& measure);
   void OnWait(const ss_wait& wait);
@@ -88,13 +92,14 @@ class Waits {
   uint64_t EndOfOwnRun(const Timeline& line, const ProcessKey& key, uint64_t begin_ns,
                        uint64_t end_ns) const;
   void Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns, bool cut);
+  void AttributeThrottled(const Waiter& who, const ss_wait& wait);
   void Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns);
   void AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_t ns);
   void AddEarlier(const Waiter& who, uint32_t cpu, uint64_t start_ns, uint64_t end_ns, uint64_t ns);
   void AddDetail(OpenSlot* slot, const WaitPair& pair);
   OpenRow* RowOf(OpenSlot* slot, const Waiter& who);
 
-  const bool on_;
+  const WaitCauses causes_;
   std::vector<Timeline> lines_;  // [cpu]
   std::vector<ss_wait> pending_;
   std::vector<ProcessKey>

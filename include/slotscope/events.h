@@ -251,11 +251,16 @@ struct ss_tick {
 #define SS_WAIT_FOR (1u << 6)
 #define SS_WAIT_IDLE (1u << 7)
 #define SS_WAIT_FAR (1u << 8)
+/* In [start_ns, throttled_until_ns), a part of it, its cgroup had used up its quota. */
+#define SS_WAIT_QUOTA (1u << 9)
+/* From the module to the relay: the thread was throttled when it was switched out. */
+#define SS_WAIT_THROTTLED (1u << 10)
 
 /* Waiting of one process that has ended, and is in no measure. */
 struct ss_wait {
 	struct ss_hdr hdr;
-	__u64 start_ns; /* of sums: in [start_ns, end_ns), several at once; else 0: end_ns - wait_ns */
+	/* Of sums: in [start_ns, end_ns), several at once; _QUOTA: see there; else 0. */
+	__u64 start_ns;
 	__u64 end_ns;
 	__u64 wait_ns;
 	__u64 start_time_ns; /* of the process, as in ss_measure */
@@ -265,7 +270,24 @@ struct ss_wait {
 	__u32 rmid; /* that it has now */
 	__s32 ran_tgid; /* _FOR */
 	__u32 zero;
-	__u64 ran_start_time_ns;
+	union {
+		__u64 ran_start_time_ns; /* _FOR */
+		__u64 throttled_until_ns; /* _QUOTA */
+	};
+};
+
+/*
+ * What the module says to the relay behind a message: in whose queue the thread waited, by the address
+ * of its task_group; 0: of nobody that has a quota. The relay keeps it to itself.
+ */
+struct ss_grouped_measure {
+	struct ss_measure measure;
+	__u64 wait_group;
+};
+
+struct ss_grouped_wait {
+	struct ss_wait wait;
+	__u64 wait_group;
 };
 
 struct ss_cpu_state {

@@ -24,7 +24,8 @@ struct ss_last_run {
 	__u64 run_delay; /* what of it has been told */
 	__u64 out_ns; /* when it was switched out; 0: not known */
 	__u32 cpu; /* and where */
-	__u32 wait_odd; /* SS_WAIT_PHANTOM: it slept when it was moved */
+	/* SS_WAIT_PHANTOM: it slept when it was moved; _THROTTLED: it was when it was switched out */
+	__u32 wait_odd;
 };
 
 /* A thread among those of one residue: pids come again, and at another time. */
@@ -74,17 +75,17 @@ SS_INTERVAL_INLINE void ss_interval_begin_run(struct ss_interval *interval,
 
 /*
  * And what is to be known of it when it ends, at out_ns; 0: it is born, or the CPU is not watched.
- * All of run_delay has been told.
+ * All of run_delay has been told. `odd`: SS_WAIT_THROTTLED or 0.
  */
 SS_INTERVAL_INLINE void ss_last_run_end(struct ss_last_run *to, __u64 who, __u64 run_delay, __u32 cpu,
-					__u64 out_ns)
+					__u64 out_ns, __u32 odd)
 {
 	struct ss_last_run run;
 
 	run.run_delay = run_delay;
 	run.out_ns = out_ns;
 	run.cpu = cpu;
-	run.wait_odd = 0;
+	run.wait_odd = odd;
 	ss_last_run_set(to, who, &run);
 }
 
@@ -153,14 +154,22 @@ SS_INTERVAL_INLINE void ss_interval_set_waiter(const struct ss_interval *interva
 			    !!(interval->flags & SS_MEASURE_KTHREAD));
 }
 
-/* What ss_interval_add_wait() has returned. REQUIRES: *msg is zero; so does the next one. */
+/* A wait that ended at end_ns. REQUIRES: *msg is zero; so do the next ones. */
+SS_INTERVAL_INLINE void ss_interval_fill_wait_until(const struct ss_interval *interval,
+						    struct ss_wait *msg, __u32 cpu, __u64 now_ns,
+						    __u64 end_ns, __u64 wait_ns)
+{
+	ss_wait_fill(msg, cpu, now_ns, end_ns, wait_ns, interval->wait_odd);
+	if (end_ns - wait_ns < interval->out_ns)
+		msg->flags |= SS_WAIT_CUT;
+	ss_interval_set_waiter(interval, msg);
+}
+
+/* What ss_interval_add_wait() has returned. */
 SS_INTERVAL_INLINE void ss_interval_fill_wait(const struct ss_interval *interval, struct ss_wait *msg,
 					      __u32 cpu, __u64 now_ns, __u64 wait_ns)
 {
-	ss_wait_fill(msg, cpu, now_ns, interval->last_ns, wait_ns, interval->wait_odd);
-	if (interval->last_ns - wait_ns < interval->out_ns)
-		msg->flags |= SS_WAIT_CUT;
-	ss_interval_set_waiter(interval, msg);
+	ss_interval_fill_wait_until(interval, msg, cpu, now_ns, interval->last_ns, wait_ns);
 }
 
 /* Waits within the interval, which ends at now_ns. */

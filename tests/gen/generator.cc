@@ -70,6 +70,7 @@ Generator::Generator(const GeneratorOptions& options)
     facts_.present_cpus.push_back(static_cast<int>(cpu));
   facts_.nr_streams = options.nr_cpus;
   facts_.has_waits = options.waits;
+  facts_.has_quota = options.waits;
   facts_.unix_offset_ns = unix_offset_ns_;
   ss_rmid_fifo_init(&fifo_, static_cast<uint32_t>(options.nr_rmids), SS_RMID_LIMBO_NS);
   if (options.wrap) {
@@ -511,6 +512,11 @@ void Generator::TellWaits(uint32_t index, const ss_measure& measure) {
       break;
     case 3:
       wait.flags = SS_WAIT_MOVED;
+      break;
+    case 4:  // throttled in the midst of it, or from before it on
+      wait.flags = SS_WAIT_QUOTA | (Random(4) ? 0 : SS_WAIT_CUT);
+      wait.start_ns = wait.end_ns - wait.wait_ns / (1 + Random(4)) - 1;
+      wait.throttled_until_ns = wait.end_ns - Random(wait.wait_ns + 1);
       break;
     default:
       wait.flags = Random(4) ? 0 : SS_WAIT_CUT;

@@ -259,7 +259,7 @@ TEST(Cgroups, AProcessIsInThatOfTheCpuController) {
       << output;
   recorder.Stop();
   EXPECT_EQ(rmdir(folder.c_str()), 0) << strerror(errno);
-  umount(mounted.c_str());
+  UnmountCpuController(mounted);
 
   std::istringstream lines(output);
   std::string key;

@@ -92,6 +92,15 @@ int RunCudaOnManyStacks(int);
 // For so many ms; each process prints "waited TGID ns", by its threads' schedstat. In wait_workloads.cc.
 int RunWaitingThreads(int ms);  // "threads": three on one CPU, nobody beside them
 int RunWaitingMix(int ms);  // threads that are moved all the time, spinners, one that sleeps and runs
+// A process whose cgroup may run for 20 ms in each 100; 10 more: cgroup v2. It prints "waited TGID ns
+// when", by schedstat, and "throttled TGID ns", by cpu.stat; "unusable" if the cpu controller is not
+// there. In quota_workload.cc.
+enum { kQuotaAlone, kQuotaBeside, kQuotaThreads, kQuotaNested };
+int RunUnderQuota(int which);
+// Unmounts a hierarchy of the cpu controller, whose groups have been removed: as soon as they are gone,
+// if nobody else has some. Of one that is unmounted before, the controller cannot be used as v2 any
+// more.
+void UnmountCpuController(const std::string& folder);
 // Where the stand-in CUDA libraries are.
 std::string StandinFolder();
 

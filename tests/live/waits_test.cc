@@ -15,7 +15,7 @@ namespace {
 
 struct Waited {
   uint64_t cpu_ns = 0, wait_ns = 0, earlier_ns = 0, others_ns = 0, self_ns = 0, wakeup_ns = 0,
-           unknown_ns = 0;
+           throttled_ns = 0, unknown_ns = 0;
   std::map<std::string, uint64_t> ran_ns;  // by ran_instead_tgid
 };
 
@@ -26,7 +26,8 @@ std::map<int32_t, Waited> WaitedBy(const CsvFile& csv,
                                    const std::map<int32_t, uint64_t>& until_ns = {}) {
   std::map<int32_t, Waited> waited;
   for (const auto& row : csv.rows) {
-    const auto until = row.at("tgid").empty() ? until_ns.end() : until_ns.find(std::stoi(row.at("tgid")));
+    const auto until =
+        row.at("tgid").empty() ? until_ns.end() : until_ns.find(std::stoi(row.at("tgid")));
     if (until != until_ns.end() && Number(row.at("slot_start_ns")) >= until->second) continue;
     const std::string& kind = row.at("kind");
     if (kind != "user" && kind != "unassigned" && kind != "kernel") {
@@ -37,14 +38,16 @@ std::map<int32_t, Waited> WaitedBy(const CsvFile& csv,
     }
     Waited& of = waited[std::stoi(row.at("tgid"))];
     const auto add = [&](const char* name, uint64_t* to) {
-      EXPECT_FALSE(row.at(name).empty()) << name;
+      EXPECT_TRUE(!row.at(name).empty() || to == &of.throttled_ns) << name;
       *to += Number(row.at(name));
       return Number(row.at(name));
     };
     add("cpu_ns", &of.cpu_ns);
     const uint64_t wait_ns = add("wait_ns", &of.wait_ns);
     EXPECT_EQ(wait_ns, add("wait_others_ns", &of.others_ns) + add("wait_self_ns", &of.self_ns) +
-                           add("wait_wakeup_ns", &of.wakeup_ns) + add("wait_unknown_ns", &of.unknown_ns))
+                           add("wait_wakeup_ns", &of.wakeup_ns) +
+                           add("wait_unknown_ns", &of.unknown_ns) +
+                           add("wait_throttled_ns", &of.throttled_ns))
         << row.at("tgid") << " in " << row.at("slot_start_ns");
     add("wait_earlier_ns", &of.earlier_ns);
     EXPECT_EQ(row.at("ran_instead_tgid").empty(), Number(row.at("wait_others_ns")) == 0);
@@ -119,6 +122,105 @@ TEST(Waits, NothingThatWasWaitedIsLost) {
   }
   EXPECT_EQ(nr, 4u);
 }
+
+// What a process whose quota is used up waits, against what the kernel says of its group.
+class Quota : public testing::TestWithParam<int> {
+ protected:
+  struct Truth {
+    double waited_ns = 0, throttled_ns = 0;
+  };
+
+  // Of one thread in each queue.
+  static bool Agrees(const Waited& of, const Truth& truth, uint64_t steal_ns) {
+    const double slack = (IsEmulated() ? 0.1 : 0.01) * truth.waited_ns + StealTolerance(steal_ns) + 2e6;
+    const double queued_ns = static_cast<double>(of.others_ns + of.self_ns + of.wakeup_ns);
+    return std::abs(static_cast<double>(of.throttled_ns) - truth.throttled_ns) <= slack &&
+           std::abs(queued_ns - (truth.waited_ns - truth.throttled_ns)) <= slack &&
+           static_cast<double>(of.unknown_ns) <= slack;
+  }
+
+  void Record(int which) {
+    which += 10 * GetParam();
+    // A slot waits for longer than anybody can.
+    recorded_ = RecordWorkload({"quota", std::to_string(which)}, {"--window", "400"});
+    is_usable_ = recorded_.truth.TgidsOf("unusable").empty();
+    if (!is_usable_) return;
+    CheckIdentity(recorded_.csv);
+    std::map<int32_t, uint64_t> looked_ns;
+    for (const auto& line : recorded_.truth.lines) {
+      if (line.key == "waited") {
+        truth_.waited_ns = static_cast<double>(line.values.at(0));
+        looked_ns[line.tgid] = line.values.at(1);
+        tgid_ = line.tgid;
+      }
+      if (line.key == "throttled") truth_.throttled_ns = static_cast<double>(line.values.at(0));
+    }
+    all_ = WaitedBy(recorded_.csv, looked_ns);
+    ASSERT_GT(tgid_, 0);
+    ASSERT_EQ(recorded_.csv.comments.at("not_measured").find("wait_throttled_ns"), std::string::npos)
+        << "this kernel shows no quotas";
+    EXPECT_GT(truth_.throttled_ns, 5e8);
+    EXPECT_EQ(all_[tgid_].earlier_ns, 0u);
+  }
+
+  // What must not agree: the quota's waits laid on whoever ran meanwhile.
+  Waited Mutant() {
+    Waited mutant = all_[tgid_];
+    mutant.others_ns += mutant.throttled_ns;
+    mutant.throttled_ns = 0;
+    return mutant;
+  }
+
+  void ExpectThatItAgrees() {
+    const Waited& of = all_[tgid_];
+    EXPECT_TRUE(Agrees(of, truth_, recorded_.steal_ns))
+        << fmt::format("throttled {} of {}, waited {} of {:.0f}, others {} self {} wakeup {} unknown {}",
+                       of.throttled_ns, truth_.throttled_ns, of.wait_ns, truth_.waited_ns, of.others_ns,
+                       of.self_ns, of.wakeup_ns, of.unknown_ns);
+    EXPECT_FALSE(Agrees(Mutant(), truth_, recorded_.steal_ns));
+  }
+
+  Recorded recorded_;
+  bool is_usable_ = false;
+  std::map<int32_t, Waited> all_;
+  Truth truth_;
+  int32_t tgid_ = 0;
+};
+
+TEST_P(Quota, OfOneThreadIsWhatTheKernelSays) {
+  Record(kQuotaAlone);
+  if (!is_usable_) GTEST_SKIP() << "the cpu controller is of the other version";
+  ExpectThatItAgrees();
+}
+
+TEST_P(Quota, IsNoNeighboursFault) {
+  Record(kQuotaBeside);
+  if (!is_usable_) GTEST_SKIP() << "the cpu controller is of the other version";
+  ExpectThatItAgrees();
+}
+
+TEST_P(Quota, OfAGroupAboveIsItsOwn) {
+  Record(kQuotaNested);
+  if (!is_usable_) GTEST_SKIP() << "the cpu controller is of the other version";
+  ExpectThatItAgrees();
+}
+
+// Three threads on all CPUs, and nobody else: they wait for each other, and for their quota.
+TEST_P(Quota, OfSeveralThreadsIsNeverLaidOnANeighbour) {
+  Record(kQuotaThreads);
+  if (!is_usable_) GTEST_SKIP() << "the cpu controller is of the other version";
+  const Waited& of = all_[tgid_];
+  const auto wait_ns = static_cast<double>(of.wait_ns);
+  const double slack = 0.1 * wait_ns + StealTolerance(recorded_.steal_ns);
+  EXPECT_LT(static_cast<double>(of.unknown_ns), 0.35 * wait_ns);
+  EXPECT_LT(static_cast<double>(of.others_ns), slack);
+  EXPECT_GT(static_cast<double>(of.throttled_ns), 0.5 * wait_ns);
+  EXPECT_GE(static_cast<double>(Mutant().others_ns), slack);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cgroup, Quota, testing::Values(0, 1), [](const auto& version) {
+  return version.param ? std::string("V2") : std::string("V1");
+});
 
 // What the kernel side remembers of threads is of one recording: a process that waits on between two of
 // them, and sleeps until the second one has begun, has not waited for seconds in that.

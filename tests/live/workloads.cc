@@ -613,6 +613,7 @@ constexpr Workload kWorkloads[] = {
     {"shares", Shares},
     {"wait-threads", RunWaitingThreads},
     {"wait-mix", RunWaitingMix},
+    {"quota", RunUnderQuota},
     {"ping-pong", PingPong},
     {"rename", Rename},
     {"rename-flood", RenameFlood},

@@ -85,7 +85,7 @@ TEST(Column, AValueIsKnownWhereItsBitIsClear) {
   slot.rdt.resize(1);
   slot.gpu.resize(1);
   slot.waits.resize(1);
-  slot.has_waits = true;
+  slot.wait_causes = kAnyWaitCauses;
   row.beside = row.gpu = row.wait = 1;
   uint64_t value = 100;
   for (const Column& column : kSlotColumns) {
@@ -114,7 +114,7 @@ TEST(Column, WaitingIsKnownWhereItWasTold) {
   Row& row = slot.rows.emplace_back();
   const auto others = [&] { return ValueOf(slot, row, ColumnOf("wait_others_ns")); };
   EXPECT_EQ(others(), std::nullopt);
-  slot.has_waits = true;
+  slot.wait_causes = kAnyWaitCauses;
   EXPECT_EQ(others(), 0u) << "it has not waited";
   slot.waits.resize(2);
   slot.waits[1].ns = {5, 6, 7, 8, 9, 10};
@@ -124,6 +124,8 @@ TEST(Column, WaitingIsKnownWhereItWasTold) {
   EXPECT_EQ(ValueOf(slot, row, ColumnOf("wait_unknown_ns")), 10u);
   EXPECT_EQ(ValueOf(slot, row, ColumnOf("wait_earlier_ns")), 11u);
   EXPECT_EQ(ValueOf(slot, row, ColumnOf("wait_throttled_ns")), std::nullopt);
+  slot.wait_causes |= 1u << kWaitThrottled;
+  EXPECT_EQ(ValueOf(slot, row, ColumnOf("wait_throttled_ns")), 7u);
   row.kind = RowKind::kLost;
   EXPECT_EQ(others(), std::nullopt);
 }

@@ -123,7 +123,7 @@ TEST_F(CsvTest, RowOfAProcess) {
 
 TEST_F(CsvTest, WhyItWaitedStandsInProcessesAndTheirSumOnly) {
   Slot slot = SlotOf(5 * kMs, {UserRow(), UserRow(), UserRow()});
-  slot.has_waits = true;
+  slot.wait_causes = kAnyWaitCauses;
   slot.waits.resize(2);
   slot.waits[1].ns = {11, 12, 13, 14, 15, 16};
   slot.waits[1].earlier_ns = 17;
@@ -138,7 +138,9 @@ TEST_F(CsvTest, WhyItWaitedStandsInProcessesAndTheirSumOnly) {
   EXPECT_TRUE(lines[3].ends_with(std::string(",1000000") + kNoWaits)) << lines[3];
   slot.rows[0].kind = RowKind::kOther;
   EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10"));
-  slot.has_waits = false;
+  slot.wait_causes |= 1u << kWaitThrottled;
+  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,13,14,,16,99,777,10"));
+  slot.wait_causes = kNoWaitCauses;
   EXPECT_TRUE(Write({slot})[1].ends_with(std::string(",1000000") + kNoWaits));
 }
 

@@ -401,6 +401,7 @@ class Oracle {
     size_t cpu;
     uint64_t start_ns, end_ns, ns;
     Key ran = {};
+    uint64_t throttled_from_ns = 0, throttled_to_ns = 0;
   };
 
   void TakeWait(const ss_wait& wait) {
@@ -418,7 +419,11 @@ class Oracle {
       one.how = 'o';
     else if (wait.flags & (SS_WAIT_HIDDEN | SS_WAIT_PHANTOM))
       one.how = '?';
-    else if (wait.flags & (SS_WAIT_FOR | SS_WAIT_IDLE | SS_WAIT_FAR))
+    else if ((wait.flags & SS_WAIT_QUOTA) &&
+             !(wait.flags & (SS_WAIT_FOR | SS_WAIT_IDLE | SS_WAIT_FAR))) {
+      one.throttled_from_ns = wait.start_ns;
+      one.throttled_to_ns = wait.throttled_until_ns;
+    } else if (wait.flags & (SS_WAIT_FOR | SS_WAIT_IDLE | SS_WAIT_FAR))
       one.how = wait.flags & SS_WAIT_FOR ? 'b' : wait.flags & SS_WAIT_IDLE ? 'i' : 'f';
     one.ran = {wait.ran_tgid, wait.ran_start_time_ns};
     waited_.push_back(one);
@@ -448,9 +453,8 @@ class Oracle {
     const uint64_t known_ns = ran.empty() ? measure.start_ns : ran.back().end_ns;
     if (measure.hdr.ts_ns <= known_ns) return;
     if (measure.start_ns > known_ns) ran.push_back({known_ns, measure.start_ns, {}, '?'});
-    ran.push_back({std::max<uint64_t>(known_ns, measure.start_ns),
-                   measure.hdr.ts_ns,
-                   {measure.tgid, measure.start_time_ns},
+    ran.push_back({std::max<uint64_t>(known_ns, measure.start_ns), measure.hdr.ts_ns,
+                   measure.flags & SS_MEASURE_UNKNOWN ? Key() : Key(measure.tgid, measure.start_time_ns),
                    measure.flags & SS_MEASURE_UNKNOWN ? '?'
                    : measure.flags & SS_MEASURE_IDLE  ? 'i'
                                                       : 'p'});
@@ -530,12 +534,17 @@ class Oracle {
     static const std::vector<Ran> kNothing;
     const auto& ran = waited.how == '?' || waited.cpu > MaxCpu() ? kNothing : ran_[waited.cpu];
     // What is in front of the end of the first run of its own goes to whoever came next.
+    const uint64_t open_ns = std::max(begin_ns, std::min(next_ns_, end_ns));
+    const uint64_t throttled_ns = std::clamp(waited.throttled_from_ns, open_ns, end_ns);
+    const uint64_t goes_on_ns = std::clamp(waited.throttled_to_ns, throttled_ns, end_ns);
+    const bool was_throttled = waited.throttled_to_ns > 0;
+    const uint64_t queued_ns = was_throttled ? throttled_ns : end_ns;
     const Ran* own = nullptr;
     for (const Ran& run : ran)
       if (waited.is_cut && begin_ns >= next_ns_ && !own && run.what == 'p' && run.key == waited.key &&
-          run.end_ns > begin_ns && run.start_ns < end_ns)
+          run.end_ns > begin_ns && run.start_ns < queued_ns)
         own = &run;
-    if (own && (OwnEnd(ran, *own) >= end_ns)) own = nullptr;
+    if (own && (OwnEnd(ran, *own) >= queued_ns)) own = nullptr;
     uint64_t left_ns = 0, own_end_ns = 0;
     if (own) {
       own_end_ns = OwnEnd(ran, *own);
@@ -546,6 +555,9 @@ class Oracle {
     for (const Ran& run : ran)
       for (uint64_t at_ns : {run.start_ns, run.end_ns})
         if (at_ns > begin_ns && at_ns < end_ns) cuts.insert(at_ns);
+    if (was_throttled)
+      for (uint64_t at_ns : {throttled_ns, goes_on_ns})
+        if (at_ns > begin_ns && at_ns < end_ns) cuts.insert(at_ns);
     bool is_first = true;
     for (auto cut = cuts.begin(); cut != cuts.end() && std::next(cut) != cuts.end(); ++cut) {
       size_t cause = 5;
@@ -555,6 +567,7 @@ class Oracle {
         cause = run.what == '?' ? 5 : run.what == 'i' ? 3 : run.key == waited.key ? 1 : 0;
         who = run.key;
       }
+      if (was_throttled && *cut >= throttled_ns && *cut < goes_on_ns) cause = 2;
       if (std::exchange(is_first, false) && own) Put(waited, own_end_ns, left_ns, cause, who);
       Put(waited, *cut, *std::next(cut) - *cut, cause, who);
     }
@@ -849,7 +862,7 @@ class Oracle {
 
   static std::string WaitColumns(const WaitSum& wait) {
     const auto& c = wait.causes;
-    std::string text = fmt::format(",{},{},{},,{},,{}", wait.earlier_ns, c[0], c[1], c[3], c[5]);
+    std::string text = fmt::format(",{},{},{},{},{},,{}", wait.earlier_ns, c[0], c[1], c[2], c[3], c[5]);
     Key longest = {};
     uint64_t ns = 0;
     for (const auto& [key, ran_ns] : wait.others)

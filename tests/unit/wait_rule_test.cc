@@ -24,7 +24,7 @@ struct Cpu {
     return left_ns;
   }
   void End(uint64_t who, uint64_t out_ns) {
-    ss_last_run_end(&last[who], who, interval.run_delay, 0, out_ns);
+    ss_last_run_end(&last[who], who, interval.run_delay, 0, out_ns, 0);
   }
   ss_measure Measure(uint64_t now_ns) {
     ss_measure measure = {};

@@ -68,6 +68,20 @@ class OneCpu {
     message.wait.flags = flags;
     builder_.OnMessage(message, false);
   }
+  void WaitThrottled(int32_t tgid, uint64_t end_ns, uint64_t wait_ns, uint64_t from_ns,
+                     uint64_t until_ns) {
+    ss_any_message message = {};
+    message.wait.hdr.ts_ns = end_ns;
+    message.wait.hdr.type = SS_WAIT;
+    message.wait.end_ns = end_ns;
+    message.wait.wait_ns = wait_ns;
+    message.wait.tgid = tgid;
+    message.wait.start_time_ns = 1;
+    message.wait.flags = SS_WAIT_QUOTA;
+    message.wait.start_ns = from_ns;
+    message.wait.throttled_until_ns = until_ns;
+    builder_.OnMessage(message, false);
+  }
   void Watermark(uint64_t ts_ns) { builder_.OnWatermark(ts_ns); }
   const std::vector<Slot>& Finish() {
     builder_.Finish();
@@ -82,7 +96,7 @@ class OneCpu {
     options.window_ns = 10 * kMs;
     options.present_cpus = {0};
     options.needs_dump = false;
-    options.has_waits = true;
+    options.wait_causes = kAllWaitCauses & ~(1u << kWaitSteal);
     return options;
   }
 
@@ -245,6 +259,57 @@ TEST(Waits, DetailsAddUpToRows) {
   }
 }
 
+// Whoever ran while its quota was used up is no neighbour.
+TEST(Waits, WhileItsQuotaIsUsedUpNobodyIsInItsWay) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + 100'000);
+  cpu.Run(2, kStartNs + 700'000);
+  cpu.Run(1, kStartNs + 800'000);
+  cpu.Run(2, kStartNs + 2 * kMs);
+  // Ran until 100, throttled until 600, in the queue until 700.
+  cpu.WaitThrottled(1, kStartNs + 700'000, 600'000, kStartNs + 90'000, kStartNs + 600'000);
+  // Throttled in the midst, and over a border; it would be others' without.
+  cpu.WaitThrottled(3, kStartNs + 1'900'000, 1'000'000, kStartNs + 950'000, kStartNs + 1'800'000);
+  const auto& slots = cpu.Finish();
+  ASSERT_EQ(slots.size(), 2u);
+  const auto causes = [&](size_t slot, int32_t tgid) {
+    for (const Row& row : slots[slot].rows)
+      if (row.key.tgid == tgid && row.wait) return slots[slot].waits[row.wait - 1].ns;
+    return std::array<uint64_t, kNrWaitCauses>{};
+  };
+  EXPECT_THAT(causes(0, 1), ElementsAre(100'000, 0, 500'000, 0, 0, 0));
+  EXPECT_THAT(causes(0, 3), ElementsAre(50'000, 0, 50'000, 0, 0, 0));
+  EXPECT_THAT(causes(1, 3), ElementsAre(100'000, 0, 800'000, 0, 0, 0));
+}
+
+TEST(Waits, OfALongThrottlingWhatPassedInRetiredSlotsIsOneRow) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + kMs);
+  for (uint64_t ms = 2; ms <= 60; ms++) {
+    cpu.Run(2, kStartNs + ms * kMs);
+    cpu.Watermark(kStartNs + ms * kMs);
+  }
+  cpu.WaitThrottled(1, kStartNs + 60 * kMs, 59 * kMs, kStartNs + kMs, kStartNs + 60 * kMs - 100'000);
+  uint64_t earlier_ns = 0, throttled_ns = 0, others_ns = 0, nr_earlier = 0;
+  for (const Slot& slot : cpu.Finish()) {
+    for (const WaitRow& row : slot.waits) {
+      earlier_ns += row.earlier_ns;
+      throttled_ns += row.ns[kWaitThrottled];
+      others_ns += row.ns[kWaitOthers];
+    }
+    for (const WaitDetail& detail : slot.wait_details)
+      if (detail.cause == kWaitEarlier) {
+        nr_earlier++;
+        EXPECT_EQ(detail.start_ns, kStartNs + kMs);
+      }
+  }
+  EXPECT_EQ(nr_earlier, 1u);
+  EXPECT_GT(earlier_ns, 40 * kMs);
+  EXPECT_GT(throttled_ns, 5 * kMs);
+  EXPECT_EQ(others_ns, 100'000u);
+  EXPECT_EQ(earlier_ns + throttled_ns + others_ns, 59 * kMs);
+}
+
 TEST(Waits, WhereNobodyKnowsHowLongNobodyKnowsWhy) {
   OneCpu cpu;
   cpu.Run(1, kStartNs + kMs, 0, SS_MEASURE_NO_WAIT);
@@ -254,8 +319,7 @@ TEST(Waits, WhereNobodyKnowsHowLongNobodyKnowsWhy) {
     const bool is_known = slot.rows[0].key.tgid == 2;
     for (const Column& column : kSlotColumns) {
       if (column.part == RowPart::kWait && column.is_value()) {
-        EXPECT_EQ(ValueOf(slot, slot.rows[0], column).has_value(),
-                  is_known && IsCauseMeasured(column.id))
+        EXPECT_EQ(ValueOf(slot, slot.rows[0], column).has_value(), is_known && column.id != kWaitSteal)
             << column.name;
       }
     }
@@ -263,7 +327,7 @@ TEST(Waits, WhereNobodyKnowsHowLongNobodyKnowsWhy) {
     CsvSink sink(&file, 0, 0);
     sink.OnSlot(slot);
     sink.Flush();
-    EXPECT_THAT(file.text, EndsWith(is_known ? "1000000,0,0,0,,0,,0,,,\n" : "1000000,,,,,,,,,,\n"));
+    EXPECT_THAT(file.text, EndsWith(is_known ? "1000000,0,0,0,0,0,,0,,,\n" : "1000000,,,,,,,,,,\n"));
   }
 }
 
