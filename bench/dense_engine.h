@@ -79,6 +79,7 @@ class DenseEngine {
     uint32_t unmeasured = 0;
     uint32_t flags = 0;
     uint32_t used = 0;
+    RowPlaces places;
   };
   static const DenseRow kBlank;  // copied: to clear as many bytes takes GCC longer
   struct ProcessText {
@@ -262,6 +263,7 @@ class DenseEngine {
     row.flags |= measure.flags;
     row.unmeasured |= unmeasured;
     Add(&row.sums, sums);
+    places_.Add(&row.places, measure.hdr.cpu, static_cast<uint32_t>(sums[kCpuNs]));
   }
 
   // ---- rows
@@ -269,6 +271,7 @@ class DenseEngine {
   void ClearRows() {
     for (uint32_t id : touched_) rows_[id] = kBlank;
     touched_.clear();
+    places_.clear();
   }
 
   void Retire() {
@@ -295,6 +298,7 @@ class DenseEngine {
     nr_rows_ += touched_.size();
     nr_slots_++;
     touched_.clear();
+    places_.clear();
     ForgetDead();
   }
 
@@ -311,7 +315,9 @@ class DenseEngine {
       if (!(row.unmeasured >> i & 1)) out = AppendDecimal(out, row.sums[i]);
     }
     std::memcpy(out, kRowTail.data(), kRowTail.size());
-    size_ = static_cast<size_t>(out - text_.data()) + kRowTail.size();
+    const bool is_process = !(row.flags & SS_MEASURE_IDLE);
+    out = AppendPlaces(out + kRowTail.size(), is_process, places_.Of(row.places));
+    size_ = static_cast<size_t>(out - text_.data());
   }
 
   // From tgid to kind.
@@ -343,6 +349,7 @@ class DenseEngine {
   std::vector<Cpu> cpus_;
   uint64_t border_ns_ = 0;      // the end of the slot that is open
   std::vector<DenseRow> rows_;  // [id]
+  Places places_;               // of rows_
   std::vector<uint32_t> touched_;
   std::vector<ProcessKey> keys_;    // [id]
   std::vector<ProcessText> texts_;  // [id]

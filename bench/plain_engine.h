@@ -83,10 +83,12 @@ class PlainEngine {
   struct PlainRow {
     Sums sums = {};
     uint32_t rmid = 0;
+    RowPlaces places;
   };
   struct PlainSlot {
     uint64_t start_ns = 0;
     std::unordered_map<ProcessKey, PlainRow, ProcessKeyHash> rows;
+    Places places;
   };
 
   static uint64_t KeyOf(std::span<const std::byte> ring) {
@@ -120,20 +122,22 @@ class PlainEngine {
     Cut cut(measure, whole);
     for (uint64_t at_ns = measure.start_ns; at_ns < measure.hdr.ts_ns;) {
       PlainSlot& slot = SlotAt(at_ns);
+      const uint64_t from_ns = at_ns;
       at_ns = std::min<uint64_t>(slot.start_ns + SS_TICK_PERIOD_NS, measure.hdr.ts_ns);
       PlainRow& row = slot.rows[{measure.tgid, measure.start_time_ns}];
       row.rmid = std::max(row.rmid, measure.rmid);
       Add(&row.sums, cut.TakeUntil(at_ns));
+      slot.places.Add(&row.places, measure.hdr.cpu, static_cast<uint32_t>(at_ns - from_ns));
     }
   }
 
   PlainSlot& SlotAt(uint64_t ts_ns) {
     const uint64_t start_ns = ts_ns - ts_ns % SS_TICK_PERIOD_NS;
-    if (slots_.empty()) slots_.push_back({start_ns, {}});
+    if (slots_.empty()) slots_.push_back({start_ns, {}, {}});
     while (slots_.back().start_ns < start_ns)
-      slots_.push_back({slots_.back().start_ns + SS_TICK_PERIOD_NS, {}});
+      slots_.push_back({slots_.back().start_ns + SS_TICK_PERIOD_NS, {}, {}});
     while (slots_.front().start_ns > start_ns)
-      slots_.push_front({slots_.front().start_ns - SS_TICK_PERIOD_NS, {}});
+      slots_.push_front({slots_.front().start_ns - SS_TICK_PERIOD_NS, {}, {}});
     return slots_[(start_ns - slots_.front().start_ns) / SS_TICK_PERIOD_NS];
   }
 
@@ -143,16 +147,16 @@ class PlainEngine {
     std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [key, row] : rows) {
       Add(&written_, row.sums);
-      if (csv_) Format(slot.start_ns, key, row);
+      if (csv_) Format(slot, key, row);
     }
     nr_rows_ += rows.size();
     slots_.pop_front();
   }
 
-  void Format(uint64_t start_ns, const ProcessKey& key, const PlainRow& row) {
+  void Format(const PlainSlot& slot, const ProcessKey& key, const PlainRow& row) {
     if (text_.size() - size_ < 1024) nr_bytes_ += std::exchange(size_, 0);
-    Number(start_ns);
-    Number(start_ns);  // as Unix time
+    Number(slot.start_ns);
+    Number(slot.start_ns);  // as Unix time
     Number(key.tgid);
     Number(key.start_time_ns);
     Text(CommText(comms_[key]));
@@ -161,7 +165,9 @@ class PlainEngine {
     for (size_t i = kCpuNs; i <= kLlcMisses; i++) Number(row.sums[i]);
     size_--;  // the tail begins with a comma
     std::copy(kRowTail.begin(), kRowTail.end(), text_.begin() + static_cast<ptrdiff_t>(size_));
-    size_ += kRowTail.size();
+    char* const tail = text_.data() + size_ + kRowTail.size();
+    size_ = static_cast<size_t>(AppendPlaces(tail, key.tgid != 0, slot.places.Of(row.places)) -
+                                text_.data());
   }
 
   template <typename T>

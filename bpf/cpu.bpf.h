@@ -251,8 +251,8 @@ static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interv
 		ss_interval_fill_own_waits(interval, &own, bpf_get_smp_processor_id(), now_ns);
 		ss_send_wait(ctx, sender, &own);
 	}
-	if (!cause && !ss_counters_wanted() &&
-	    ss_batch_add_interval(&sender->batch, interval, now_ns, next_tgid)) {
+	if (!(cause & SS_MEASURE_TICK) && !ss_counters_wanted() &&
+	    ss_batch_add_interval(&sender->batch, interval, now_ns, next_tgid, cause)) {
 		ss_batch_was_kept(ctx, sender, interval->last_ns, now_ns, interval->wait_ns,
 				  interval->wait_flags);
 		ss_interval_next(interval, now_ns);
@@ -318,6 +318,16 @@ static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 ep
 	ss_output(ctx, &msg.hdr, sizeof(msg));
 }
 
+static __always_inline __u32 ss_left_of(bool preempt, const struct task_struct *prev,
+					unsigned int prev_state)
+{
+	int in_iowait = 0;
+
+	if (prev_state & 2) /* TASK_UNINTERRUPTIBLE */
+		in_iowait = BPF_CORE_READ_BITFIELD(prev, in_iowait);
+	return ss_measure_left(preempt, prev_state, in_iowait);
+}
+
 static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_struct *prev,
 					  struct task_struct *next, unsigned int prev_state)
 {
@@ -355,7 +365,8 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 	ss_cpu_end_run(prev, now_ns);
 	ss_cpu_set_thread(cpu, next, now_ns);
 	if (ends) {
-		ss_cpu_measure(ctx, &cpu->interval, now_ns, next->tgid, 0);
+		ss_cpu_measure(ctx, &cpu->interval, now_ns, next->tgid,
+			       missed ? 0 : ss_left_of(preempt, prev, prev_state));
 		ss_cpu_set_process(ctx, cpu, next);
 	}
 }

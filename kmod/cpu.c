@@ -167,7 +167,8 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 		ss_waits_end_run(prev, now_ns);
 		ss_waits_begin_run(interval, next, now_ns);
 		if (ends) {
-			ss_cpu_measure(cpu, now_ns, next->tgid, 0);
+			ss_cpu_measure(cpu, now_ns, next->tgid,
+				       ss_measure_left(preempt, prev_state, prev->in_iowait));
 			ss_process_ran(cpu->slot, interval->last_ns);
 			ss_cpu_set_process(cpu, next);
 			ss_rdt_run(interval->rmid, interval->last_ns);

@@ -23,9 +23,14 @@ std::mutex g_warning_mutex;
 std::string g_last_warning;
 
 int PrintLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
+  if (std::getenv("SLOTSCOPE_BPF_LOG")) {  // the verifier's answer is long
+    va_list all;
+    va_copy(all, args);
+    vfprintf(stderr, format, all);
+    va_end(all);
+  }
   char line[1024];
   vsnprintf(line, sizeof(line), format, args);
-  if (std::getenv("SLOTSCOPE_BPF_LOG")) fputs(line, stderr);
   if (level == LIBBPF_WARN) {
     std::lock_guard lock(g_warning_mutex);
     g_last_warning = line;

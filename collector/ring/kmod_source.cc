@@ -180,6 +180,7 @@ class KmodSource final : public Source {
     info_.counted = counters_.opened_mask();
     info_.nr_more = counters_.nr_more();
     info_.has_waits = has_waits_;
+    info_.has_states = true;
     info_.notes.insert(info_.notes.end(), counters_.notes().begin(), counters_.notes().end());
   }
 

@@ -119,6 +119,7 @@ class NativeSource final : public Source {
     info_.counted = counters_.opened_mask();
     info_.nr_more = counters_.nr_more();
     info_.has_waits = options_.waits;
+    info_.has_states = true;
     info_.notes.insert(info_.notes.end(), counters_.notes().begin(), counters_.notes().end());
 
     if (Status status = Load(); !status.ok()) return status;

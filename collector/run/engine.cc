@@ -34,6 +34,7 @@ SlotBuilderOptions BuilderOptions(const Facts& facts, uint64_t slot_ns, uint64_t
   options.unmeasured_more = UnmeasuredMoreOf(facts);
   options.gpu = gpu;
   options.wait_causes = WaitCausesOf(facts);
+  options.has_states = facts.has_states;
   return options;
 }
 
@@ -44,6 +45,7 @@ uint32_t UnmeasuredOf(const Facts& facts, const std::array<uint32_t, kNrAdditive
   for (size_t i = 0; i < kNrAdditive; i++) unmeasured |= uint32_t{facts.abi < since[i]} << i;
   for (size_t i = 0; i < SS_NR_COUNTERS; i++)
     unmeasured |= uint32_t{facts.events[i].empty()} << (kCycles + i);
+  unmeasured |= uint32_t{!facts.has_waits} << kMigrations;  // threads are not followed
   return unmeasured;
 }
 

@@ -64,6 +64,7 @@ bool IsMeasured(const Column& column, const Facts& facts) {
     return has[column.id];
   }
   if (column.part == RowPart::kWait) return IsToldApart(WaitCausesOf(facts), column.id);
+  if (column.part == RowPart::kState) return facts.has_states;
   // Another producer says memory and straggling only.
   if (column.part == RowPart::kGpu)
     return !facts.gpu.empty() ||

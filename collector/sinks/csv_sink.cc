@@ -39,8 +39,11 @@ constexpr size_t EndOfPart(size_t begin) {
 // One is of the slot, so its text is the same for all of its rows. Behind it is why they waited.
 constexpr auto kEndOfRow = static_cast<size_t>(&ColumnOf("slot_ns") - kSlotColumns.data());
 constexpr size_t kFirstWait = kEndOfRow + 1;
+constexpr size_t kFirstState = EndOfPart(kFirstWait);
 static_assert(kSlotColumns[kFirstWait].part == RowPart::kWait &&
-              EndOfPart(kFirstWait) == kSlotColumns.size());
+              kSlotColumns[kFirstState].part == RowPart::kState &&
+              EndOfPart(kFirstState) == kSlotColumns.size() - 1 &&
+              kSlotColumns.back().part == RowPart::kSums);
 
 // Those of the identity end with `kind`.
 constexpr size_t kFirstBehindIdentity = static_cast<size_t>(&ColumnOf("kind") - kSlotColumns.data()) + 1;
@@ -204,7 +207,7 @@ char* AppendFrom(char* out, const Slot& slot, const Row& row) {
 }
 
 char* AppendWaits(char* out, const Slot& slot, const Row& row) {
-  constexpr size_t kNr = kSlotColumns.size() - kFirstWait;
+  constexpr size_t kNr = kFirstState - kFirstWait;
   constexpr auto kNone = [] {
     std::array<char, kNr> text = {};
     text.fill(',');
@@ -224,6 +227,23 @@ char* AppendWaits(char* out, const Slot& slot, const Row& row) {
   if (!row.wait) return Append(out, kZeros[slot.wait_causes & kAllWaitCauses]);
   return AppendFields<kFirstWait>(out, ToldWait{slot.waits[row.wait - 1], slot.wait_causes},
                                   std::make_index_sequence<kNr>());
+}
+
+// And where it ran.
+char* AppendState(char* out, const Row& row) {
+  const bool is_known = IsProcess(row.kind) && row.now.state != ProcessState::kUnknown;
+  *out++ = ',';
+  if (is_known) out = Append(out, kProcessStateNames[static_cast<size_t>(row.now.state)]);
+  *out++ = ',';
+  if (is_known && row.now.since_ns) out = AppendDecimal(out, row.now.since_ns);
+  const bool has_run = IsProcess(row.kind) && row.nr_cpus > 0;
+  *out++ = ',';
+  if (has_run) out = AppendDecimal(out, row.nr_cpus);
+  *out++ = ',';
+  if (has_run) out = AppendDecimal(out, row.main_cpu);
+  *out++ = ',';
+  if (row.kind != RowKind::kIdle) out = AppendField<kMigrations>(out, row);
+  return out;
 }
 
 char* AppendWorst(char* out, const Row& row, const WorstSlots& worst) {
@@ -332,6 +352,7 @@ void CsvSink::AppendRows(const Slot& slot) {
     out = AppendFrom<kFirstBehindIdentity>(out, slot, row);
     out = AppendPadded<kSuffixBytes>(out, suffix, suffix_size);
     out = AppendWaits(out, slot, row);
+    out = AppendState(out, row);
     if (nr_more_ > 0) out = AppendMore(out, slot, row);
     if (rows_of_ == RowsOf::kSeconds)
       out = AppendWorst(out, row, slot.worst[static_cast<size_t>(&row - slot.rows.data())]);

@@ -25,7 +25,7 @@ inline constexpr std::array<const char*, 5> kUnitNames = {"-", "ns", "1", "bytes
 // Which part of a row has it, and under which number: `kSums` by Additive, `kRdt` by RdtValue, `kGpu` by
 // GpuValue, `kMore` by perf counter, `kWait` by WaitCause; and behind those what is made of several or
 // is a word.
-enum class RowPart : uint8_t { kSlot, kIdentity, kSums, kRdt, kGpu, kMore, kWait };
+enum class RowPart : uint8_t { kSlot, kIdentity, kSums, kRdt, kGpu, kMore, kWait, kState };
 inline constexpr size_t kMuxPct = kNrAdditive;                 // of RowPart::kSums
 inline constexpr size_t kRdtStatus = kNrRdtValues;             // of RowPart::kRdt
 inline constexpr size_t kStraggling = kNrGpuValues;            // of RowPart::kGpu
@@ -34,6 +34,10 @@ inline constexpr size_t kRanInsteadTgid = kNrWaitValues;       // of RowPart::kW
 inline constexpr size_t kRanInsteadStart = kNrWaitValues + 1;  // of RowPart::kWait
 inline constexpr size_t kRanInsteadNs = kNrWaitValues + 2;     // of RowPart::kWait
 inline constexpr size_t kMoreMuxPct = SS_MAX_MORE;             // of RowPart::kMore, + the counter's id
+inline constexpr size_t kAtEnd = 0;                            // of RowPart::kState
+inline constexpr size_t kAtEndSince = 1;                       // of RowPart::kState
+inline constexpr size_t kNrCpus = 2;                           // of RowPart::kState
+inline constexpr size_t kMainCpu = 3;                          // of RowPart::kState
 
 struct Column {
   std::string_view name;
@@ -66,6 +70,9 @@ inline constexpr std::string_view kNoWait =
     "account";
 inline constexpr std::string_view kNoQuota =
     "as `wait_others_ns`, or the kernel does not show when a quota is used up: then it is in the others";
+inline constexpr std::string_view kNoState =
+    "the row is of no process, nobody saw how it left the CPU, or the recording is older";
+inline constexpr std::string_view kDidNotRun = "the row is of no process, or it did not run";
 inline constexpr std::string_view kNotYet = "always: it is not told apart yet";
 inline constexpr std::string_view kNobodyRan = "it did not wait for another process in the slot";
 inline constexpr std::string_view kNoGpu =
@@ -162,6 +169,24 @@ inline constexpr std::array kSlotColumns = {
            "the `start_time_ns` of that process", empty::kNobodyRan},
     Column{"ran_instead_ns", Unit::kNs, RowPart::kWait, kRanInsteadNs, false, "for how long",
            empty::kNobodyRan},
+    Column{
+        "state", Unit::kNone, RowPart::kState, kAtEnd, false,
+        "what it was about at the end of the slot, and until it has a row again: `running`, `waiting` "
+        "for a CPU, `throttled` (its quota was used up), `asleep` (until something happens, or a "
+        "signal comes), `disk`, `blocked` (no signal wakes it: a lock in the kernel, a vfork, a network "
+        "file system), `stopped`, `traced`, `ended`. By whichever of its threads left a CPU last",
+        empty::kNoState},
+    Column{"state_since_ns", Unit::kNs, RowPart::kState, kAtEndSince, false,
+           "since when, CLOCK_MONOTONIC, however long ago", "as `state`, or it runs"},
+    Column{"cpus", Unit::kCount, RowPart::kState, kNrCpus, false,
+           "CPUs that it ran on; in a row of several slots: the most in one of them", empty::kDidNotRun},
+    Column{"main_cpu", Unit::kNone, RowPart::kState, kMainCpu, false,
+           "the CPU that it ran on for longest; in a row of several slots: in the one in which it ran "
+           "most",
+           empty::kDidNotRun},
+    Column{"migrations", Unit::kCount, RowPart::kSums, kMigrations, true,
+           "times one of its threads began to run on another CPU than it ran on before",
+           "the recording is of `--no-waits` or older, or the row is of no process"},
 };
 
 // Of a perf counter that comes behind the first ones: what it counted, and its share of time, as each

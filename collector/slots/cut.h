@@ -2,7 +2,7 @@
 // What a measure adds up to, and what of that falls to which piece of its time.
 //
 // A piece is what the rounded-down share grows by, so the last one gets the remainders. What happened at
-// one moment is not split: a wait ended when the process was switched in, at the start; switches ended
+// one moment is not split: a wait and a migration ended when the process was switched in; switches ended
 // the interval, or, under a tick, were among its threads some time before.
 #pragma once
 
@@ -28,6 +28,7 @@ struct Addends {
   addends.sums[kWaitNs] = measure.wait_ns;
   addends.sums[kSwitches] = measure.switches;
   addends.sums[kPreemptions] = measure.preemptions;
+  addends.sums[kMigrations] = measure.migrations;
   if (measure.flags & SS_MEASURE_NO_WAIT) addends.unmeasured |= 1u << kWaitNs;
   // From the last to the first, so that the times are those of the first that was measured.
   for (size_t i = SS_NR_COUNTERS; i-- > 0;) {
@@ -51,7 +52,7 @@ inline Addends AddendsOf(const ss_measure& measure) {
     return PartialAddendsOf(measure);
   return {{measure.hdr.ts_ns - measure.start_ns, measure.wait_ns, measure.switches, measure.preemptions,
            counters[SS_CYCLES].delta, counters[SS_INSTRUCTIONS].delta, counters[SS_LLC_MISSES].delta,
-           counters[0].enabled_ns, counters[0].running_ns},
+           counters[0].enabled_ns, counters[0].running_ns, measure.migrations},
           0};
 }
 
@@ -69,7 +70,8 @@ inline Sums SumsUntil(const ss_measure& measure, const Sums& whole, uint64_t at_
           share(kInstructions),
           share(kLlcMisses),
           share(kEnabledNs),
-          share(kRunningNs)};
+          share(kRunningNs),
+          whole[kMigrations]};
 }
 
 class Cut {

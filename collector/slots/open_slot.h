@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slots/more_row.h"
+#include "slots/places.h"
 #include "slots/slot.h"
 #include "slots/wait_row.h"
 
@@ -19,17 +20,31 @@ struct alignas(32) OpenRow {
   Sums sums = {};
   uint32_t process = 0;
   uint32_t rmid = 0;        // the largest: a process has one, or got it within the slot
-  uint32_t unmeasured = 0;  // of any piece
-  uint32_t flags = 0;       // SS_MEASURE_* of all pieces
+  uint16_t unmeasured = 0;  // of any piece
+  uint16_t flags = 0;       // SS_MEASURE_* of all pieces; SS_MEASURE_LEFT, and the next one, of the last
+  uint32_t left_ns = 0;     // where in the slot that ended; 0: there is no measure
   uint32_t gpu = 0;         // as Row's; none before the slot retires
   uint32_t wait = 0;        // index into OpenSlot::waits, + 1; 0: it has not waited
+  RowPlaces places;         // in OpenSlot::places
+
+  // In flags. That process was not switched out there; some measure is in the row.
+  static constexpr uint16_t kRunsOn = 1u << (SS_MEASURE_LEFT_SHIFT + 3);
+  static constexpr uint16_t kMeasured = 1u << 15;
+
+  uint32_t left() const { return flags & (SS_MEASURE_LEFT | kRunsOn); }
+  // A piece of the process's time that ends there. `how`: SS_MEASURE_LEFT of its measure, or kRunsOn.
+  void TakeEnd(uint32_t at_ns, uint32_t how) {
+    if (at_ns < left_ns || (at_ns == left_ns && how <= left())) return;
+    left_ns = at_ns;
+    flags = static_cast<uint16_t>((flags & ~(SS_MEASURE_LEFT | kRunsOn)) | how);
+  }
 
   template <typename Archive>
   void State(Archive& state) {
-    state(sums, process, rmid, unmeasured, flags, wait);
+    state(sums, process, rmid, unmeasured, flags, left_ns, wait, places);
   }
 };
-static_assert(sizeof(OpenRow) == (sizeof(Sums) + 6 * sizeof(uint32_t) + 31) / 32 * 32, "no holes");
+static_assert(sizeof(OpenRow) == sizeof(Sums) + 12 * sizeof(uint32_t), "no holes");
 
 // Why a process waited in a CPU's queue, as WaitDetail.
 struct WaitPair {
@@ -102,6 +117,7 @@ struct OpenSlot {
   std::vector<Preemption> preemptions;  // in any order; one may be there several times
   std::vector<WaitRow> waits;           // of rows, in any order
   std::vector<WaitPair> wait_pairs;     // in any order; one may be there several times
+  Places places;                        // where its rows ran
   RowIndex row_of;                      // empty: see OpenSlots
   OpenSlot* next = nullptr;             // the one behind it, if it is open
   uint64_t lost_ns = 0;

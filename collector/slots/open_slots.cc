@@ -87,6 +87,7 @@ void OpenSlots::PopFront() {
   slot->preemptions.clear();
   slot->waits.clear();
   slot->wait_pairs.clear();
+  slot->places.clear();
   slot->next = nullptr;
   slot->lost_ns = slot->offline_ns = 0;
   slot->lost_from_ns = UINT64_MAX;
@@ -108,6 +109,7 @@ void OpenSlots::Trim() {
     FreeIfTooLarge(&slot->preemptions, lately_.nr_preemptions);
     FreeIfTooLarge(&slot->waits, lately_.nr_waits);
     FreeIfTooLarge(&slot->wait_pairs, lately_.nr_wait_pairs);
+    if (lately_.nr_places == 0) slot->places.Free();
   }
   spare_indexes_.resize(std::min(spare_indexes_.size(), kMinIndexed));
   lately_ = {};
@@ -122,6 +124,7 @@ void OpenSlots::Sizes::Take(const OpenSlot& slot, size_t nr_slots) {
   nr_preemptions = std::max(nr_preemptions, slot.preemptions.size());
   nr_waits = std::max(nr_waits, slot.waits.size());
   nr_wait_pairs = std::max(nr_wait_pairs, slot.wait_pairs.size());
+  nr_places = std::max(nr_places, slot.places.nr_others());
 }
 
 OpenRow* OpenSlots::FindRow(OpenSlot* slot, uint32_t process) {

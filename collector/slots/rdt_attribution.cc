@@ -11,7 +11,8 @@ namespace slotscope {
 namespace {
 
 // In OpenRow::unmeasured, far from the bits of columns: it ran without an RMID, which nothing counted.
-constexpr uint32_t kRanWithoutRmid = 1u << 31;
+constexpr uint16_t kRanWithoutRmid = 1u << 15;
+static_assert(kNrAdditive <= 15);
 constexpr uint32_t kAll = (1u << kNrRdtValues) - 1;
 
 bool IsMbm(const ss_rdt_sample& sample) { return sample.event != SS_RDT_LLC_OCCUPANCY; }

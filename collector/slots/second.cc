@@ -85,6 +85,7 @@ void SecondBuilder::AddRow(const Row& row, const Slot& slot) {
   to.kind = row.kind;
   to.tracked = row.tracked;
   to.followed = row.followed;
+  to.now = row.now;
   if (row.named || !to.named) {
     to.named = row.named;
     to.comm = row.comm;
@@ -108,6 +109,8 @@ void SecondBuilder::AddRow(const Row& row, const Slot& slot) {
     AddWait(&second_.waits[to.wait - 1], slot.waits[row.wait - 1]);
   }
   WorstSlots& worst = second_.worst[static_cast<size_t>(&to - second_.rows.data())];
+  if (row.nr_cpus > 0 && row.sums[kCpuNs] > worst.cpu.value) to.main_cpu = row.main_cpu;
+  to.nr_cpus = std::max(to.nr_cpus, row.nr_cpus);
   TakeWorst(row.sums[kCpuNs], slot.start_ns, &worst.cpu);
   TakeWorst(row.sums[kWaitNs], slot.start_ns, &worst.wait);
 }

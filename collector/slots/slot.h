@@ -12,6 +12,7 @@
 #include "slots/gpu_detail.h"
 #include "slots/more_row.h"
 #include "slots/preemption.h"
+#include "slots/process_state.h"
 #include "slots/rdt_row.h"
 #include "slots/straggle_report.h"
 #include "slots/sums.h"
@@ -48,6 +49,9 @@ struct Row {
   uint32_t wait = 0;      // index into Slot::waits, + 1; 0: it has not waited
   ProcessKey key = {};
   Comm comm = {};
+  StateSince now;         // at the slot's end
+  uint32_t nr_cpus = 0;   // that it ran on
+  uint32_t main_cpu = 0;  // on which it ran longest, if it did
 };
 
 // Of a row that is a sum over slots (slots/second.h): in how many slots its second is, and in which of

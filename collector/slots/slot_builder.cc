@@ -11,8 +11,8 @@ namespace {
 // What has come before such an item is not behind that; if it is, its slots stay as they are.
 constexpr uint64_t kLengthLeadNs = 10'000'000;
 
-// In OpenRow::flags: some measure is in it.
-constexpr uint32_t kMeasured = 1u << 31;
+// Of a measure's flags, what is true of all pieces of a row together.
+constexpr uint32_t kOfRows = ~(SS_MEASURE_LEFT | OpenRow::kRunsOn | OpenRow::kMeasured) & 0xffff;
 
 size_t MaxCpu(const std::vector<int>& cpus) {
   return cpus.empty() ? 0 : static_cast<size_t>(*std::max_element(cpus.begin(), cpus.end()));
@@ -141,7 +141,7 @@ inline OpenRow* SlotBuilder::RowOf(OpenSlot* slot, uint32_t process, const ss_me
   bool is_new;
   OpenRow* row = open_.RowOf(slot, process, &is_new);
   // One that is there because its process waited has not been seen.
-  if (is_new || !(row->flags & kMeasured)) {
+  if (is_new || !(row->flags & OpenRow::kMeasured)) {
     tracker_.Seen(process, measure.hdr.ts_ns, measure.rmid, measure.generation);
     tracker_.Hold(process, slot->end_ns);
   }
@@ -151,8 +151,13 @@ inline OpenRow* SlotBuilder::RowOf(OpenSlot* slot, uint32_t process, const ss_me
 inline void SlotBuilder::AddTo(OpenSlot* slot, OpenRow* row, const ss_measure& measure, const Sums& sums,
                                uint32_t unmeasured, uint64_t to_ns) {
   row->rmid = std::max(row->rmid, measure.rmid);
-  row->flags |= measure.flags | kMeasured;
-  row->unmeasured |= unmeasured;
+  row->flags |= static_cast<uint16_t>((measure.flags & kOfRows) | OpenRow::kMeasured);
+  row->unmeasured |= static_cast<uint16_t>(unmeasured);
+  if (options_.has_states) {
+    const bool runs_on = to_ns < measure.hdr.ts_ns || (measure.flags & SS_MEASURE_TICK);
+    row->TakeEnd(static_cast<uint32_t>(to_ns - slot->start_ns),
+                 runs_on ? OpenRow::kRunsOn : measure.flags & SS_MEASURE_LEFT);
+  }
   Add(&row->sums, sums);
   if (more_.on()) more_.AddToRow(slot, row, to_ns);
 }
@@ -162,6 +167,7 @@ inline void SlotBuilder::AddPiece(OpenSlot* slot, OpenRow* row, const ss_measure
                                   const Sums& sums, uint32_t unmeasured, uint64_t from_ns,
                                   uint64_t to_ns) {
   AddTo(slot, row, measure, sums, unmeasured, to_ns);
+  slot->places.Add(&row->places, measure.hdr.cpu, static_cast<uint32_t>(to_ns - from_ns));
   if (rdt_.on()) rdt_.OnTime(slot, row, measure, from_ns, to_ns);
 }
 
@@ -574,14 +580,42 @@ uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
   for (size_t i = 0; i < nr; i++) {
     const OpenRow& row = slot.rows[order_[i]];
     Add(&written, row.sums);
-    FillRow(row, &finished_.rows[i]);
+    FillRow(slot, row, &finished_.rows[i]);
     if (has_beside) AddBeside(slot, order_[i], &finished_.rows[i]);
   }
   Add(&accounting_.written, written);
   return written[kCpuNs];
 }
 
-inline void SlotBuilder::FillRow(const OpenRow& open, Row* row) const {
+// At the end of the slot. A row without a measure, which only used a GPU, or whose memory traffic is
+// known, is about what its process was about before.
+StateSince SlotBuilder::StateOfRow(const OpenSlot& slot, const OpenRow& row) {
+  const uint32_t left = row.left();
+  const bool waits = row.wait && slot.waits[row.wait - 1].on_since_ns;
+  const bool is_seen = waits || (row.flags & OpenRow::kMeasured);
+  const bool keeps = row.gpu || rdt_.on();
+  StateSince now;
+  if (left == OpenRow::kRunsOn && row.left_ns == slot.end_ns - slot.start_ns) {
+    now.state = ProcessState::kRunning;
+  } else if (waits) {
+    const WaitRow& wait = slot.waits[row.wait - 1];
+    now = {wait.on_throttled ? ProcessState::kThrottled : ProcessState::kWaiting, wait.on_since_ns};
+  } else if (left && left != OpenRow::kRunsOn) {
+    now = {StateOf(left >> SS_MEASURE_LEFT_SHIFT), slot.start_ns + row.left_ns};
+  } else if (!is_seen && keeps) {
+    const KnownState* known = row.process < states_.size() ? &states_[row.process] : nullptr;
+    if (known && known->key == tracker_.process(row.process).key &&
+        known->now.state != ProcessState::kRunning)
+      now = known->now;
+  }
+  if (keeps && is_seen) {
+    if (row.process >= states_.size()) states_.resize(row.process + 1);
+    states_[row.process] = {tracker_.process(row.process).key, now};
+  }
+  return now;
+}
+
+inline void SlotBuilder::FillRow(const OpenSlot& slot, const OpenRow& open, Row* row) {
   const Process& process = tracker_.process(open.process);
   row->sums = open.sums;
   row->process = open.process;
@@ -596,6 +630,10 @@ inline void SlotBuilder::FillRow(const OpenRow& open, Row* row) const {
   row->wait = open.wait;
   row->key = process.key;
   row->comm = process.comm;
+  if (options_.has_states) row->now = StateOfRow(slot, open);
+  const Places::Where where = slot.places.Of(open.places);
+  row->nr_cpus = where.nr_cpus;
+  row->main_cpu = where.main_cpu;
   if (row->kind == RowKind::kIdle) {
     row->named = true;
     row->comm = {'i', 'd', 'l', 'e'};

@@ -60,6 +60,7 @@ struct SlotBuilderOptions {
   uint32_t unmeasured_more = 0;            // the same of those behind, by a bit each
   GpuJoin* gpu = nullptr;                  // outlives the builder
   WaitCauses wait_causes = kNoWaitCauses;  // any: measures tell single waits (SS_MEASURE_ONE_WAIT)
+  bool has_states = false;                 // and how a process left the CPU (SS_MEASURE_LEFT)
 };
 
 struct SlotStats {
@@ -201,7 +202,8 @@ class SlotBuilder final : public MergeSink {
   void OrderFew(const OpenSlot& slot);
   void OrderMany(const OpenSlot& slot);
   uint64_t FillRows(const OpenSlot& slot);
-  void FillRow(const OpenRow& open, Row* row) const;
+  StateSince StateOfRow(const OpenSlot& slot, const OpenRow& row);
+  void FillRow(const OpenSlot& slot, const OpenRow& open, Row* row);
   void AddBeside(const OpenSlot& slot, size_t index, Row* row);
   void AddTimeRow(RowKind kind, uint64_t time_ns);
   void TakeClockAndNotes(uint64_t end_ns);
@@ -230,6 +232,16 @@ class SlotBuilder final : public MergeSink {
   Waits waits_;
   Slot finished_;
   std::vector<GpuUse> gpu_uses_;
+  struct KnownState {
+    ProcessKey key = {};
+    StateSince now;
+
+    template <typename Archive>
+    void State(Archive& state) {
+      state(key, now);
+    }
+  };
+  std::vector<KnownState> states_;  // [process] at the end of the last slot in which it had a row
   std::vector<GpuUse> still_;       // see GpuJoin
   std::vector<uint32_t> still_of_;  // [process] -> its index in still_ + 1, 0: it is not among them
   uint64_t still_version_ = 0;

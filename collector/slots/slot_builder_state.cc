@@ -16,8 +16,10 @@ bool HasValidRows(const OpenSlot& slot, const Tracker& tracker) {
   std::sort(processes.begin(), processes.end());
   return std::adjacent_find(processes.begin(), processes.end()) == processes.end() &&
          std::all_of(slot.rows.begin(), slot.rows.end(),
-                     [&](const OpenRow& row) { return row.wait <= slot.waits.size(); }) &&
-         std::all_of(processes.begin(), processes.end(), [&](uint32_t id) {
+                     [&](const OpenRow& row) {
+                       return row.wait <= slot.waits.size() && slot.places.Has(row.places);
+                     }) &&
+         slot.places.IsValid() && std::all_of(processes.begin(), processes.end(), [&](uint32_t id) {
            return tracker.has(id) && !IsBefore(tracker.process(id).held_ns, slot.end_ns);
          });
 }
@@ -31,8 +33,8 @@ void SlotBuilder::State(Archive& state) {
   preemptions_.State(state);
   rdt_.State(state);
   if (waits_.on()) waits_.State(state);
-  state(cpus_, first_fixed_, first_ns_, next_start_ns_, dumped_, dumped_ns_, unix_offset_ns_, clocks_,
-        notes_);
+  state(states_, cpus_, first_fixed_, first_ns_, next_start_ns_, dumped_, dumped_ns_, unix_offset_ns_,
+        clocks_, notes_);
   state.Plain(accounting_);
   state.Plain(stats_);
   if constexpr (Archive::kReads) state.Require(FindAgain());

@@ -22,14 +22,15 @@ enum Additive : size_t {
   kLlcMisses,
   kEnabledNs,  // of the first counter that is counted, for mux_pct
   kRunningNs,
+  kMigrations,
   kNrAdditive,
 };
 inline constexpr std::array<const char*, kNrAdditive> kAdditiveNames = {
     "cpu_ns",       "wait_ns",    "switches",   "preemptions", "cycles",
-    "instructions", "llc_misses", "enabled_ns", "running_ns"};
+    "instructions", "llc_misses", "enabled_ns", "running_ns",  "migrations"};
 static_assert(kLlcMisses - kCycles == SS_LLC_MISSES - SS_CYCLES);
 // The first version of the messages that has it: older recordings cannot know it.
-inline constexpr std::array<uint32_t, kNrAdditive> kAdditiveSince = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+inline constexpr std::array<uint32_t, kNrAdditive> kAdditiveSince = {1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
 
 using Sums = std::array<uint64_t, kNrAdditive>;
 

@@ -43,13 +43,17 @@ struct WaitRow {
   // Waiting that ended in the slot and passed in slots that had retired: not in wait_ns.
   uint64_t earlier_ns = 0;
   uint64_t longest_ns = 0;  // all of the longest wait that ended in the slot
+  // Of waits that last beyond the slot: since when the first one does, and was it throttled at the end.
+  uint64_t on_since_ns = 0;  // 0: there is none
+  bool on_throttled = false;
   // Of kWaitOthers: who ran longest. ran_ns 0: nobody.
   ProcessKey ran_instead = {};
   uint64_t ran_ns = 0;
 
   template <typename Archive>
   void State(Archive& state) {
-    state(ns, earlier_ns, longest_ns);  // the rest is found when its slot retires
+    state(ns, earlier_ns, longest_ns, on_since_ns,
+          on_throttled);  // the rest is found when its slot retires
   }
   uint64_t sum() const {
     uint64_t sum = 0;

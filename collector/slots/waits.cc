@@ -126,6 +126,7 @@ void Waits::Resolve(const ss_wait& wait) {
   stats_.nr_hidden += (odd & SS_WAIT_HIDDEN) != 0;
   stats_.nr_phantom += (odd & SS_WAIT_PHANTOM) != 0;
   const ProcessKey ran = {wait.ran_tgid, wait.ran_start_time_ns};
+  one_ = {};
   const auto sum = [&](WaitCause cause, const ProcessKey& of) {
     Add(who, {cause, of, wait.queue_cpu, 0}, wait.start_ns, wait.end_ns, wait.wait_ns);
   };
@@ -185,6 +186,7 @@ void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t
   const uint64_t told_begin_ns = end_ns - wait_ns;
   const uint64_t begin_ns = cut ? EndOfOwnRun(line, who.key, told_begin_ns, end_ns) : told_begin_ns;
   const uint64_t open_ns = std::max(begin_ns, std::min(next_ns_, end_ns));
+  if (one_.to_ns == 0) one_ = {begin_ns, end_ns};
   uint64_t at_ns = end_ns;
   Piece piece = {kWaitUnknown, {}, cpu};
   if (at_ns > line.end_ns() && at_ns > open_ns) {
@@ -223,6 +225,7 @@ void Waits::AttributeThrottled(const Waiter& who, const ss_wait& wait) {
   const uint64_t open_ns = std::max(begin_ns, std::min<uint64_t>(next_ns_, wait.end_ns));
   const uint64_t from_ns = std::clamp<uint64_t>(wait.start_ns, open_ns, wait.end_ns);
   const uint64_t to_ns = std::clamp<uint64_t>(wait.throttled_until_ns, from_ns, wait.end_ns);
+  one_ = {begin_ns, wait.end_ns};
   AddEarlier(who, wait.queue_cpu, begin_ns, wait.end_ns, open_ns - begin_ns);
   Attribute(who, wait.queue_cpu, wait.end_ns, wait.end_ns - to_ns, false);
   Add(who, {kWaitThrottled, {}, wait.queue_cpu}, from_ns, to_ns, to_ns - from_ns);
@@ -288,6 +291,7 @@ void Waits::Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_
     at_ns = std::min(slot->end_ns, to_ns);
     const uint64_t until_ns = at_ns == to_ns ? ns : Share(ns, at_ns - from_ns, length_ns);
     AddTo(slot, who, piece, until_ns - done_ns);
+    if (at_ns == slot->end_ns && one_.to_ns > at_ns) NoteThatItLasts(slot, who, piece.cause);
     done_ns = until_ns;
   }
   accounting_->late[kWaitNs] += ns - done_ns;  // too far away to be true
@@ -299,6 +303,18 @@ void Waits::AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_
   row->sums[kWaitNs] += ns;
   slot->waits[row->wait - 1].ns[piece.cause] += ns;
   AddDetail(slot, {who.process, piece.cpu, piece.cause, piece.ran, 0, ns, piece.nr});
+}
+
+// It waits on when the slot ends.
+void Waits::NoteThatItLasts(OpenSlot* slot, const Waiter& who, WaitCause cause) {
+  WaitRow& row = slot->waits[RowOf(slot, who)->wait - 1];
+  const bool throttled = cause == kWaitThrottled;
+  if (row.on_since_ns == 0 || one_.from_ns < row.on_since_ns) {
+    row.on_since_ns = one_.from_ns;
+    row.on_throttled = throttled;
+  } else if (one_.from_ns == row.on_since_ns) {
+    row.on_throttled &= throttled;
+  }
 }
 
 void Waits::AddDetail(OpenSlot* slot, const WaitPair& pair) {

@@ -70,7 +70,7 @@ class Waits {
     uint32_t flags;  // SS_MEASURE_*
   };
   struct Stretch {
-    uint64_t from_ns, to_ns;
+    uint64_t from_ns = 0, to_ns = 0;
   };
   // What ran in a piece of a wait.
   struct Piece {
@@ -95,6 +95,7 @@ class Waits {
   void AttributeThrottled(const Waiter& who, const ss_wait& wait);
   void Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns);
   void AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_t ns);
+  void NoteThatItLasts(OpenSlot* slot, const Waiter& who, WaitCause cause);
   void AddEarlier(const Waiter& who, uint32_t cpu, uint64_t start_ns, uint64_t end_ns, uint64_t ns);
   void AddDetail(OpenSlot* slot, const WaitPair& pair);
   OpenRow* RowOf(OpenSlot* slot, const Waiter& who);
@@ -105,6 +106,7 @@ class Waits {
   std::vector<ProcessKey>
       threaded_;  // [process] -> its key, if threads of it have waited for each other
   uint64_t first_ns_ = 0, next_ns_ = 0;  // 0: not known
+  Stretch one_;                          // the wait that is attributed, if it is one; else empty
   OpenSlots* open_;
   Tracker* tracker_;
   Accounting* accounting_;

@@ -12,7 +12,7 @@
  *
  * What does not lie in the batch's slot, leaves a gap, or is of an unknown process ends the batch:
  * it is flushed, and that measure is sent as it is. A sum's next_tgid is who ran after its last
- * preemption.
+ * preemption, and it left the CPU as it did last.
  *
  * Waits are cut where they pass, too: the last runs of the batch say who ran, and each pair of who
  * waited and who ran has a sum (struct ss_batch_waits). A flush tells them as SS_WAIT messages.
@@ -33,7 +33,8 @@
 #define SS_BATCH_ROWS 32u /* power of two; bounds the work of a flush */
 #define SS_BATCH_MASK (SS_BATCH_ROWS - 1)
 /* Flags that say what is true of one measure, and not of a sum. */
-#define SS_BATCH_NOT_OF_A_SUM (SS_MEASURE_TICK | SS_MEASURE_ONE_WAIT | SS_MEASURE_WAIT_CUT)
+#define SS_BATCH_NOT_OF_A_SUM                                                           \
+	(SS_MEASURE_TICK | SS_MEASURE_ONE_WAIT | SS_MEASURE_WAIT_CUT | SS_MEASURE_LEFT)
 #define SS_BATCH_MANY 32u /* measures in a slot from which on batching is tried */
 #define SS_BATCH_PATIENCE 100u /* slots: with few measures, until it ends; or until it is tried again */
 
@@ -168,7 +169,8 @@ SS_BATCH_INLINE int ss_batch_is_of(const struct ss_measure *row, __s32 tgid, __u
 {
 	return row->tgid == tgid && row->start_time_ns == start_time_ns && row->rmid == rmid &&
 	       row->generation == generation &&
-	       (row->flags & ~SS_MEASURE_SUM) == (flags & ~SS_BATCH_NOT_OF_A_SUM);
+	       (row->flags & ~(SS_MEASURE_SUM | SS_MEASURE_LEFT)) ==
+		       (flags & ~SS_BATCH_NOT_OF_A_SUM);
 }
 
 SS_BATCH_INLINE void ss_batch_add_pair(struct ss_batch *batch, __u32 waiter, __u32 ran, __u64 ns)
@@ -356,14 +358,21 @@ SS_BATCH_INLINE int ss_batch_take_wait(struct ss_batch *batch, __u32 index, stru
 
 /* Times and counts of a measure, or of an interval that was not made one. */
 SS_BATCH_INLINE void ss_batch_add_counts(struct ss_measure *row, __u64 length_ns, __u64 wait_ns,
-					 __u32 switches, __u32 preemptions, __s32 next_tgid)
+					 __u32 switches, __u32 preemptions, __u32 migrations,
+					 __s32 next_tgid)
 {
 	row->hdr.ts_ns += length_ns;
 	row->wait_ns += wait_ns;
 	row->switches += switches;
 	row->preemptions += preemptions;
+	row->migrations += migrations;
 	if (preemptions)
 		row->next_tgid = next_tgid;
+}
+
+SS_BATCH_INLINE void ss_batch_set_left(struct ss_measure *row, __u32 flags)
+{
+	row->flags = (row->flags & ~SS_MEASURE_LEFT) | (flags & SS_MEASURE_LEFT);
 }
 
 SS_BATCH_INLINE void ss_batch_add_counter(struct ss_counter *sum, const struct ss_counter *counter)
@@ -381,7 +390,9 @@ SS_BATCH_INLINE void ss_batch_add_to_row(struct ss_long_measure *to,
 
 	ss_batch_add_counts(row, measure->hdr.ts_ns - measure->start_ns,
 			    measure->flags & SS_MEASURE_ONE_WAIT ? 0 : measure->wait_ns,
-			    measure->switches, measure->preemptions, measure->next_tgid);
+			    measure->switches, measure->preemptions, measure->migrations,
+			    measure->next_tgid);
+	ss_batch_set_left(row, measure->flags);
 	for (__u32 i = 0; i < SS_NR_COUNTERS; i++)
 		ss_batch_add_counter(&row->counters[i], &measure->counters[i]);
 	for (__u32 i = 0; i < SS_MAX_MORE; i++)
@@ -400,7 +411,7 @@ SS_BATCH_INLINE void ss_batch_set_row(struct ss_long_measure *row, const struct 
 	row->measure.hdr.ts_ns = from->measure.hdr.ts_ns - from->measure.start_ns;
 	if (from->measure.flags & SS_MEASURE_ONE_WAIT)
 		row->measure.wait_ns = 0; /* see ss_batch_take_waits() */
-	row->measure.flags &= ~SS_BATCH_NOT_OF_A_SUM;
+	row->measure.flags &= ~SS_BATCH_NOT_OF_A_SUM | SS_MEASURE_LEFT;
 }
 
 /* One of the two places that a process may have: taken, or 0 if another one has it. */
@@ -438,7 +449,7 @@ SS_BATCH_INLINE __u32 ss_batch_place(__s32 tgid)
 
 SS_BATCH_INLINE int ss_batch_try_interval(struct ss_batch *batch, __u32 index,
 					  const struct ss_interval *interval, __u64 now_ns,
-					  __s32 next_tgid)
+					  __s32 next_tgid, __u32 left)
 {
 	struct ss_measure *row;
 
@@ -451,7 +462,9 @@ SS_BATCH_INLINE int ss_batch_try_interval(struct ss_batch *batch, __u32 index,
 		return 0;
 	ss_batch_add_counts(row, now_ns - interval->last_ns,
 			    interval->wait_flags & SS_MEASURE_ONE_WAIT ? 0 : interval->wait_ns,
-			    interval->switches, interval->preemptions, next_tgid);
+			    interval->switches, interval->preemptions, interval->migrations,
+			    next_tgid);
+	ss_batch_set_left(row, left);
 	batch->row = index;
 	batch->to_ns = now_ns;
 	batch->nr_in++;
@@ -462,18 +475,18 @@ SS_BATCH_INLINE int ss_batch_try_interval(struct ss_batch *batch, __u32 index,
 /*
  * The short way of most switches of a storm: adds what a measure of this interval without counters
  * would say to the row of its process, and makes none. 0 if a measure has to be made, which then begins
- * or ends the batch, or the row.
+ * or ends the batch, or the row. `left`: SS_MEASURE_LEFT of its flags.
  */
 SS_BATCH_INLINE int ss_batch_add_interval(struct ss_batch *batch, const struct ss_interval *interval,
-					  __u64 now_ns, __s32 next_tgid)
+					  __u64 now_ns, __s32 next_tgid, __u32 left)
 {
 	const __u32 place = ss_batch_place(interval->tgid);
 
 	if (!batch->used || interval->last_ns != batch->to_ns || now_ns > batch->slot_end_ns ||
 	    interval->seq != batch->in_seq)
 		return 0;
-	return ss_batch_try_interval(batch, place, interval, now_ns, next_tgid) ||
-	       ss_batch_try_interval(batch, place ^ 1, interval, now_ns, next_tgid);
+	return ss_batch_try_interval(batch, place, interval, now_ns, next_tgid, left) ||
+	       ss_batch_try_interval(batch, place ^ 1, interval, now_ns, next_tgid, left);
 }
 
 /*

@@ -41,7 +41,7 @@
  * sizeof(struct ss_measure) by version. A measure of an older recording gets the fields that it lacks,
  * as zeros: a new one needs a flag that says that it was counted.
  */
-#define SS_MEASURE_SIZES { 0, 144, 144, 144 }
+#define SS_MEASURE_SIZES { 0, 144, 144, 152 }
 
 #define SS_TICK_PERIOD_NS 1000000ull /* the tick, and the length of a slot */
 #define SS_COMM_LEN 16 /* as TASK_COMM_LEN; the last byte is always 0 */
@@ -96,6 +96,20 @@ struct ss_hdr {
 /* A sum of a batch (slotscope/batch.h): its time is right to the slot, and not when in it. */
 #define SS_MEASURE_SUM (1u << 8)
 
+/* How the process left the CPU: enum ss_left. Recordings without facts.states do not say. */
+#define SS_MEASURE_LEFT_SHIFT 9
+#define SS_MEASURE_LEFT (7u << SS_MEASURE_LEFT_SHIFT)
+enum ss_left {
+	SS_LEFT_NOT = 0, /* of a tick: it runs on */
+	SS_LEFT_RUNNABLE = 1, /* against its will, or to let others run: it waits */
+	SS_LEFT_ASLEEP = 2, /* for anything, and a signal wakes it; kernel threads that have no work */
+	SS_LEFT_DISK = 3, /* until a block device has answered (in_iowait) */
+	SS_LEFT_BLOCKED = 4, /* no signal wakes it: a lock in the kernel, a vfork, NFS */
+	SS_LEFT_STOPPED = 5, /* by a signal, or the freezer */
+	SS_LEFT_TRACED = 6, /* by who traces it */
+	SS_LEFT_ENDED = 7, /* that thread did */
+};
+
 /* Perf counters go by index. The first ones are in each measure, more of them behind it. */
 enum ss_counter_id {
 	SS_CYCLES = 0,
@@ -138,6 +152,8 @@ struct ss_measure {
 	__u32 switches; /* times one of its threads was switched out, ts_ns included */
 	__u32 preemptions; /* of these, involuntary ones (as the kernel's nivcsw) */
 	struct ss_counter counters[SS_NR_COUNTERS];
+	__u32 migrations; /* times one of its threads began to run elsewhere than it ran last */
+	__u32 zero;
 };
 
 /* One that has more counters, in their order; hdr.size says how many. The relay puts them there. */
@@ -411,8 +427,8 @@ union ss_any_message {
 #endif
 SS_STATIC_ASSERT(sizeof(struct ss_hdr) == 16, "ss_hdr");
 SS_STATIC_ASSERT(sizeof(struct ss_counter) == 24, "ss_counter");
-SS_STATIC_ASSERT(sizeof(struct ss_measure) == 144, "ss_measure");
-SS_STATIC_ASSERT(sizeof(struct ss_long_measure) == 264, "ss_long_measure");
+SS_STATIC_ASSERT(sizeof(struct ss_measure) == 152, "ss_measure");
+SS_STATIC_ASSERT(sizeof(struct ss_long_measure) == 272, "ss_long_measure");
 SS_STATIC_ASSERT(sizeof(struct ss_task_meta) == 72, "ss_task_meta");
 SS_STATIC_ASSERT(sizeof(struct ss_rmid_event) == 48, "ss_rmid_event");
 SS_STATIC_ASSERT(sizeof(struct ss_rdt_sample) == 48, "ss_rdt_sample");

@@ -40,6 +40,8 @@ struct ss_interval {
 	__u32 name_held; /* 1: it has a name that was not sent (SS_RENAMES_MAX) */
 	__u32 wait_flags; /* SS_MEASURE_* of wait_ns */
 	__u32 wait_odd; /* SS_WAIT_* of the thread's wait; 0: it passed as waits do */
+	__u32 migrations; /* accumulator */
+	__u32 moved; /* 1: the thread's last run was on another CPU */
 };
 
 SS_INTERVAL_INLINE void ss_interval_clear_counts(struct ss_interval *interval)
@@ -49,6 +51,7 @@ SS_INTERVAL_INLINE void ss_interval_clear_counts(struct ss_interval *interval)
 	interval->wait_flags = 0;
 	interval->switches = 0;
 	interval->preemptions = 0;
+	interval->migrations = 0;
 }
 
 /* The CPU is watched from now_ns on. */
@@ -69,6 +72,29 @@ SS_INTERVAL_INLINE void ss_interval_count_switch(struct ss_interval *interval, i
 }
 
 /*
+ * Of a thread that is switched out, as in a measure's flags. prev_state: as the kernel tells it (its
+ * values are the same from 5.14 to 7.3). Only who sleeps in the kernel's way can be in_iowait.
+ */
+SS_INTERVAL_INLINE __u32 ss_measure_left(int preempt, unsigned int prev_state, int in_iowait)
+{
+	enum ss_left left = SS_LEFT_BLOCKED;
+
+	if (preempt || !prev_state)
+		left = SS_LEFT_RUNNABLE;
+	else if (prev_state & 0xb0) /* EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD */
+		left = SS_LEFT_ENDED;
+	else if (prev_state & 0x8) /* __TASK_TRACED */
+		left = SS_LEFT_TRACED;
+	else if (prev_state & 0x8004) /* TASK_FROZEN, __TASK_STOPPED */
+		left = SS_LEFT_STOPPED;
+	else if (prev_state & 0x441) /* TASK_NOLOAD: idle; TASK_PARKED, TASK_INTERRUPTIBLE */
+		left = SS_LEFT_ASLEEP;
+	else if (in_iowait)
+		left = SS_LEFT_DISK;
+	return (__u32)left << SS_MEASURE_LEFT_SHIFT;
+}
+
+/*
  * The process that runs has a new name, which is not sent now. Returns how many names of it will never
  * be: the one that was held until now.
  */
@@ -80,12 +106,17 @@ SS_INTERVAL_INLINE __u32 ss_interval_hold_name(struct ss_interval *interval)
 	return held;
 }
 
-/* Returns the running thread's wait, which the scheduler has added since we looked last. */
+/*
+ * Counts that the running thread was moved. Returns its wait, which the scheduler has added since we
+ * looked last.
+ */
 SS_INTERVAL_INLINE __u64 ss_interval_take_wait(struct ss_interval *interval, __u64 run_delay)
 {
 	const __u64 wait_ns = run_delay > interval->run_delay ? run_delay - interval->run_delay : 0;
 
 	interval->run_delay = run_delay;
+	interval->migrations += interval->moved;
+	interval->moved = 0;
 	return wait_ns;
 }
 
@@ -114,6 +145,7 @@ SS_INTERVAL_INLINE void ss_interval_fill(const struct ss_interval *interval, str
 	msg->flags = interval->flags | interval->wait_flags | SS_INTERVAL_HAS | cause;
 	msg->switches = interval->switches;
 	msg->preemptions = interval->preemptions;
+	msg->migrations = interval->migrations;
 }
 
 /* It has been measured; the next one begins at now_ns, whoever runs. */
@@ -145,6 +177,6 @@ SS_INTERVAL_INLINE __u32 ss_interval_missed_ticks(struct ss_interval *interval, 
 	return SS_DIV64(due_ns - last_ns + SS_TICK_PERIOD_NS / 2, SS_TICK_PERIOD_NS) - 1;
 }
 
-SS_STATIC_ASSERT(sizeof(struct ss_interval) == 104, "ss_interval");
+SS_STATIC_ASSERT(sizeof(struct ss_interval) == 112, "ss_interval");
 
 #endif /* SLOTSCOPE_INTERVAL_H */

@@ -62,7 +62,7 @@ SS_INTERVAL_INLINE void ss_interval_begin_run(struct ss_interval *interval,
 					      const struct ss_last_run *from, __u64 who,
 					      __u64 run_delay, __u32 cpu, __u64 in_ns)
 {
-	struct ss_last_run run;
+	struct ss_last_run run = {}; /* the verifier: who is not known has nothing */
 	int known = 0;
 
 	if (from)
@@ -70,6 +70,7 @@ SS_INTERVAL_INLINE void ss_interval_begin_run(struct ss_interval *interval,
 	interval->run_delay = known ? run.run_delay : run_delay;
 	interval->out_ns = known && run.cpu == cpu ? run.out_ns : 0;
 	interval->wait_odd = known ? run.wait_odd : 0;
+	interval->moved = known && run.out_ns && run.cpu != cpu;
 	interval->in_ns = in_ns;
 }
 

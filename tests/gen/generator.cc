@@ -71,6 +71,7 @@ Generator::Generator(const GeneratorOptions& options)
   facts_.nr_streams = options.nr_cpus;
   facts_.has_waits = options.waits;
   facts_.has_quota = options.waits;
+  facts_.has_states = options.waits;
   facts_.unix_offset_ns = unix_offset_ns_;
   ss_rmid_fifo_init(&fifo_, static_cast<uint32_t>(options.nr_rmids), SS_RMID_LIMBO_NS);
   if (options.wrap) {
@@ -461,6 +462,10 @@ void Generator::Measure(uint32_t index, uint64_t ts_ns, bool tick) {
   if (options_.waits && Random(8) == 0 && !(measure.flags & SS_MEASURE_IDLE)) TellWaits(index, measure);
   measure.switches = tick ? (Random(16) == 0) : 1 + (Random(16) == 0);
   if (measure.switches) measure.preemptions = static_cast<uint32_t>(Random(measure.switches + 1));
+  if (options_.waits) {
+    measure.migrations = measure.seq % 5 == 0;
+    if (!tick) measure.flags |= (1 + measure.seq % 7) << SS_MEASURE_LEFT_SHIFT;
+  }
   FillCounters(&measure);
   if (rdt_.on() && process.rmid)
     rdt_.Ran(rdt_.DomainOf(index),

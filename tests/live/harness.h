@@ -97,6 +97,10 @@ int RunWaitingMix(int ms);  // threads that are moved all the time, spinners, on
 // there. In quota_workload.cc.
 enum { kQuotaAlone, kQuotaBeside, kQuotaThreads, kQuotaNested };
 int RunUnderQuota(int which);
+// In state_workload.cc. For so many ms: "is-STATE TGID from until"; sent on so often: "wanderer TGID
+// nr".
+int RunStates(int ms);
+int RunWanderer(int nr);
 // Unmounts a hierarchy of the cpu controller, whose groups have been removed: as soon as they are gone,
 // if nobody else has some. Of one that is unmounted before, the controller cannot be used as v2 any
 // more.

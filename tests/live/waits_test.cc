@@ -95,7 +95,8 @@ TEST(Waits, ThreadsOfOneProcessWaitForEachOther) {
   const auto expected_ns = 2 * static_cast<double>(of.cpu_ns);
   EXPECT_GT(expected_ns, 1e8);
   // (While the CPU switches very often, it is known only for how long who ran in a millisecond.)
-  EXPECT_LE(static_cast<double>(of.self_ns), 1.05 * expected_ns + 2 * StealTolerance(recorded.steal_ns));
+  EXPECT_LE(static_cast<double>(of.self_ns),
+            (IsEmulated() ? 1.2 : 1.05) * expected_ns + 2 * StealTolerance(recorded.steal_ns));
   EXPECT_GE(static_cast<double>(of.self_ns), 0.75 * expected_ns - 2 * StealTolerance(recorded.steal_ns));
 }
 
@@ -130,9 +131,14 @@ class Quota : public testing::TestWithParam<int> {
     double waited_ns = 0, throttled_ns = 0;
   };
 
-  // Of one thread in each queue.
-  static bool Agrees(const Waited& of, const Truth& truth, uint64_t steal_ns) {
-    const double slack = (IsEmulated() ? 0.1 : 0.01) * truth.waited_ns + StealTolerance(steal_ns) + 2e6;
+  // Of one thread in each queue. A switch that the kernel hides from eBPF makes a wait unknown.
+  bool Agrees(const Waited& of) const {
+    const Truth& truth = truth_;
+    const auto& hidden = recorded_.csv.comments.find("hidden_waits");
+    const bool any_hidden = hidden != recorded_.csv.comments.end() && hidden->second != "0";
+    const double slack = (IsEmulated() ? 0.1 : 0.01) * truth.waited_ns + 2e6 +
+                         StealTolerance(recorded_.steal_ns) +
+                         (any_hidden ? static_cast<double>(of.unknown_ns) : 0);
     const double queued_ns = static_cast<double>(of.others_ns + of.self_ns + of.wakeup_ns);
     return std::abs(static_cast<double>(of.throttled_ns) - truth.throttled_ns) <= slack &&
            std::abs(queued_ns - (truth.waited_ns - truth.throttled_ns)) <= slack &&
@@ -173,11 +179,11 @@ class Quota : public testing::TestWithParam<int> {
 
   void ExpectThatItAgrees() {
     const Waited& of = all_[tgid_];
-    EXPECT_TRUE(Agrees(of, truth_, recorded_.steal_ns))
-        << fmt::format("throttled {} of {}, waited {} of {:.0f}, others {} self {} wakeup {} unknown {}",
-                       of.throttled_ns, truth_.throttled_ns, of.wait_ns, truth_.waited_ns, of.others_ns,
-                       of.self_ns, of.wakeup_ns, of.unknown_ns);
-    EXPECT_FALSE(Agrees(Mutant(), truth_, recorded_.steal_ns));
+    EXPECT_TRUE(Agrees(of)) << fmt::format(
+        "throttled {} of {}, waited {} of {:.0f}, others {} self {} wakeup {} unknown {}",
+        of.throttled_ns, truth_.throttled_ns, of.wait_ns, truth_.waited_ns, of.others_ns, of.self_ns,
+        of.wakeup_ns, of.unknown_ns);
+    EXPECT_FALSE(Agrees(Mutant()));
   }
 
   Recorded recorded_;
@@ -205,7 +211,8 @@ TEST_P(Quota, OfAGroupAboveIsItsOwn) {
   ExpectThatItAgrees();
 }
 
-// Three threads on all CPUs, and nobody else: they wait for each other, and for their quota.
+// Three threads on all CPUs, before whom hardly anybody runs: they wait for each other, and for their
+// quota.
 TEST_P(Quota, OfSeveralThreadsIsNeverLaidOnANeighbour) {
   Record(kQuotaThreads);
   if (!is_usable_) GTEST_SKIP() << "the cpu controller is of the other version";

@@ -614,6 +614,8 @@ constexpr Workload kWorkloads[] = {
     {"wait-threads", RunWaitingThreads},
     {"wait-mix", RunWaitingMix},
     {"quota", RunUnderQuota},
+    {"states", RunStates},
+    {"wanderer", RunWanderer},
     {"ping-pong", PingPong},
     {"rename", Rename},
     {"rename-flood", RenameFlood},

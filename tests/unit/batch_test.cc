@@ -63,13 +63,15 @@ class Batcher {
     interval.wait_ns = measure.wait_ns;
     interval.switches = measure.switches;
     interval.preemptions = measure.preemptions;
+    interval.migrations = measure.migrations;
     interval.start_time_ns = measure.start_time_ns;
     interval.tgid = measure.tgid;
     interval.rmid = measure.rmid;
     interval.generation = measure.generation;
-    interval.flags = measure.flags & ~SS_INTERVAL_HAS;
+    interval.flags = measure.flags & ~(SS_INTERVAL_HAS | SS_MEASURE_LEFT);
     interval.seq = measure.seq;
-    return ss_batch_add_interval(&batch_, &interval, measure.hdr.ts_ns, measure.next_tgid);
+    return ss_batch_add_interval(&batch_, &interval, measure.hdr.ts_ns, measure.next_tgid,
+                                 measure.flags & SS_MEASURE_LEFT);
   }
 
   void SendLong(ss_batch* batch, ss_long_measure measure, std::vector<ss_long_measure>* to) const {

@@ -29,9 +29,10 @@ constexpr const char* kHeader =
     "preemptions,cycles,instructions,llc_misses,mux_pct,mbm_total_bytes,mbm_local_bytes,"
     "llc_occupancy_bytes,rdt_status,gpu_mem_bytes,gpu_active_ns,gpu_launches,straggle,"
     "throughput_drop_pct,slot_ns,wait_earlier_ns,wait_others_ns,wait_self_ns,wait_throttled_ns,"
-    "wait_wakeup_ns,wait_steal_ns,wait_unknown_ns,ran_instead_tgid,ran_instead_start_ns,ran_instead_ns";
-// Of a row of which it is not known why it waited.
-constexpr const char* kNoWaits = ",,,,,,,,,,";
+    "wait_wakeup_ns,wait_steal_ns,wait_unknown_ns,ran_instead_tgid,ran_instead_start_ns,ran_instead_ns,"
+    "state,state_since_ns,cpus,main_cpu,migrations";
+// Of a row of which it is not known why it waited, nor what it was about, nor where.
+constexpr const char* kNoWaits = ",,,,,,,,,,,,,,,";
 
 class CsvTest : public testing::Test {
  protected:
@@ -118,7 +119,24 @@ TEST_F(CsvTest, RowOfAProcess) {
   EXPECT_EQ(
       Write(UserRow(), 1'000'000'000),
       "5000000,1005000000,42,777,bash,3,user,1000,20,5,2,3000,4000,50,25.0,,,,unsupported,,,,,,1000000" +
-          std::string(kNoWaits));
+          std::string(kNoWaits) + "0");
+}
+
+TEST_F(CsvTest, WhatItWasAboutAndWhere) {
+  Row row = UserRow();
+  row.now = {ProcessState::kStopped, 4'000'000};
+  row.nr_cpus = 3;
+  row.main_cpu = 17;
+  row.sums[kMigrations] = 5;
+  EXPECT_TRUE(Write(row).ends_with(",stopped,4000000,3,17,5")) << Write(row);
+  row.now = {ProcessState::kRunning, 0};
+  row.unmeasured = 1u << kMigrations;
+  EXPECT_TRUE(Write(row).ends_with(",running,,3,17,")) << Write(row);
+  row.kind = RowKind::kIdle;
+  EXPECT_TRUE(Write(row).ends_with(",,,,,")) << Write(row);
+  row.kind = RowKind::kOther;
+  row.unmeasured = 0;
+  EXPECT_TRUE(Write(row).ends_with(",,,,,5")) << Write(row);
 }
 
 TEST_F(CsvTest, WhyItWaitedStandsInProcessesAndTheirSumOnly) {
@@ -133,15 +151,15 @@ TEST_F(CsvTest, WhyItWaitedStandsInProcessesAndTheirSumOnly) {
   slot.rows[2].kind = RowKind::kIdle;
   const auto lines = Write({slot});
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_TRUE(lines[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10")) << lines[1];
-  EXPECT_TRUE(lines[2].ends_with(",1000000,0,0,0,,0,,0,,,")) << "it has not waited " << lines[2];
+  EXPECT_TRUE(lines[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10,,,,,0")) << lines[1];
+  EXPECT_TRUE(lines[2].ends_with(",1000000,0,0,0,,0,,0,,,,,,,,0")) << "it has not waited " << lines[2];
   EXPECT_TRUE(lines[3].ends_with(std::string(",1000000") + kNoWaits)) << lines[3];
   slot.rows[0].kind = RowKind::kOther;
-  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10"));
+  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10,,,,,0"));
   slot.wait_causes |= 1u << kWaitThrottled;
-  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,13,14,,16,99,777,10"));
+  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,13,14,,16,99,777,10,,,,,0"));
   slot.wait_causes = kNoWaitCauses;
-  EXPECT_TRUE(Write({slot})[1].ends_with(std::string(",1000000") + kNoWaits));
+  EXPECT_TRUE(Write({slot})[1].ends_with(std::string(",1000000") + kNoWaits + "0"));
 }
 
 TEST_F(CsvTest, UnixTimeMayBeBeforeTheMonotonicOne) {
@@ -183,7 +201,7 @@ TEST_F(CsvTest, NotMeasuredIsEmptyAndZeroIsZero) {
     auto fields = Split(Write(row));
     EXPECT_EQ(fields.at(at), "") << c.column;
     auto nr_measured = std::count_if(fields.begin(), fields.end(), [](auto& f) { return !f.empty(); });
-    EXPECT_EQ(nr_measured, 16) << "only " << c.column << " is empty";
+    EXPECT_EQ(nr_measured, 17) << "only " << c.column << " is empty";
     if (c.id == kEnabledNs) continue;
     row.unmeasured = 0;
     row.sums[c.id] = 0;
@@ -236,7 +254,7 @@ TEST_F(CsvTest, RdtValuesAndTheirStatus) {
       slot.rows[0].beside = 2;
       const std::string line = Write({slot}).back();
       EXPECT_EQ(line.substr(line.find("25.0,")),
-                std::string("25.0,") + c.text + ",,,,,,1000000" + kNoWaits);
+                std::string("25.0,") + c.text + ",,,,,,1000000" + kNoWaits + "0");
     }
 }
 
@@ -260,7 +278,7 @@ TEST_F(CsvTest, PerfCountersThatWereAskedForStandBehindAllOthers) {
     const std::vector<std::string> fields = {
         "7", "50.0", "0", "100.0", "9", "", "18446744073709551615", "66.7", "", ""};
     ASSERT_EQ(fields.size(), 2 * SS_MAX_MORE) << "two for each counter that there may be";
-    std::string row = std::string("25.0,,,,unsupported,,,,,,1000000") + kNoWaits, without = row;
+    std::string row = std::string("25.0,,,,unsupported,,,,,,1000000") + kNoWaits + "0", without = row;
     for (size_t i = 0; i < 2 * nr_more; i++) row += "," + fields[i], without += ",";
     ASSERT_EQ(lines.size(), 3u);
     EXPECT_EQ(lines[0], header);
@@ -484,7 +502,7 @@ TEST_F(CsvTest, GpuColumnsAreEmptyWhereTheyAreNotKnown) {
     slot.rows[0].sums[kCpuNs] = 1;
     slot.rows[0].gpu = 1;
     slot.gpu = {c.gpu};
-    EXPECT_TRUE(Write({slot}).back().ends_with(std::string(c.columns) + ",1000000" + kNoWaits))
+    EXPECT_TRUE(Write({slot}).back().ends_with(std::string(c.columns) + ",1000000" + kNoWaits + "0"))
         << Write({slot}).back();
   }
 }

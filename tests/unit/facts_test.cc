@@ -325,12 +325,15 @@ TEST(Facts, SayWhatNoRowCanHave) {
   since[kWaitNs] = 2;
   Facts facts = SomeFacts();
   facts.events = {"cycles", "", "llc_misses"};
+  facts.has_waits = true;
   facts.abi = 2;
   EXPECT_EQ(UnmeasuredOf(facts, since), 1u << kInstructions);
   facts.abi = 1;
   EXPECT_EQ(UnmeasuredOf(facts, since), 1u << kInstructions | 1u << kWaitNs);
   facts.abi = SS_ABI_VERSION;
   EXPECT_EQ(UnmeasuredOf(facts), 1u << kInstructions) << "the newest version has all";
+  facts.has_waits = false;
+  EXPECT_EQ(UnmeasuredOf(facts), 1u << kInstructions | 1u << kMigrations) << "threads are not followed";
 }
 
 }  // namespace

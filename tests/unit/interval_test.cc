@@ -64,6 +64,35 @@ TEST(Interval, CountsAreOfOneMeasure) {
 }
 
 // Another thread than the one that was looked at has waited less.
+// By the kernel's task states, of which several bits may be set.
+TEST(Interval, HowAThreadLeavesTheCpu) {
+  const struct {
+    int preempt;
+    unsigned state;
+    int in_iowait;
+    ss_left left;
+  } cases[] = {
+      {0, 0, 0, SS_LEFT_RUNNABLE},      // it yields
+      {1, 0x1, 0, SS_LEFT_RUNNABLE},    // on its way to sleep
+      {0, 0x1, 0, SS_LEFT_ASLEEP},      //
+      {0, 0x2001, 0, SS_LEFT_ASLEEP},   // TASK_FREEZABLE
+      {0, 0x402, 0, SS_LEFT_ASLEEP},    // TASK_IDLE
+      {0, 0x40, 0, SS_LEFT_ASLEEP},     // TASK_PARKED
+      {0, 0x2, 1, SS_LEFT_DISK},        //
+      {0, 0x102, 1, SS_LEFT_DISK},      // TASK_KILLABLE
+      {0, 0x2, 0, SS_LEFT_BLOCKED},     //
+      {0, 0x2102, 0, SS_LEFT_BLOCKED},  // vfork
+      {0, 0x1000, 0, SS_LEFT_BLOCKED},  // TASK_RTLOCK_WAIT
+      {0, 0x104, 0, SS_LEFT_STOPPED},   // TASK_STOPPED
+      {0, 0x8000, 0, SS_LEFT_STOPPED},  // TASK_FROZEN
+      {0, 0x108, 0, SS_LEFT_TRACED},    // TASK_TRACED
+      {0, 0x80, 0, SS_LEFT_ENDED},      // TASK_DEAD
+  };
+  for (const auto& c : cases)
+    EXPECT_EQ(ss_measure_left(c.preempt, c.state, c.in_iowait) >> SS_MEASURE_LEFT_SHIFT, c.left)
+        << c.state;
+}
+
 TEST(Interval, AWaitNeverGoesBack) {
   Interval interval;
   interval.run_delay = 1000;

@@ -51,6 +51,8 @@ const std::vector<Field> kFields = {
     FIELD(ss_measure, switches),
     FIELD(ss_measure, preemptions),
     FIELD(ss_measure, counters),
+    FIELD(ss_measure, migrations),
+    FIELD(ss_measure, zero),
     FIELD(ss_long_measure, measure),
     FIELD(ss_long_measure, more),
     FIELD(ss_task_meta, hdr),

@@ -25,9 +25,9 @@
 namespace slotscope::oracle {
 
 using Key = std::pair<int32_t, uint64_t>;  // tgid, start_time_ns
-// cpu, wait, switches, preemptions, cycles, instructions, llc_misses, enabled, running; and of each perf
-// counter behind these: delta, enabled, running.
-constexpr size_t kMoreAt = 9;
+// cpu, wait, switches, preemptions, cycles, instructions, llc_misses, enabled, running, migrations; and
+// of each perf counter behind these: delta, enabled, running.
+constexpr size_t kMoreAt = 10;
 using Values = std::array<uint64_t, kMoreAt + 3 * SS_MAX_MORE>;
 constexpr uint64_t kGraceNs = 3'000'000;
 constexpr uint64_t kLeadNs = 10'000'000;  // from an item of another slot length to its first slot
@@ -53,6 +53,8 @@ struct WaitSum {
   std::array<uint64_t, 6> causes = {};
   uint64_t earlier_ns = 0;
   std::map<Key, uint64_t> others;  // who ran
+  // Waits that last beyond the slot: since when, and are they throttled then.
+  std::set<std::pair<uint64_t, bool>> lasting;
 };
 
 struct RowSum {
@@ -63,6 +65,11 @@ struct RowSum {
   std::set<size_t> lacking;               // columns that some piece lacked
   uint32_t rmid = 0, generation = 0, cpu = 0;
   bool kthread = false, idle = false, untracked = false;
+  std::map<uint32_t, uint64_t> on_ns;  // by CPU
+  uint32_t flags = 0;                  // of one measure
+  uint64_t end_ns = 0;
+  std::set<std::pair<uint64_t, uint32_t>>
+      ends;  // when pieces ended, and how: SS_LEFT_*, or 8: it runs on
 };
 
 struct SlotSum {
@@ -483,7 +490,7 @@ class Oracle {
   void Place(const Waited& waited) {
     uint64_t begin_ns =
         waited.how == 'w' || waited.how == '?' ? waited.end_ns - waited.ns : waited.start_ns;
-    const uint64_t end_ns = waited.end_ns, length_ns = end_ns - begin_ns;
+    const uint64_t end_ns = waited.end_ns, length_ns = end_ns - begin_ns, told_begin_ns = begin_ns;
     if (waited.how == 'o') threaded_.insert(waited.key);
     const auto spread = [&](uint64_t ns, size_t cause, Key who) {
       std::set<uint64_t> cuts = Borders(begin_ns, end_ns);
@@ -568,6 +575,9 @@ class Oracle {
         who = run.key;
       }
       if (was_throttled && *cut >= throttled_ns && *cut < goes_on_ns) cause = 2;
+      const uint64_t border_ns = *std::next(cut), since_ns = was_throttled ? told_begin_ns : begin_ns;
+      if (border_ns < end_ns && border_ns == EndOf(StartOf(border_ns - 1)) && *cut >= next_ns_)
+        slots_[StartOf(*cut)].rows[waited.key].wait.lasting.insert({since_ns, cause == 2});
       if (std::exchange(is_first, false) && own) Put(waited, own_end_ns, left_ns, cause, who);
       Put(waited, *cut, *std::next(cut) - *cut, cause, who);
     }
@@ -643,6 +653,8 @@ class Oracle {
     RowSum whole;
     whole.values = {end_ns - start_ns, run_.has_waits ? 0 : measure.wait_ns, measure.switches,
                     measure.preemptions};
+    whole.values[9] = measure.migrations;
+    if (!run_.has_waits) whole.lacking.insert(9);
     if (measure.flags & SS_MEASURE_NO_WAIT) whole.lacking.insert(1);
     bool any = false;
     for (size_t i = 0; i < SS_NR_COUNTERS; i++) {
@@ -674,6 +686,8 @@ class Oracle {
     whole.untracked = measure.flags & SS_MEASURE_UNTRACKED;
     whole.generation = measure.generation;
     whole.cpu = measure.hdr.cpu;
+    whole.flags = measure.flags;
+    whole.end_ns = end_ns;
     AddTo(&received, whole.values);
 
     if (!cpu->begun) {
@@ -701,7 +715,7 @@ class Oracle {
     for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
       Values piece = {};
       for (size_t i = 0; i < piece.size(); i++) {
-        bool at_start = i == 1 || ((i == 2 || i == 3) && (measure.flags & SS_MEASURE_TICK));
+        bool at_start = i == 1 || i == 9 || ((i == 2 || i == 3) && (measure.flags & SS_MEASURE_TICK));
         bool at_end = (i == 2 || i == 3) && !at_start;
         if (at_start)
           piece[i] = *cut == start_ns ? whole.values[i] : 0;
@@ -737,8 +751,12 @@ class Oracle {
     row.kthread |= whole.kthread;
     row.idle |= whole.idle;
     row.untracked |= whole.untracked;
+    const uint64_t to_ns = when.second + (when.first == when.second);
+    const bool runs_on = to_ns < whole.end_ns || (whole.flags & SS_MEASURE_TICK);
+    row.ends.insert({to_ns, runs_on ? 8 : (whole.flags & SS_MEASURE_LEFT) >> SS_MEASURE_LEFT_SHIFT});
     if (whole.rmid) Learn(whole.rmid, whole.generation, key, 0);
     if (when.first == when.second) return;
+    row.on_ns[whole.cpu] += when.second - when.first;
     row.without_rmid |= whole.rmid == 0;
     if (whole.rmid == 0) return;
     DomainSum& domain = row.domains[DomainOf(static_cast<int>(whole.cpu))];
@@ -817,7 +835,7 @@ class Oracle {
       if (time_ns == 0) return;
       csv += fmt::format("{},{},,,,,{},{},,,,,,,,,,,,,,,,,{}{}\n", next_ns_,
                          static_cast<int64_t>(next_ns_) + unix_offset_ns_, kind, time_ns,
-                         end_ns - next_ns_, std::string(10 + 2 * run_.nr_more, ','));
+                         end_ns - next_ns_, std::string(15 + 2 * run_.nr_more, ','));
       nr_rows++;
     };
     time_row("lost", slot.lost_ns);
@@ -841,8 +859,38 @@ class Oracle {
     return escaped;
   }
 
+  // At the slot's end; of a row that has neither run nor waited what was true before, where RDT is
+  // counted.
+  std::string StateColumns(Key key, const RowSum& row, uint64_t end_ns) {
+    const char* kNames[] = {"", "waiting", "asleep", "disk", "blocked", "stopped", "traced", "ended"};
+    std::string text = ",,";
+    const bool seen = !row.ends.empty() || !row.wait.lasting.empty();
+    const auto last = row.ends.empty() ? std::pair<uint64_t, uint32_t>() : *row.ends.rbegin();
+    if (last == std::pair<uint64_t, uint32_t>(end_ns, 8)) {
+      text = ",running,";
+    } else if (!row.wait.lasting.empty()) {
+      const uint64_t since_ns = row.wait.lasting.begin()->first;  // one that is not throttled goes first
+      text = fmt::format(",{},{}", row.wait.lasting.begin()->second ? "throttled" : "waiting", since_ns);
+    } else if (last.second > 0 && last.second < 8) {
+      text = fmt::format(",{},{}", kNames[last.second], last.first);
+    } else if (!seen && run_.rdt.any()) {
+      if (auto known = states_.find(key); known != states_.end() && known->second != ",running,")
+        text = known->second;
+    }
+    if (seen && run_.rdt.any()) states_[key] = text;
+    if (row.idle) return ",,,,,";
+    if (!run_.has_waits) text = ",,";  // nor states: machines have all or nothing of these
+    uint64_t longest_ns = 0;
+    uint32_t main_cpu = 0;
+    for (const auto& [cpu, ns] : row.on_ns)
+      if (ns > longest_ns) longest_ns = ns, main_cpu = cpu;
+    text += longest_ns ? fmt::format(",{},{}", row.on_ns.size(), main_cpu) : ",,";
+    return text + (run_.has_waits ? fmt::format(",{}", row.values[9]) : ",");
+  }
+
   void AppendRow(Key key, const RowSum& row, uint64_t end_ns) {
     std::string rdt = RdtColumns(key, row);
+    const std::string state = StateColumns(key, row, end_ns);
     if (row.values == Values{} && row.wait.earlier_ns + BytesOf(row, 0) + BytesOf(row, 1) == 0) return;
     const char* kind = row.idle ? "idle" : row.kthread ? "kernel" : row.rmid ? "user" : "unassigned";
     csv +=
@@ -853,6 +901,7 @@ class Oracle {
     for (size_t i = 0; i < 7; i++) csv += lacks(i) ? "," : fmt::format(",{}", row.values[i]);
     csv += Percent(row, 7) + rdt + fmt::format(",,,,,,{}", EndOf(next_ns_) - next_ns_);
     csv += run_.has_waits && !row.idle && !lacks(1) ? WaitColumns(row.wait) : std::string(10, ',');
+    csv += state;
     for (size_t at = kMoreAt; at < kMoreAt + 3 * run_.nr_more; at += 3)
       csv += (lacks(at) ? "," : fmt::format(",{}", row.values[at])) +
              (lacks(at) ? "," : Percent(row, at + 1));
@@ -1103,6 +1152,7 @@ class Oracle {
 
   Run run_;
   std::map<size_t, std::vector<Ran>> ran_;  // by CPU
+  std::map<Key, std::string> states_;       // columns of the last row in which it ran or waited
   std::vector<Waited> waited_;              // not placed yet
   std::set<Key> threaded_;                  // their threads have waited for each other
   std::vector<Cpu> cpus_;

@@ -159,8 +159,8 @@ TEST(SecondsSinkTest, WritesTheColumnsOfSlotsAndTheWorst) {
   sink.WriteHeader({{"host", "h"}});
   EXPECT_NE(file.text.find("# host: h\n# table: seconds: "), std::string::npos);
   EXPECT_NE(file.text.find(
-                "ran_instead_start_ns,ran_instead_ns,slots,worst_cpu_ns,worst_cpu_slot_ns,worst_wait_ns,"
-                "worst_wait_slot_ns\n"),
+                "state,state_since_ns,cpus,main_cpu,migrations,slots,worst_cpu_ns,worst_cpu_slot_ns,"
+                "worst_wait_ns,worst_wait_slot_ns\n"),
             std::string::npos);
   Row unknown_wait = RowOf(7, 0, 40, 9);
   unknown_wait.unmeasured = 1u << kWaitNs;
@@ -170,11 +170,12 @@ TEST(SecondsSinkTest, WritesTheColumnsOfSlotsAndTheWorst) {
   EXPECT_EQ(file.text.find("\n3000000,"), std::string::npos) << "it is not over";
   sink.EndSegment();
   sink.Flush();
-  EXPECT_EQ(
-      file.text.substr(header),
-      "3000000,3000000,7,1,,0,user,40,,0,0,0,0,0,,,,,unsupported,,,,,,1000000,,,,,,,,,,,1,40,3000000,,\n"
-      "3000000,3000000,8,1,,0,user,6,5,0,0,0,0,0,,,,,unsupported,,,,,,1000000,,,,,,,,,,,1,6,3000000,5,"
-      "3000000\n");
+  EXPECT_EQ(file.text.substr(header),
+            "3000000,3000000,7,1,,0,user,40,,0,0,0,0,0,,,,,unsupported,,,,,,1000000,,,,,,,,,,,,,,,0,1,"
+            "40,3000000,,\n"
+            "3000000,3000000,8,1,,0,user,6,5,0,0,0,0,0,,,,,unsupported,,,,,,1000000,,,,,,,,,,,,,,,0,1,6,"
+            "3000000,5,"
+            "3000000\n");
   EXPECT_EQ(sink.Contents(), "2 rows");
 }
 

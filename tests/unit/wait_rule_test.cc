@@ -112,6 +112,24 @@ TEST(WaitRule, WhatPassedOtherwiseHasAMessage) {
 }
 
 // Two threads whose pids have the same place, and a write that is half done.
+// In the measure in which it runs again, once, and not of a thread that was just born.
+TEST(WaitRule, AThreadThatRunsElsewhereThanBeforeHasMigrated) {
+  Cpu cpu;
+  const auto run_on = [&](uint64_t who, uint32_t on, uint64_t in_ns) {
+    ss_interval_begin_run(&cpu.interval, &cpu.last[who], who, 0, on, in_ns);
+    EXPECT_EQ(cpu.interval.migrations, 0u) << "it is the next measure's";
+    ss_interval_take_wait(&cpu.interval, 0);
+    ss_last_run_end(&cpu.last[who], who, 0, on, in_ns + kUs, 0);
+    return cpu.Measure(in_ns + kUs).migrations;
+  };
+  ss_last_run_end(&cpu.last[1], 1, 0, 5, 0, 0);  // born on CPU 5
+  EXPECT_EQ(run_on(1, 3, kBeginNs), 0u);
+  EXPECT_EQ(run_on(1, 3, kBeginNs + 10 * kUs), 0u);
+  EXPECT_EQ(run_on(1, 4, kBeginNs + 20 * kUs), 1u);
+  EXPECT_EQ(run_on(2, 4, kBeginNs + 30 * kUs), 0u) << "another thread";
+  EXPECT_EQ(run_on(1, 3, kBeginNs + 40 * kUs), 1u);
+}
+
 TEST(WaitRule, AnEntryIsBelievedOnlyIfAllOfItFits) {
   ss_last_run entry = {}, run = {};
   run.run_delay = 5;

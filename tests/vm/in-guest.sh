@@ -523,7 +523,7 @@ preempted_probes() {
 # never cheap. A fleet is the same on all kernels.
 not_here='Fleet.*:Overhead.ABurst*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:Remediate.TheReadmes*:Cuda.AThousand*'
 # Of the live tests, what depends on the kernel's flavour.
-quick='Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits*:*Quota.IsNoNeighboursFault/V2:Uretprobes.*:Cli.AKernel*'
+quick='Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits*:*Quota.IsNoNeighboursFault/V2:State*:Uretprobes.*:Cli.AKernel*'
 # Of those that depend on the flavour, what takes long and is of all of one run's guests.
 another='Storms*:Accuracy.ShortLived*:Cli.AKernel*:Accuracy.AFloodOfNames*:Cuda.Calls*:Accuracy.Shares*:Accuracy.Eight*'
 another="$another:Accuracy.Command*:Accuracy.Hostile*"

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// Processes that do not run, each for another reason, and one that is sent from CPU to CPU.
+#include <sched.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <vector>
+
+#include "base/clock.h"
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+void Spin(uint64_t until_ns) {
+  while (MonotonicNs() < until_ns)
+    for (int i = 0; i < 20'000; i++) asm volatile("" : : "r"(i));
+}
+
+}  // namespace
+
+// For `ms` each, all at once, after 100 ms in which they work: in the state that is their name.
+int RunStates(int ms) {
+  const uint64_t at_ns = MonotonicNs() + 100'000'000,
+                 end_ns = at_ns + static_cast<uint64_t>(ms) * 1'000'000;
+  const auto sleep_until = [](uint64_t until_ns) {
+    while (MonotonicNs() < until_ns)
+      usleep(static_cast<useconds_t>((until_ns - MonotonicNs()) / 1000 + 1));
+  };
+  struct Child {
+    const char* state;
+    pid_t pid;
+  };
+  std::vector<Child> children;
+  const auto start = [&](const char* state, const std::function<void()>& body) {
+    std::fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      Spin(at_ns);
+      body();
+      Spin(MonotonicNs() + 5'000'000);
+      _exit(0);
+    }
+    children.push_back({state, pid});
+  };
+  start("asleep", [&] { sleep_until(end_ns); });
+  start("stopped", [] { raise(SIGSTOP); });
+  start("blocked", [&] {
+    if (vfork() == 0) {  // its parent waits for it, and no signal wakes it
+      const timespec until = {static_cast<time_t>(end_ns / 1'000'000'000),
+                              static_cast<long>(end_ns % 1'000'000'000)};
+      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+      _exit(0);
+    }
+  });
+  start("traced", [] {
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    raise(SIGUSR1);
+  });
+  sleep_until(end_ns);
+  for (const Child& child : children) {
+    int status = 0;
+    const std::string_view state = child.state;
+    if (state == "stopped") kill(child.pid, SIGCONT);
+    if (state == "traced") {
+      waitpid(child.pid, &status, __WALL);
+      ptrace(PTRACE_CONT, child.pid, nullptr, nullptr);
+    }
+  }
+  const uint64_t until_ns = end_ns;
+  for (const Child& child : children) {
+    int status = 0;
+    if (waitpid(child.pid, &status, 0) != child.pid || !WIFEXITED(status)) return 1;
+    std::printf("is-%s %d %lu %lu\n", child.state, child.pid, at_ns, until_ns);
+  }
+  return 0;
+}
+
+// A thread that is sent to the next CPU every 2 ms, so often.
+int RunWanderer(int nr) {
+  std::fflush(stdout);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const auto nr_cpus = static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN));
+    for (int i = 0; i < nr; i++) {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(static_cast<size_t>(i) % nr_cpus, &set);
+      sched_setaffinity(0, sizeof(set), &set);
+      Spin(MonotonicNs() + 2'000'000);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  std::printf("wanderer %d %d\n", pid, nr);
+  return status == 0 ? 0 : 1;
+}
+
+}  // namespace slotscope
