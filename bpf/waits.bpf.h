@@ -57,10 +57,15 @@ static __always_inline bool ss_is_queued(const struct task_struct *p)
 	return p->on_rq;
 }
 
+/* Since 6.12: the programs are built with the types of older kernels, too. */
+struct sched_entity___delayed {
+	unsigned char sched_delayed;
+} __attribute__((preserve_access_index));
+
 static __always_inline bool ss_sleeps_in_queue(const struct task_struct *p)
 {
-	if (bpf_core_field_exists(p->se.sched_delayed))
-		return p->se.sched_delayed;
+	if (bpf_core_field_exists(struct sched_entity___delayed, sched_delayed))
+		return ((const struct sched_entity___delayed *)&p->se)->sched_delayed;
 	return false;
 }
 

@@ -142,6 +142,9 @@ vm() {
 		cell "$kernel" bpf "no kernel"
 		return
 	fi
+	case ${2:-}$kernel in
+	some6.1 | [!s]*) step "BPF programs build with the types of $kernel" tests/vm/types.sh "$kernel" ;;
+	esac
 	case $kernel in *-rt) quick=1 ;; esac
 	case ${2:-}$kernel in
 	some6.1) quick=0 ;;
