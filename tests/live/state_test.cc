@@ -17,7 +17,7 @@ TEST(State, OfWhoDoesNotRunIsKnownForAsLongAsItLasts) {
   CheckIdentity(recorded.csv);
   // From what the workload does to the switch: a system call; a guest is slow, and its host busy.
   const uint64_t slack_ns =
-      (IsEmulated() ? 100'000'000 : 20'000'000) + StealTolerance(recorded.steal_ns);
+      (IsEmulated() ? 100'000'000 : 50'000'000) + StealTolerance(recorded.steal_ns);
   size_t nr = 0;
   for (const auto& line : recorded.truth.lines) {
     if (!line.key.starts_with("is-")) continue;
@@ -52,7 +52,7 @@ TEST(State, OfWhoSharesACpuIsRunningOrWaiting) {
     }
   EXPECT_GT(nr_running, 100u);
   EXPECT_GT(nr_waiting, nr_running) << "three share it";
-  EXPECT_LE(nr_elsewhere, 3u) << "before it was pinned";
+  EXPECT_LE(nr_elsewhere, 6u) << "before it was pinned";
   EXPECT_LT(nr_others * 20, nr_running + nr_waiting) << "as they begin and end";
 }
 

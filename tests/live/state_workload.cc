@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Processes that do not run, each for another reason, and one that is sent from CPU to CPU.
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,11 +37,16 @@ int RunStates(int ms) {
     pid_t pid;
   };
   std::vector<Child> children;
+  // [child] when it was about to: a busy machine may have kept it waiting. Shared with them.
+  auto* const begun_ns = static_cast<uint64_t*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  if (begun_ns == MAP_FAILED) return 1;
   const auto start = [&](const char* state, const std::function<void()>& body) {
     std::fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {
       Spin(at_ns);
+      begun_ns[children.size()] = MonotonicNs();
       body();
       Spin(MonotonicNs() + 5'000'000);
       _exit(0);
@@ -71,11 +77,10 @@ int RunStates(int ms) {
       ptrace(PTRACE_CONT, child.pid, nullptr, nullptr);
     }
   }
-  const uint64_t until_ns = end_ns;
-  for (const Child& child : children) {
+  for (size_t i = 0; i < children.size(); i++) {
     int status = 0;
-    if (waitpid(child.pid, &status, 0) != child.pid || !WIFEXITED(status)) return 1;
-    std::printf("is-%s %d %lu %lu\n", child.state, child.pid, at_ns, until_ns);
+    if (waitpid(children[i].pid, &status, 0) != children[i].pid || !WIFEXITED(status)) return 1;
+    std::printf("is-%s %d %lu %lu\n", children[i].state, children[i].pid, begun_ns[i], end_ns);
   }
   return 0;
 }
