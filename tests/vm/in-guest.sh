@@ -526,7 +526,7 @@ not_here='Fleet.*:Overhead.ABurst*:Cudart.*:Remediate.EveryAllocation*:Remediate
 quick='Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits*:*Quota.IsNoNeighboursFault/V2:State*:Uretprobes.*:Cli.AKernel*'
 # Of those that depend on the flavour, what takes long and is of all of one run's guests.
 another='Storms*:Accuracy.ShortLived*:Cli.AKernel*:Accuracy.AFloodOfNames*:Cuda.Calls*:Accuracy.Shares*:Accuracy.Eight*'
-another="$another:Accuracy.Command*:Accuracy.Hostile*"
+another="$another:Accuracy.Command*:Accuracy.Hostile*:State.OfWhoShares*:State.WhoIsSent*:Waits.WithoutThem*:Waits.OfTheTime*"
 
 is_quick() { case ${QUICK:-} in [12]) true ;; *) false ;; esac; }
 without=''
