@@ -51,7 +51,7 @@ static __always_inline __u64 ss_copy_group(struct bpf_raw_tracepoint_args *ctx, 
 	struct ss_hdr hdr = {};
 	__u64 group = 0;
 
-	if (!bpf_probe_read_kernel(&hdr, sizeof(hdr), (void *)ctx->args[0]) &&
+	if (ss_has_quota && !bpf_probe_read_kernel(&hdr, sizeof(hdr), (void *)ctx->args[0]) &&
 	    hdr.size >= size + sizeof(group))
 		bpf_probe_read_kernel(&group, sizeof(group), (void *)(ctx->args[0] + size));
 	return group;

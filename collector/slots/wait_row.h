@@ -52,8 +52,8 @@ struct WaitRow {
 
   template <typename Archive>
   void State(Archive& state) {
-    state(ns, earlier_ns, longest_ns, on_since_ns,
-          on_throttled);  // the rest is found when its slot retires
+    // The rest is found when its slot retires.
+    state(ns, earlier_ns, longest_ns, on_since_ns, on_throttled);
   }
   uint64_t sum() const {
     uint64_t sum = 0;

@@ -13,8 +13,6 @@
 namespace slotscope {
 namespace {
 
-uint64_t Number(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
-
 struct Recorded {
   CsvFile csv;
   WorkloadResult truth;

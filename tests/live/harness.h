@@ -89,6 +89,11 @@ WorkloadResult ParseWorkload(const std::string& path);
 int RunCudaWorkload(int which);
 int RunUnreadableCuda(int ms);
 int RunCudaOnManyStacks(int);
+// Works until then.
+void Spin(uint64_t until_ns);
+// tid 0: the calling thread.
+void PinTo(pid_t tid, size_t cpu);
+size_t NrCpus();  // online
 // For so many ms; each process prints "waited TGID ns", by its threads' schedstat. In wait_workloads.cc.
 int RunWaitingThreads(int ms);  // "threads": three on one CPU, nobody beside them
 int RunWaitingMix(int ms);  // threads that are moved all the time, spinners, one that sleeps and runs
@@ -128,6 +133,8 @@ struct CsvFile {
   std::vector<std::map<std::string, std::string>> rows;
 };
 CsvFile ReadCsv(const std::string& path);
+// A field that may be empty: 0.
+inline uint64_t Number(const std::string& text) { return text.empty() ? 0 : std::stoull(text); }
 // Fails the test unless the cpu_ns of each slot add up, and every row has every column.
 void CheckIdentity(const CsvFile& csv);
 

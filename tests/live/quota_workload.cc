@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Processes whose cgroup has a quota of CPU time, and what the kernel says of it.
 #include <fmt/core.h>
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -89,18 +88,6 @@ class CpuController {
   std::vector<std::string> groups_;
 };
 
-void Spin(uint64_t until_ns) {
-  while (MonotonicNs() < until_ns)
-    for (int i = 0; i < 20'000; i++) asm volatile("" : : "r"(i));
-}
-
-void PinToLastCpu() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN)) - 1, &set);
-  sched_setaffinity(0, sizeof(set), &set);
-}
-
 uint64_t WaitedNs(pid_t tid) {
   uint64_t cpu_ns = 0, wait_ns = 0;
   std::ifstream(fmt::format("/proc/self/task/{}/schedstat", tid)) >> cpu_ns >> wait_ns;
@@ -143,7 +130,7 @@ int RunUnderQuota(int which) {
   const pid_t limited = fork();
   if (limited == 0) {
     if (!cpu.Enter(inner)) _exit(1);
-    if (which != kQuotaThreads) PinToLastCpu();
+    if (which != kQuotaThreads) PinTo(0, NrCpus() - 1);
     std::vector<std::thread> threads;
     if (which == kQuotaThreads)
       for (int i = 0; i < 2; i++) threads.emplace_back([&] { Spin(end_ns); });
@@ -160,7 +147,7 @@ int RunUnderQuota(int which) {
   if (which == kQuotaBeside) {
     beside = fork();
     if (beside == 0) {
-      PinToLastCpu();
+      PinTo(0, NrCpus() - 1);
       Spin(end_ns);
       _exit(0);
     }

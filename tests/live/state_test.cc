@@ -9,8 +9,6 @@
 namespace slotscope {
 namespace {
 
-uint64_t Number(const std::string& text) { return text.empty() ? 0 : std::stoull(text); }
-
 // By its name in the workload "states", which says when each began to be so, and when that was over.
 TEST(State, OfWhoDoesNotRunIsKnownForAsLongAsItLasts) {
   const Recorded recorded = RecordWorkload({"states", "400"});

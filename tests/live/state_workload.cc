@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Processes that do not run, each for another reason, and one that is sent from CPU to CPU.
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -15,15 +14,6 @@
 #include "harness.h"
 
 namespace slotscope {
-namespace {
-
-void Spin(uint64_t until_ns) {
-  while (MonotonicNs() < until_ns)
-    for (int i = 0; i < 20'000; i++) asm volatile("" : : "r"(i));
-}
-
-}  // namespace
-
 // For `ms` each, all at once, after 100 ms in which they work: in the state that is their name.
 int RunStates(int ms) {
   const uint64_t at_ns = MonotonicNs() + 100'000'000,
@@ -90,12 +80,8 @@ int RunWanderer(int nr) {
   std::fflush(stdout);
   const pid_t pid = fork();
   if (pid == 0) {
-    const auto nr_cpus = static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN));
     for (int i = 0; i < nr; i++) {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      CPU_SET(static_cast<size_t>(i) % nr_cpus, &set);
-      sched_setaffinity(0, sizeof(set), &set);
+      PinTo(0, static_cast<size_t>(i) % NrCpus());
       Spin(MonotonicNs() + 2'000'000);
     }
     _exit(0);

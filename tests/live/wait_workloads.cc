@@ -24,20 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void Spin(uint64_t until_ns) {
-  while (MonotonicNs() < until_ns)
-    for (int i = 0; i < 20'000; i++) asm volatile("" : : "r"(i));
-}
-
-void PinTo(pid_t tid, size_t cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  sched_setaffinity(tid, sizeof(set), &set);
-}
-
-size_t NrCpus() { return static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN)); }
-
 // Of all threads that there are, and when it has looked. What it waits from here on is not in it.
 void PrintWaited() {
   uint64_t sum_ns = 0;
@@ -96,6 +82,20 @@ pid_t Start(const char* what, const std::function<void()>& body) {
 }
 
 }  // namespace
+
+void Spin(uint64_t until_ns) {
+  while (MonotonicNs() < until_ns)
+    for (int i = 0; i < 20'000; i++) asm volatile("" : : "r"(i));
+}
+
+void PinTo(pid_t tid, size_t cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  sched_setaffinity(tid, sizeof(set), &set);
+}
+
+size_t NrCpus() { return static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN)); }
 
 int RunWaitingThreads(int ms) {
   const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;

@@ -19,8 +19,6 @@ struct Waited {
   std::map<std::string, uint64_t> ran_ns;  // by ran_instead_tgid
 };
 
-uint64_t Number(const std::string& text) { return text.empty() ? 0 : std::stoull(text); }
-
 // Each row's causes add up, or the test fails. `until_ns`, by tgid: slots from then on do not count.
 std::map<int32_t, Waited> WaitedBy(const CsvFile& csv,
                                    const std::map<int32_t, uint64_t>& until_ns = {}) {

@@ -111,7 +111,6 @@ TEST(WaitRule, WhatPassedOtherwiseHasAMessage) {
   EXPECT_EQ(cpu.interval.wait_ns, 0u);
 }
 
-// Two threads whose pids have the same place, and a write that is half done.
 // In the measure in which it runs again, once, and not of a thread that was just born.
 TEST(WaitRule, AThreadThatRunsElsewhereThanBeforeHasMigrated) {
   Cpu cpu;
@@ -130,6 +129,7 @@ TEST(WaitRule, AThreadThatRunsElsewhereThanBeforeHasMigrated) {
   EXPECT_EQ(run_on(1, 3, kBeginNs + 40 * kUs), 1u);
 }
 
+// Two threads whose pids have the same place, and a write that is half done.
 TEST(WaitRule, AnEntryIsBelievedOnlyIfAllOfItFits) {
   ss_last_run entry = {}, run = {};
   run.run_delay = 5;

@@ -57,7 +57,9 @@ class OneCpu {
     at_ns_ = until_ns;
     builder_.OnMeasure(measure);
   }
-  void Wait(int32_t tgid, uint64_t end_ns, uint64_t wait_ns, uint32_t flags) {
+  // Of SS_WAIT_QUOTA: throttled in [from_ns, until_ns).
+  void Wait(int32_t tgid, uint64_t end_ns, uint64_t wait_ns, uint32_t flags, uint64_t from_ns = 0,
+            uint64_t until_ns = 0) {
     ss_any_message message = {};
     message.wait.hdr.ts_ns = end_ns;
     message.wait.hdr.type = SS_WAIT;
@@ -66,18 +68,6 @@ class OneCpu {
     message.wait.tgid = tgid;
     message.wait.start_time_ns = 1;
     message.wait.flags = flags;
-    builder_.OnMessage(message, false);
-  }
-  void WaitThrottled(int32_t tgid, uint64_t end_ns, uint64_t wait_ns, uint64_t from_ns,
-                     uint64_t until_ns) {
-    ss_any_message message = {};
-    message.wait.hdr.ts_ns = end_ns;
-    message.wait.hdr.type = SS_WAIT;
-    message.wait.end_ns = end_ns;
-    message.wait.wait_ns = wait_ns;
-    message.wait.tgid = tgid;
-    message.wait.start_time_ns = 1;
-    message.wait.flags = SS_WAIT_QUOTA;
     message.wait.start_ns = from_ns;
     message.wait.throttled_until_ns = until_ns;
     builder_.OnMessage(message, false);
@@ -267,9 +257,9 @@ TEST(Waits, WhileItsQuotaIsUsedUpNobodyIsInItsWay) {
   cpu.Run(1, kStartNs + 800'000);
   cpu.Run(2, kStartNs + 2 * kMs);
   // Ran until 100, throttled until 600, in the queue until 700.
-  cpu.WaitThrottled(1, kStartNs + 700'000, 600'000, kStartNs + 90'000, kStartNs + 600'000);
+  cpu.Wait(1, kStartNs + 700'000, 600'000, SS_WAIT_QUOTA, kStartNs + 90'000, kStartNs + 600'000);
   // Throttled in the midst, and over a border; it would be others' without.
-  cpu.WaitThrottled(3, kStartNs + 1'900'000, 1'000'000, kStartNs + 950'000, kStartNs + 1'800'000);
+  cpu.Wait(3, kStartNs + 1'900'000, 1'000'000, SS_WAIT_QUOTA, kStartNs + 950'000, kStartNs + 1'800'000);
   const auto& slots = cpu.Finish();
   ASSERT_EQ(slots.size(), 2u);
   const auto causes = [&](size_t slot, int32_t tgid) {
@@ -289,7 +279,8 @@ TEST(Waits, OfALongThrottlingWhatPassedInRetiredSlotsIsOneRow) {
     cpu.Run(2, kStartNs + ms * kMs);
     cpu.Watermark(kStartNs + ms * kMs);
   }
-  cpu.WaitThrottled(1, kStartNs + 60 * kMs, 59 * kMs, kStartNs + kMs, kStartNs + 60 * kMs - 100'000);
+  cpu.Wait(1, kStartNs + 60 * kMs, 59 * kMs, SS_WAIT_QUOTA, kStartNs + kMs,
+           kStartNs + 60 * kMs - 100'000);
   uint64_t earlier_ns = 0, throttled_ns = 0, others_ns = 0, nr_earlier = 0;
   for (const Slot& slot : cpu.Finish()) {
     for (const WaitRow& row : slot.waits) {
