@@ -43,6 +43,7 @@ namespace track_event {
 constexpr uint32_t kAnnotations = 4, kType = 9, kTrackUuid = 11, kName = 23, kCounterValue = 30;
 constexpr uint32_t kBegin = 1, kEnd = 2, kCounter = 4;    // types
 constexpr uint32_t kUintValue = 3, kAnnotationName = 10;  // of an annotation
+constexpr uint32_t kFlow = 47, kTerminatingFlow = 48;
 }  // namespace track_event
 
 void BeginPacket(pbf_writer* to, uint64_t ns) {
@@ -54,6 +55,14 @@ void BeginPacket(pbf_writer* to, uint64_t ns) {
 // By Unit.
 constexpr uint32_t kUnits[] = {0, track_descriptor::kTimeNs, track_descriptor::kCount,
                                track_descriptor::kBytes, 0};
+
+// In place of a device.
+constexpr int32_t kWaitedLane = INT32_MIN, kRanInsteadLane = INT32_MIN + 1;
+
+std::string NameOf(const Comm& comm, ProcessKey key) {
+  return comm == Comm{} ? std::to_string(key.tgid)
+                        : fmt::format("{} {}", EscapeName(CommText(comm)), key.tgid);
+}
 
 std::string DeviceName(int32_t device) {
   return device == kUnknownDevice ? "unknown device" : fmt::format("device {}", device);
@@ -169,6 +178,7 @@ void PerfettoSink::Append(const Slot& slot) {
     for (size_t i = 0; i < process->tracks.size(); i++)
       if (process->tracks[i] && ColumnAt(i).adds) Show(process, i, slot.start_ns, 0);
   }
+  AppendWaits(slot);
   for (const KernelSpan* span : InOrder(slot.gpu_detail.spans.kernels)) Append(*span);
   for (const MemorySpan* span : InOrder(slot.gpu_detail.spans.memory)) Append(*span);
   nr_spans_ += slot.gpu_detail.spans.kernels.size() + slot.gpu_detail.spans.memory.size();
@@ -176,7 +186,8 @@ void PerfettoSink::Append(const Slot& slot) {
 
 void PerfettoSink::AppendSlice(uint64_t track, uint64_t start_ns, uint64_t end_ns,
                                const std::string& name,
-                               const std::vector<std::pair<const char*, uint64_t>>& annotations) {
+                               const std::vector<std::pair<const char*, uint64_t>>& annotations,
+                               uint32_t flow_field, uint64_t flow) {
   pbf_writer out(text_);
   {
     pbf_writer in_packet(out, trace::kPacket);
@@ -190,6 +201,7 @@ void PerfettoSink::AppendSlice(uint64_t track, uint64_t start_ns, uint64_t end_n
       annotation.add_string(track_event::kAnnotationName, key);
       annotation.add_uint64(track_event::kUintValue, value);
     }
+    if (flow_field) event.add_fixed64(flow_field, flow);
   }
   pbf_writer in_packet(out, trace::kPacket);
   BeginPacket(&in_packet, end_ns);
@@ -214,26 +226,78 @@ void PerfettoSink::Append(const KernelSpan& span) {
 
 // Spans come in the order of their ends: one fits behind all that ended before it began, and goes behind
 // the last of these.
-void PerfettoSink::Append(const MemorySpan& span) {
-  std::set<Lane>& lanes = lanes_.try_emplace({span.process, span.device}).first->second;
-  const auto behind = lanes.upper_bound({span.start_ns, UINT64_MAX});
+uint64_t PerfettoSink::LaneOf(ProcessKey key, int32_t device, const std::string& name, uint64_t start_ns,
+                              uint64_t end_ns) {
+  std::set<Lane>& lanes = lanes_.try_emplace({key, device}).first->second;
+  const auto behind = lanes.upper_bound({start_ns, UINT64_MAX});
   uint64_t track;
   if (behind == lanes.begin()) {
-    track = DescribeTrack(ProcessOf(span.process, "").track,
-                          fmt::format("{} memory", DeviceName(span.device)));
+    track = DescribeTrack(ProcessOf(key, "").track, name);
     nr_lanes_++;
   } else {
     track = std::prev(behind)->second;
     lanes.erase(std::prev(behind));
   }
-  lanes.insert({span.end_ns, track});
+  lanes.insert({end_ns, track});
+  return track;
+}
+
+void PerfettoSink::AppendWaits(const Slot& slot) {
+  for (const Row& row : slot.rows) {
+    if (!row.wait) continue;
+    const WaitRow& wait = slot.waits[row.wait - 1];
+    if (wait.ran_ns * 1000 < (slot.end_ns - slot.start_ns) * kShownWaitPermille) continue;
+    Waiting& waiting = waiting_[row.key];
+    if (waiting.end_ns != slot.start_ns || waiting.ran != wait.ran_instead) {
+      if (waiting.end_ns) Append(row.key, waiting);
+      waiting = {wait.ran_instead, {}, slot.start_ns, slot.end_ns, 0};
+    }
+    waiting.end_ns = slot.end_ns;
+    waiting.ns += wait.ran_ns;
+  }
+  for (const WaitDetail& one : slot.wait_details)
+    if (one.cause == kWaitOthers && one.ran_comm != Comm{})
+      if (auto found = waiting_.find(one.waiter);
+          found != waiting_.end() && found->second.ran == one.ran)
+        found->second.ran_comm = one.ran_comm;
+  std::erase_if(waiting_, [&](const auto& one) {
+    if (one.second.end_ns == slot.end_ns) return false;
+    Append(one.first, one.second);
+    return true;
+  });
+}
+
+// The arrow leads from who ran to who waited.
+void PerfettoSink::Append(ProcessKey waiter, const Waiting& waiting) {
+  const uint64_t arrow = ++nr_arrows_;
+  const Process& process = ProcessOf(waiter, "");
+  const std::string waiter_name = fmt::format("{} {}", process.name, waiter.tgid);
+  const std::string ran_name = NameOf(waiting.ran_comm, waiting.ran);
+  ProcessOf(waiting.ran, waiting.ran_comm == Comm{} ? "" : EscapeName(CommText(waiting.ran_comm)));
+  AppendSlice(LaneOf(waiting.ran, kRanInsteadLane, "ran instead of", waiting.start_ns, waiting.end_ns),
+              waiting.start_ns, waiting.end_ns, waiter_name, {{"ran_instead_ns", waiting.ns}},
+              track_event::kFlow, arrow);
+  AppendSlice(LaneOf(waiter, kWaitedLane, "waited while it ran", waiting.start_ns, waiting.end_ns),
+              waiting.start_ns, waiting.end_ns, ran_name, {{"ran_instead_ns", waiting.ns}},
+              track_event::kTerminatingFlow, arrow);
+}
+
+void PerfettoSink::EndSegment() {
+  for (const auto& [waiter, waiting] : waiting_) Append(waiter, waiting);
+  waiting_.clear();
+}
+
+void PerfettoSink::Append(const MemorySpan& span) {
+  const uint64_t track =
+      LaneOf(span.process, span.device, fmt::format("{} memory", DeviceName(span.device)), span.start_ns,
+             span.end_ns);
   AppendSlice(track, span.start_ns, span.end_ns,
               fmt::format("{}{}", NameOf(span.kind), span.leaked ? " (leaked)" : ""),
               {{"bytes", span.bytes}, {"handle", span.handle}});
 }
 
 std::string PerfettoSink::Contents() const {
-  return fmt::format("{} spans, {} values", nr_spans_, nr_values_);
+  return fmt::format("{} spans, {} arrows, {} values", nr_spans_, nr_arrows_, nr_values_);
 }
 
 }  // namespace slotscope

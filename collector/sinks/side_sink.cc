@@ -18,6 +18,7 @@ void SideSink::Flush() {
 }
 
 Status SideSink::Finish() {
+  EndSegment();
   Flush();
   return status_;
 }

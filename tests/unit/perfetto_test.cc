@@ -28,6 +28,7 @@ struct Event {
   std::string name;
   int64_t value = 0;
   std::map<std::string, uint64_t> annotations;
+  uint64_t arrow_from = 0, arrow_to = 0;  // that begins, or ends there
 };
 struct Trace {
   std::map<uint64_t, Track> tracks;
@@ -82,6 +83,12 @@ Event ReadEvent(pbf_reader in) {
         break;
       case 30:
         event.value = in.get_int64();
+        break;
+      case 47:
+        event.arrow_from = in.get_fixed64();
+        break;
+      case 48:
+        event.arrow_to = in.get_fixed64();
     }
   return event;
 }
@@ -255,7 +262,7 @@ TEST_F(PerfettoTest, SpansThatOverlapDoNotShareATrack) {
             (std::map<std::string, uint64_t>{{"launches", 5}, {"avg_threads", 64}}));
   EXPECT_EQ(trace.events[2].name, "kernels (forced)");
   EXPECT_EQ(trace.tracks.at(trace.events[0].track).name, "device 0 stream 0xabc");
-  EXPECT_EQ(sink_.Contents(), "5 spans, 0 values");
+  EXPECT_EQ(sink_.Contents(), "5 spans, 0 arrows, 0 values");
 }
 
 // A span of memory begins on the track whose last one ended latest before it, so few tracks are enough.
@@ -266,6 +273,46 @@ TEST_F(PerfettoTest, TracksOfMemoryAreUsedAgain) {
       memory.push_back({{7, 70}, 0, i, 10, SS_CUDA_LINEAR, i * 10 + beside, i * 10 + 5 + beside, false});
   sink_.OnSlot(slot_);
   EXPECT_EQ(Finish().tracks.size(), 1u + 3) << "the process, and three at a time";
+}
+
+// 8 keeps 7 waiting in the first two slots, and 9 does in the third; then 9 waits, less than is shown.
+TEST_F(PerfettoTest, AnArrowLeadsFromWhoRanToWhoWaited) {
+  const auto waits = [&](uint64_t slot_ns, int32_t waiter, int32_t ran, uint64_t ns) {
+    slot(slot_ns).rows = {RowOf(waiter, 5)};
+    slot_.rows[0].wait = 1;
+    slot_.wait_causes = kAnyWaitCauses;
+    slot_.waits.resize(1);
+    slot_.waits[0].ran_instead = RowOf(ran, 0).key;
+    slot_.waits[0].ran_ns = ns;
+    slot_.wait_details = {{slot_.rows[0].key, {}, kWaitOthers, RowOf(ran, 0).key, {'r'}, 0, 0, ns, 1}};
+    sink_.OnSlot(slot_);
+  };
+  waits(1'000'000, 7, 8, 400'000);
+  waits(2'000'000, 7, 8, 300'000);
+  waits(3'000'000, 7, 9, 200'000);
+  waits(4'000'000, 9, 7, 99'999);
+  waits(5'000'000, 9, 7, 100'000);
+  const Trace trace = Finish();
+  std::vector<std::string> arrows(4);
+  std::map<uint64_t, uint64_t> ends;  // of the slices of a track, as they come
+  for (const Event& event : trace.events) {
+    if (event.type == 2) ends[event.track] = event.ns;
+    if (event.type != 1) continue;
+    const Track& track = trace.tracks.at(event.track);
+    for (uint64_t arrow : {event.arrow_from, event.arrow_to})
+      if (arrow)
+        arrows.at(arrow) += std::to_string(trace.tracks.at(track.parent).pid) + " " + track.name + " " +
+                            event.name + " at " + std::to_string(event.ns / 1'000'000) + " for " +
+                            std::to_string(event.annotations.at("ran_instead_ns")) + "\n";
+  }
+  EXPECT_EQ(arrows[1],
+            "8 ran instead of p 7 at 1 for 700000\n7 waited while it ran r 8 at 1 for 700000\n");
+  EXPECT_EQ(arrows[2],
+            "9 ran instead of p 7 at 3 for 200000\n7 waited while it ran r 9 at 3 for 200000\n");
+  EXPECT_EQ(arrows[3],
+            "7 ran instead of p 9 at 5 for 100000\n9 waited while it ran r 7 at 5 for 100000\n");
+  for (const auto& [track, end_ns] : ends) EXPECT_EQ(end_ns % 1'000'000, 0u);
+  EXPECT_EQ(sink_.Contents(), "0 spans, 3 arrows, 3 values");
 }
 
 // Processes come and go, and so do streams: what is known of them is bounded, and begins anew.
