@@ -25,7 +25,7 @@
 
 namespace slotscope {
 
-inline constexpr uint32_t kStateVersion = 3;
+inline constexpr uint32_t kStateVersion = 4;
 
 class StateWriter {
  public:

@@ -92,9 +92,9 @@ void TellEvidence(const RankEvidence& seen, Story* story) {
               seen.last_on_cpu_ns
                   ? fmt::format("; it ran last at {}", MomentText({seen.last_on_cpu_ns, 1000}))
                   : "");
-  for (const HostPreemption& by : seen.preemptors)
-    story->Tell("      preempted {} times, for {:.1f} ms, by process {} ({})", by.nr,
-                Milliseconds(by.ns), by.tgid, by.comm.empty() ? "?" : by.comm);
+  for (const HostRanInstead& ran : seen.ran_instead)
+    story->Tell("      while it waited, process {} ({}) ran there for {:.1f} ms", ran.tgid,
+                ran.comm.empty() ? "?" : ran.comm, Milliseconds(ran.ns));
 }
 
 // Members of groups of which there is no dump that could be read.

@@ -65,7 +65,7 @@ Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_
     : slot_ns_(slot_ns),
       gpu_(slot_ns, keeps, facts.gpus),
       remote_(sink),
-      straggle_(&remote_),
+      straggle_(facts.has_waits, &remote_),
       builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), &straggle_),
       router_(&gpu_, &remote_),
       merger_(facts.nr_streams, window_ns, &builder_, &router_, kMeasureSizes[facts.abi]) {

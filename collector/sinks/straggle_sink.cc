@@ -27,14 +27,15 @@ Json NameOf(bool named, const Comm& comm) { return named ? Json(CommText(comm)) 
 
 double Tenths(double value) { return std::round(value * 10) / 10; }
 
-Json PreemptorsOf(const StraggleReport& report) {
+Json RanInsteadOf(const StraggleReport& report) {
+  if (!report.has_waits) return {};
   Json list = Json::array();
-  for (const Preemptor& preemptor : report.preemptors) {
-    Json one = {{"tgid", preemptor.tgid},
-                {"comm", NameOf(preemptor.named, preemptor.comm)},
-                {"preemptions", preemptor.nr},
-                {"taken_ns", preemptor.ns}};
-    AddEffort(preemptor.effort, &one);
+  for (const auto& [key, ran] : report.ran_instead) {
+    Json one = {{"tgid", key.tgid},
+                {"start_time_ns", key.start_time_ns},
+                {"comm", NameOf(ran.named, ran.comm)},
+                {"ran_instead_ns", ran.ns}};
+    AddEffort(ran.effort, &one);
     list.push_back(std::move(one));
   }
   return list;
@@ -55,8 +56,8 @@ Json ObjectOf(const Slot& slot, const StraggleReport& report) {
                  {"baseline_launches_per_s", Tenths(report.baseline_per_s)},
                  {"switches", report.nr_switches}};
   AddEffort(report.effort, &object);
-  object["preemptors"] = PreemptorsOf(report);
-  if (report.nr_left_out) object["preemptor_slots_left_out"] = report.nr_left_out;
+  object["ran_instead"] = RanInsteadOf(report);
+  if (report.left_out_ns) object["left_out_ns"] = report.left_out_ns;
   return object;
 }
 

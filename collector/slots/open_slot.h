@@ -113,13 +113,12 @@ struct OpenSlot {
   // are attributed when this slot retires.
   std::vector<RdtCell> cells;
   std::vector<ss_rdt_sample> samples;
-  std::vector<MoreRow> more;            // of rows, only where they are counted (see MoreCounters)
-  std::vector<Preemption> preemptions;  // in any order; one may be there several times
-  std::vector<WaitRow> waits;           // of rows, in any order
-  std::vector<WaitPair> wait_pairs;     // in any order; one may be there several times
-  Places places;                        // where its rows ran
-  RowIndex row_of;                      // empty: see OpenSlots
-  OpenSlot* next = nullptr;             // the one behind it, if it is open
+  std::vector<MoreRow> more;         // of rows, only where they are counted (see MoreCounters)
+  std::vector<WaitRow> waits;        // of rows, in any order
+  std::vector<WaitPair> wait_pairs;  // in any order; one may be there several times
+  Places places;                     // where its rows ran
+  RowIndex row_of;                   // empty: see OpenSlots
+  OpenSlot* next = nullptr;          // the one behind it, if it is open
   uint64_t lost_ns = 0;
   uint64_t lost_from_ns = UINT64_MAX, lost_to_ns = 0;  // all of that is in between, on any CPU
   uint64_t offline_ns = 0;

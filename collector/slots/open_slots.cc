@@ -84,7 +84,6 @@ void OpenSlots::PopFront() {
   slot->cells.clear();
   slot->samples.clear();
   slot->more.clear();
-  slot->preemptions.clear();
   slot->waits.clear();
   slot->wait_pairs.clear();
   slot->places.clear();
@@ -106,7 +105,6 @@ void OpenSlots::Trim() {
     FreeIfTooLarge(&slot->cells, lately_.nr_cells);
     FreeIfTooLarge(&slot->samples, lately_.nr_samples);
     FreeIfTooLarge(&slot->more, lately_.nr_more);
-    FreeIfTooLarge(&slot->preemptions, lately_.nr_preemptions);
     FreeIfTooLarge(&slot->waits, lately_.nr_waits);
     FreeIfTooLarge(&slot->wait_pairs, lately_.nr_wait_pairs);
     if (lately_.nr_places == 0) slot->places.Free();
@@ -121,7 +119,6 @@ void OpenSlots::Sizes::Take(const OpenSlot& slot, size_t nr_slots) {
   nr_cells = std::max(nr_cells, slot.cells.size());
   nr_samples = std::max(nr_samples, slot.samples.size());
   nr_more = std::max(nr_more, slot.more.size());
-  nr_preemptions = std::max(nr_preemptions, slot.preemptions.size());
   nr_waits = std::max(nr_waits, slot.waits.size());
   nr_wait_pairs = std::max(nr_wait_pairs, slot.wait_pairs.size());
   nr_places = std::max(nr_places, slot.places.nr_others());

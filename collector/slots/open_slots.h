@@ -68,7 +68,7 @@ class OpenSlots {
 
   // The largest of some time.
   struct Sizes {
-    size_t nr_open = 0, nr_rows = 0, nr_cells = 0, nr_samples = 0, nr_more = 0, nr_preemptions = 0;
+    size_t nr_open = 0, nr_rows = 0, nr_cells = 0, nr_samples = 0, nr_more = 0;
     size_t nr_waits = 0, nr_wait_pairs = 0, nr_places = 0;
     void Take(const OpenSlot& slot, size_t nr_slots);
   };

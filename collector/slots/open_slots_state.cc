@@ -8,8 +8,7 @@ namespace slotscope {
 
 template <typename Archive>
 void OpenSlot::State(Archive& state) {
-  state(rows, waits, wait_pairs, places, cells, preemptions, lost_ns, lost_from_ns, lost_to_ns,
-        offline_ns);
+  state(rows, waits, wait_pairs, places, cells, lost_ns, lost_from_ns, lost_to_ns, offline_ns);
   const auto plain = [&state](auto* all) {
     const size_t nr = state.Count(all->size());
     for (size_t i = 0; i < nr; i++) {

@@ -11,7 +11,6 @@
 #include "slots/column.h"
 #include "slots/gpu_detail.h"
 #include "slots/more_row.h"
-#include "slots/preemption.h"
 #include "slots/process_state.h"
 #include "slots/rdt_row.h"
 #include "slots/straggle_report.h"
@@ -79,7 +78,6 @@ struct Slot {
   std::vector<WaitDetail> wait_details;  // by waiter, cause, who ran, and CPU
   std::vector<WorstSlots> worst;         // of each row of a second; else empty
   GpuDetail gpu_detail;
-  std::vector<Preemption> preemptions;    // by victim and tgid
   std::vector<StraggleReport> straggles;  // at its end
   int64_t unix_offset_ns = 0;             // CLOCK_REALTIME - CLOCK_MONOTONIC
   std::vector<std::string> notes;         // what is to be said in front of its rows

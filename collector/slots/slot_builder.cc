@@ -193,11 +193,6 @@ inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure, const M
   } else {
     AddOtherMeasure(cpu, measure);
   }
-  if (preemptions_.on()) FindPreemption(measure);
-}
-
-[[gnu::noinline]] void SlotBuilder::FindPreemption(const ss_measure& measure) {
-  if (OpenSlot* slot = SlotAt(measure.hdr.ts_ns - 1)) preemptions_.OnMeasure(measure, slot);
 }
 
 // Begins in the CPU's slot and ends in the next one, as most do that a tick emits.
@@ -458,10 +453,9 @@ void SlotBuilder::FinishWaits(OpenSlot* slot) {
 // A process that only used a GPU in the slot gets a row for it.
 void SlotBuilder::JoinGpu(OpenSlot* slot) {
   finished_.gpu.clear();
-  finished_.preemptions.clear();
   options_.gpu->TakeSlot(slot->start_ns, slot->end_ns, &gpu_uses_, &finished_.gpu_detail);
   FindStill();
-  if (gpu_uses_.empty() && still_.empty() && !preemptions_.on() && slot->preemptions.empty()) return;
+  if (gpu_uses_.empty() && still_.empty()) return;
   const auto name = [&](ProcessKey key, Comm* comm) {
     const uint32_t process = tracker_.Lookup(key);
     if (process != Tracker::kNoProcess && tracker_.process(process).named)
@@ -469,9 +463,6 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
   };
   for (GpuPart& part : finished_.gpu_detail.parts) name(part.process, &part.comm);
   for (GpuBalance& balance : finished_.gpu_detail.balances) name(balance.process, &balance.comm);
-  WatchUsers();
-  finished_.preemptions.swap(slot->preemptions);
-  Preemptions::Fold(&finished_.preemptions);
   for (const GpuUse& use : gpu_uses_) {
     OpenRow* row = nullptr;
     if (use.row.any) {
@@ -514,20 +505,6 @@ void SlotBuilder::FindStill() {
     if (process >= still_of_.size()) still_of_.resize(process + 1);
     still_of_[process] = static_cast<uint32_t>(i + 1);
   }
-  users_.clear();  // to be gathered again
-}
-
-void SlotBuilder::WatchUsers() {
-  const auto is_same = [](const GpuUse& use, ProcessKey key) { return use.process == key; };
-  if (!users_.empty() &&
-      std::equal(gpu_uses_.begin(), gpu_uses_.end(), awake_users_.begin(), awake_users_.end(), is_same))
-    return;
-  awake_users_.clear();
-  for (const GpuUse& use : gpu_uses_) awake_users_.push_back(use.process);
-  users_ = awake_users_;
-  for (const GpuUse& use : still_) users_.push_back(use.process);
-  std::sort(users_.begin(), users_.end());
-  preemptions_.Watch(users_);
 }
 
 // A few rows are put in order by counting for each how many are before it: no branch depends on who ran.

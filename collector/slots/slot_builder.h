@@ -38,7 +38,6 @@
 #include "slots/gpu_join.h"
 #include "slots/more_counters.h"
 #include "slots/open_slots.h"
-#include "slots/preemptions.h"
 #include "slots/rdt_attribution.h"
 #include "slots/slot.h"
 #include "slots/waits.h"
@@ -164,7 +163,6 @@ class SlotBuilder final : public MergeSink {
   Cpu* FindCpu(uint32_t cpu);
   void OnAnyMeasure(const ss_measure& measure, const MoreSums* more);
   void AddMeasure(Cpu* cpu, const ss_measure& measure, const MoreSums* more);
-  void FindPreemption(const ss_measure& measure);
   void AddAcross(Cpu* cpu, OpenSlot* next, const ss_measure& measure);
   void AddOtherMeasure(Cpu* cpu, const ss_measure& measure);
   void TellGpu(const ss_task_meta& meta, uint64_t ts_ns);
@@ -197,7 +195,6 @@ class SlotBuilder final : public MergeSink {
   void Retire();
   void JoinGpu(OpenSlot* slot);
   void FindStill();
-  void WatchUsers();
   static constexpr size_t kFewRows = 32;
   void OrderFew(const OpenSlot& slot);
   void OrderMany(const OpenSlot& slot);
@@ -245,9 +242,7 @@ class SlotBuilder final : public MergeSink {
   std::vector<GpuUse> still_;       // see GpuJoin
   std::vector<uint32_t> still_of_;  // [process] -> its index in still_ + 1, 0: it is not among them
   uint64_t still_version_ = 0;
-  bool has_unfound_still_ = false;               // the tracker does not know one of them yet
-  std::vector<ProcessKey> users_, awake_users_;  // of GPUs: all, and those of gpu_uses_
-  Preemptions preemptions_;
+  bool has_unfound_still_ = false;    // the tracker does not know one of them yet
   std::vector<uint32_t> order_;       // of a slot's rows, by rank; for FillRows()
   std::vector<uint64_t> ranks_used_;  // a bit per rank, for OrderMany()
   std::vector<uint32_t> row_at_rank_;

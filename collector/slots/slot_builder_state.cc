@@ -30,7 +30,6 @@ template <typename Archive>
 void SlotBuilder::State(Archive& state) {
   tracker_.State(state);
   open_.State(state);
-  preemptions_.State(state);
   rdt_.State(state);
   if (waits_.on()) waits_.State(state);
   state(states_, cpus_, first_fixed_, first_ns_, next_start_ns_, dumped_, dumped_ns_, unix_offset_ns_,
@@ -61,7 +60,6 @@ bool SlotBuilder::FindAgain() {
   }
   // Who uses GPUs is asked again.
   has_unfound_still_ = true;
-  users_.clear();
   still_version_ = UINT64_MAX;
   return first_fixed_ && first_ns_ > 0 && first_ns_ <= next_start_ns_ &&
          next_start_ns_ % options_.slot_ns == 0 && next_start_ns_ <= UINT64_MAX / 2 &&

@@ -4,10 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "slots/column.h"
-#include "slots/preemption.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -19,18 +19,18 @@ using Effort = ColumnValues<kEffortColumns.size()>;
 // Of no slot at all.
 inline constexpr Effort kUnknownEffort = {{}, (1u << kEffortColumns.size()) - 1};
 
-struct Preemptor {
-  int32_t tgid = 0;
+// Who ran on a CPU while the process waited there for it.
+struct RanInstead {
   bool named = false;
   Comm comm = {};
-  uint64_t nr = 0;       // times that it took a CPU from the process
-  uint64_t ns = 0;       // see Preemption
-  Effort effort;         // on all CPUs, in the slots in which it did
+  uint64_t ns = 0;       // of the process's waiting
+  Effort effort;         // its own, on all CPUs, in the slots in which it did
   bool has_row = false;  // in one of these slots
+  uint64_t slot_ns = 0;  // start of the last one of these
 
   template <typename Archive>
   void State(Archive& state) {
-    state(tgid, named, comm, nr, ns, effort, has_row);
+    state(named, comm, ns, effort, has_row, slot_ns);
   }
 };
 
@@ -48,8 +48,10 @@ struct StraggleReport {
   double baseline_per_s;  // before the episode
   uint64_t nr_switches;
   Effort effort;
-  std::vector<Preemptor> preemptors;  // who took most time first
-  uint64_t nr_left_out = 0;           // slots of those beyond StraggleDetector::kMaxPreemptors
+  // Who ran longest first. has_waits: false: nobody knows.
+  std::vector<std::pair<ProcessKey, RanInstead>> ran_instead;
+  bool has_waits = false;
+  uint64_t left_out_ns = 0;  // of waiting for those beyond StraggleDetector::kMaxRanInstead
 };
 
 }  // namespace slotscope

@@ -2,20 +2,16 @@
 #include "straggle/detector.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace slotscope {
 namespace {
 
-// Of the processes with that number the one that is alive at the slot's end, or null.
-const Row* FindRow(const Slot& slot, int32_t tgid) {
-  const Row* found = nullptr;
-  auto row = std::partition_point(slot.rows.begin(), slot.rows.end(), [&](const Row& one) {
-    return (IsProcess(one.kind) || one.kind == RowKind::kIdle) && one.key.tgid < tgid;
+const Row* FindRow(const Slot& slot, const ProcessKey& key) {
+  const auto row = std::partition_point(slot.rows.begin(), slot.rows.end(), [&](const Row& one) {
+    return (IsProcess(one.kind) || one.kind == RowKind::kIdle) && one.key < key;
   });
-  for (; row != slot.rows.end() && IsProcess(row->kind) && row->key.tgid == tgid; ++row) found = &*row;
-  return found;
+  return row != slot.rows.end() && IsProcess(row->kind) && row->key == key ? &*row : nullptr;
 }
 
 uint32_t DropPpm(double rate, double baseline) {
@@ -60,32 +56,33 @@ void StraggleDetector::Observe(Slot* slot) {
     gpu.straggle = state.straggle;
     gpu.drop_ppm = state.drop_ppm;
   }
-  ObservePreemptions(*slot);
+  ObserveWaits(*slot);
 }
 
-void StraggleDetector::ObservePreemptions(const Slot& slot) {
-  for (const Preemption& preemption : slot.preemptions) {
-    auto found = states_.find(preemption.victim);
+void StraggleDetector::ObserveWaits(const Slot& slot) {
+  for (const WaitDetail& one : slot.wait_details) {  // those of a waiter are one behind the other
+    if (one.cause != kWaitOthers) continue;
+    auto found = states_.find(one.waiter);
     if (found == states_.end()) continue;
-    auto& preemptors = found->second.preemptors;
-    if (preemptors.size() >= kMaxPreemptors && !preemptors.contains(preemption.tgid)) {
-      found->second.nr_left_out += preemption.nr > 0;
+    auto& ran_instead = found->second.ran_instead;
+    if (ran_instead.size() >= kMaxRanInstead && !ran_instead.contains(one.ran)) {
+      found->second.left_out_ns += one.ns;
       continue;
     }
-    auto [at, is_new] = preemptors.try_emplace(preemption.tgid);
-    Preemptor& preemptor = at->second;
-    if (is_new) preemptor.effort = kUnknownEffort;
-    preemptor.tgid = preemption.tgid;
-    preemptor.nr += preemption.nr;
-    preemptor.ns += preemption.ns;
-    const Row* row = FindRow(slot, preemption.tgid);
-    if (!row) continue;
-    if (!std::exchange(preemptor.has_row, true)) preemptor.effort = {};
-    AddValues(slot, *row, kEffortColumns, &preemptor.effort);
-    if (row->named) {
-      preemptor.named = true;
-      preemptor.comm = row->comm;
+    auto [at, is_new] = ran_instead.try_emplace(one.ran);
+    RanInstead& ran = at->second;
+    if (is_new) ran.effort = kUnknownEffort;
+    ran.ns += one.ns;
+    if (one.ran_comm != Comm{}) {
+      ran.named = true;
+      ran.comm = one.ran_comm;
     }
+    if (ran.slot_ns == slot.start_ns) continue;  // it ran on several CPUs
+    ran.slot_ns = slot.start_ns;
+    const Row* row = FindRow(slot, one.ran);
+    if (!row) continue;
+    if (!std::exchange(ran.has_row, true)) ran.effort = {};
+    AddValues(slot, *row, kEffortColumns, &ran.effort);
   }
 }
 
@@ -140,10 +137,10 @@ bool StraggleDetector::Decide(Slot* slot, ProcessKey key, Watched* state, uint64
       if (is_known) state->straggle = Straggle::kNone;
     }
   }
-  state->nr_launches = state->nr_switches = state->nr_left_out = 0;
+  state->nr_launches = state->nr_switches = state->left_out_ns = 0;
   state->unmeasured = false;
   state->effort = {};
-  state->preemptors.clear();
+  state->ran_instead.clear();
   return state->nr_idle_ticks < kMaxIdleTicks;
 }
 
@@ -162,13 +159,11 @@ void StraggleDetector::Report(Slot* slot, ProcessKey key, Watched* state, Stragg
             state->baseline,
             state->nr_switches,
             state->effort,
-            {},
-            state->nr_left_out};
-  for (const auto& [tgid, preemptor] : state->preemptors) report.preemptors.push_back(preemptor);
-  std::stable_sort(report.preemptors.begin(), report.preemptors.end(),
-                   [](const Preemptor& a, const Preemptor& b) {
-                     return std::tie(b.ns, b.nr) < std::tie(a.ns, a.nr);
-                   });
+            {state->ran_instead.begin(), state->ran_instead.end()},
+            has_waits_,
+            state->left_out_ns};
+  std::stable_sort(report.ran_instead.begin(), report.ran_instead.end(),
+                   [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
 }
 
 }  // namespace slotscope

@@ -24,10 +24,11 @@ class StraggleDetector final : public SlotSink {
   static constexpr uint32_t kMinSamples = 3;
   static constexpr uint32_t kMaxIdleTicks = 30;  // then it is forgotten
   static constexpr size_t kMaxProcesses = 4096;  // our own limits
-  static constexpr size_t kMaxPreemptors = 64;   // of a process in a tick
+  static constexpr size_t kMaxRanInstead = 64;   // of a process in a tick
 
-  // Fills in what rows say of straggling, adds reports, and passes each slot on.
-  explicit StraggleDetector(SlotSink* next) : next_(next) {}
+  // Fills in what rows say of straggling, adds reports, and passes each slot on. `has_waits`: slots say
+  // who ran while others waited.
+  StraggleDetector(bool has_waits, SlotSink* next) : has_waits_(has_waits), next_(next) {}
 
   void OnSlot(Slot* slot) override;
 
@@ -48,8 +49,8 @@ class StraggleDetector final : public SlotSink {
     uint64_t nr_switches = 0;
     bool unmeasured = false;
     Effort effort;
-    std::map<int32_t, Preemptor> preemptors;  // by tgid
-    uint64_t nr_left_out = 0;
+    std::map<ProcessKey, RanInstead> ran_instead;
+    uint64_t left_out_ns = 0;
     // Of all ticks.
     bool has_ticked = false;  // since it was first seen: that tick was not a whole one
     double baseline = 0;      // launches per second
@@ -61,14 +62,14 @@ class StraggleDetector final : public SlotSink {
 
     template <typename Archive>
     void State(Archive& state) {
-      state(named, comm, nr_launches, nr_switches, unmeasured, effort, preemptors, nr_left_out,
+      state(named, comm, nr_launches, nr_switches, unmeasured, effort, ran_instead, left_out_ns,
             has_ticked, baseline, nr_samples, nr_idle_ticks, episode_ns, drop_ppm);
       state.Enum(straggle, Straggle::kUnknown);
     }
   };
 
   void Observe(Slot* slot);
-  void ObservePreemptions(const Slot& slot);
+  void ObserveWaits(const Slot& slot);
   void Tick(Slot* slot, uint64_t now_ns);
   void Forget(Slot* slot, ProcessKey key, uint64_t now_ns);
   // False: it is to be forgotten.
@@ -76,6 +77,7 @@ class StraggleDetector final : public SlotSink {
   void Report(Slot* slot, ProcessKey key, Watched* state, StraggleReport::State what, double rate,
               uint64_t now_ns) const;
 
+  const bool has_waits_;
   SlotSink* next_;
   std::map<ProcessKey, Watched> states_;
   uint64_t ticked_ns_ = 0;  // 0: no slot yet

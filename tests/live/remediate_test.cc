@@ -146,11 +146,10 @@ TEST(Remediate, AProcessBesideARivalStraggles) {
     if (report.at("state") == "header" || report.at("tgid") != tgid) continue;
     if (report.at("since_ns") < times.at(0) || report.at("until_ns") > times.at(1)) continue;
     nr_within++;
-    ASSERT_FALSE(report.at("preemptors").empty());
-    const Json& first = report.at("preemptors").at(0);
+    ASSERT_FALSE(report.at("ran_instead").empty());
+    const Json& first = report.at("ran_instead").at(0);
     EXPECT_EQ(first.at("tgid"), rival);
     EXPECT_EQ(first.at("comm"), "live_tests");
-    EXPECT_GT(first.at("preemptions"), 5);
     // Of what the rival ran in that second. On a busy machine a third one comes between the two.
     uint64_t rival_ns = 0;
     for (const auto& row : heard.csv.rows)
@@ -158,7 +157,7 @@ TEST(Remediate, AProcessBesideARivalStraggles) {
           row.at("tgid") == std::to_string(rival) && start_ns >= report.at("since_ns") &&
           start_ns < report.at("until_ns"))
         rival_ns += std::stoull(row.at("cpu_ns"));
-    const auto taken_ns = first.at("taken_ns").get<uint64_t>();
+    const auto taken_ns = first.at("ran_instead_ns").get<uint64_t>();
     EXPECT_LE(taken_ns, rival_ns + rival_ns / 20);
     EXPECT_GT(taken_ns, rival_ns / 20);
     EXPECT_GT(report.at("wait_ns"), taken_ns / 2);

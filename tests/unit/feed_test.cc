@@ -37,7 +37,8 @@ struct Told : SlotSink {
     slot.gpu_detail.balances = {balance};
     feed.OnSlot(&slot);
   }
-  void Straggle(StraggleReport::State state, std::vector<Preemptor> preemptors = {}) {
+  void Straggle(StraggleReport::State state,
+                std::vector<std::pair<ProcessKey, RanInstead>> ran_instead = {}) {
     Slot slot;
     slot.unix_offset_ns = -5;
     StraggleReport report = {};
@@ -46,7 +47,7 @@ struct Told : SlotSink {
     report.until_ns = 1005;
     report.drop_ppm = 452'000;
     report.nr_switches = 12;
-    report.preemptors = std::move(preemptors);
+    report.ran_instead = std::move(ran_instead);
     slot.straggles = {report};
     feed.OnSlot(&slot);
   }
@@ -145,9 +146,7 @@ TEST(Feed, WithoutAListenerNothingIsMade) {
 TEST(Feed, StraggleKeepsItsEventIdForAnEpisode) {
   using State = StraggleReport::State;
   Told told({});
-  Preemptor preemptor;
-  preemptor.tgid = 6789;
-  told.Straggle(State::kInitial, {preemptor});
+  told.Straggle(State::kInitial, {{{6789, 1}, {}}});
   told.Straggle(State::kSustained);
   told.Straggle(State::kResolved);
   told.Straggle(State::kInitial);

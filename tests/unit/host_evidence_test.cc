@@ -137,8 +137,8 @@ struct Host {
       row.sums[kCpuNs] = lost_ns;
       slot.rows.push_back(row);
     }
-    slot.preemptions = std::move(preemptions);
-    preemptions.clear();
+    slot.wait_details = std::move(waits);
+    waits.clear();
     recorder.OnSlot(&slot);
   }
   nlohmann::ordered_json Evidence(const NcclHang& hang, const IsAliveFn& is_alive = {}) {
@@ -147,8 +147,8 @@ struct Host {
   }
 
   HostRecorder recorder;
-  std::vector<Preemption> preemptions;  // of the next slot
-  uint64_t lost_ns = 0;                 // of the next ones
+  std::vector<WaitDetail> waits;  // of the next slot
+  uint64_t lost_ns = 0;           // of the next ones
 };
 
 // Ranks 0 and 1 wait, 2 does not come, since that millisecond.
@@ -171,7 +171,10 @@ TEST(HostEvidence, SaysWhatEachRankDid) {
     std::vector<Host::Use> uses = {{10, 1'000'000}, {11, 100'000, 900'000}};
     if (ms < 990) uses.push_back({12, 500'000});
     host.lost_ns = ms == 1200 ? 250'000 : 0;
-    if (ms == 1005) host.preemptions = {{{11, 1000}, 10, 2, 700'000}, {{99, 1}, 10, 1, 5}};
+    if (ms == 1005)
+      host.waits = {{{11, 1000}, {}, kWaitOthers, {10, 1000}, {'p', '1', '0'}, 0, 0, 700'000, 2},
+                    {{11, 1000}, {}, kWaitSelf, {}, {}, 0, 0, 3'000'000, 2},
+                    {{99, 1}, {}, kWaitOthers, {10, 1000}, {'p', '1', '0'}, 0, 0, 5, 1}};
     host.AddSlot(ms, uses, ms == 0 ? kRanks : std::vector<std::string>());
   }
   const auto evidence = host.Evidence(HangAt(1000));
@@ -193,9 +196,9 @@ TEST(HostEvidence, SaysWhatEachRankDid) {
   EXPECT_EQ(evidence[1]["slots"][0]["cpu_us"], 1000.0);
   EXPECT_EQ(evidence[2]["state"], "waiting");
   EXPECT_EQ(evidence[2]["wait_ms"], 900.0);
-  ASSERT_EQ(evidence[2]["preempted_by"].size(), 1u);
-  EXPECT_EQ(evidence[2]["preempted_by"][0],
-            nlohmann::ordered_json({{"pid", 10}, {"comm", "p10"}, {"times", 2}, {"ms", 0.7}}));
+  ASSERT_EQ(evidence[2]["ran_instead"].size(), 1u);
+  EXPECT_EQ(evidence[2]["ran_instead"][0],
+            nlohmann::ordered_json({{"pid", 10}, {"comm", "p10"}, {"ms", 0.7}}));
 }
 
 TEST(HostEvidence, AsleepGoneOrWhoKnows) {

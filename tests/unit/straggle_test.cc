@@ -64,9 +64,9 @@ class Machine {
       row.gpu = 1;
       slot.rows = {RowOf({50, 1}, "noisy"), row, RowOf({200, 2}, "kworker")};
       slot.rows[0].sums[kCpuNs] = 1000;
-      slot.preemptions = preemptions;
+      slot.wait_details = waits;
       detector_.OnSlot(&slot);
-      GoOnAnew(&detector_, &taken_);
+      GoOnAnew(&detector_, true, &taken_);
     }
   }
   // The trainer ends in its fourth slot, after so many launches and switches.
@@ -86,7 +86,7 @@ class Machine {
       }
       if (i == 3) slot.gpu_detail.ended = {kTrainer};
       detector_.OnSlot(&slot);
-      GoOnAnew(&detector_, &taken_);
+      GoOnAnew(&detector_, true, &taken_);
     }
   }
   // The trainer is not there any more.
@@ -97,7 +97,7 @@ class Machine {
       slot.end_ns = slot.start_ns + kSlotNs;
       now_ns_ += kSlotNs;
       detector_.OnSlot(&slot);
-      GoOnAnew(&detector_, &taken_);
+      GoOnAnew(&detector_, true, &taken_);
     }
   }
   // "i45.0 s46.0 r": the reports since the last call.
@@ -121,11 +121,11 @@ class Machine {
   const std::vector<StraggleReport>& reports() const { return taken_.reports; }
   const StraggleDetector& detector() const { return detector_; }
 
-  std::vector<Preemption> preemptions;  // of each slot from now on
+  std::vector<WaitDetail> waits;  // of each slot from now on
 
  private:
   Taken taken_;
-  StraggleDetector detector_{&taken_};
+  StraggleDetector detector_{true, &taken_};
   uint64_t now_ns_ = 5'000'000'000;
 };
 
@@ -264,9 +264,21 @@ TEST(Straggle, RowsSayWhatTheLastTickDecided) {
   EXPECT_EQ(machine.straggle(), "0");
 }
 
+WaitDetail WaitedFor(ProcessKey ran, uint64_t ns, uint32_t cpu = 0, ProcessKey waiter = kTrainer) {
+  return {waiter, {}, kWaitOthers, ran, {}, cpu, 0, ns, 1};
+}
+
 TEST(Straggle, TheEvidenceIsOfThatSecond) {
   Trained machine;
-  machine.preemptions = {{kTrainer, 50, 1, 300}, {kTrainer, 200, 2, 5000}, {{999, 1}, 50, 9, 9}};
+  WaitDetail own = WaitedFor({}, 90'000);
+  own.cause = kWaitSelf;
+  machine.waits = {WaitedFor({50, 1}, 300),
+                   WaitedFor({200, 2}, 4000),
+                   WaitedFor({200, 2}, 1000, 1),
+                   WaitedFor({200, 1}, 200, 1),
+                   own,
+                   WaitedFor({50, 1}, 9, 0, {999, 1})};
+  strcpy(machine.waits[0].ran_comm.data(), "noisy");
   machine.Second(500, 9);
   ASSERT_EQ(machine.reports().size(), 1u);
   const StraggleReport report = machine.reports()[0];  // more will come
@@ -280,37 +292,38 @@ TEST(Straggle, TheEvidenceIsOfThatSecond) {
   EXPECT_EQ(report.effort.values[kWaitNsAt], 10 * kSlots);
   EXPECT_EQ(report.effort.values[kLlcMissesAt], 20 * kSlots);
   EXPECT_EQ(report.effort.unmeasured, 1u << kMbmTotalAt);
-  ASSERT_EQ(report.preemptors.size(), 2u) << "only those of this process";
-  EXPECT_EQ(report.preemptors[0].tgid, 200) << "who took most time comes first";
-  EXPECT_EQ(report.preemptors[0].nr, 2 * kSlots);
-  EXPECT_EQ(report.preemptors[0].ns, 5000 * kSlots);
-  EXPECT_EQ(report.preemptors[1].tgid, 50);
-  EXPECT_EQ(CommText(report.preemptors[1].comm), "noisy");
-  EXPECT_EQ(report.preemptors[1].effort.values[kCpuNsAt], 1000 * kSlots);
-  machine.preemptions.clear();
+  EXPECT_TRUE(report.has_waits);
+  ASSERT_EQ(report.ran_instead.size(), 3u) << "only those of this process";
+  EXPECT_EQ(report.ran_instead[0].first, (ProcessKey{200, 2})) << "who ran longest comes first";
+  EXPECT_EQ(report.ran_instead[0].second.ns, 5000 * kSlots) << "on both CPUs";
+  EXPECT_EQ(report.ran_instead[1].first, (ProcessKey{50, 1}));
+  EXPECT_EQ(CommText(report.ran_instead[1].second.comm), "noisy");
+  EXPECT_EQ(report.ran_instead[1].second.effort.values[kCpuNsAt], 1000 * kSlots);
+  EXPECT_EQ(report.ran_instead[2].first, (ProcessKey{200, 1})) << "its number had another one before";
+  EXPECT_FALSE(report.ran_instead[2].second.has_row);
+  machine.waits.clear();
   machine.Second(500, 9);
-  EXPECT_TRUE(machine.reports()[1].preemptors.empty());
+  EXPECT_TRUE(machine.reports()[1].ran_instead.empty());
   EXPECT_EQ(machine.reports()[1].episode_ns, report.episode_ns);
 }
 
-TEST(Straggle, WhatAPreemptorWithoutARowDidIsNotKnown) {
+TEST(Straggle, WhatOneWithoutARowDidIsNotKnown) {
   Trained machine;
-  machine.preemptions = {{kTrainer, 777, 1, 300}};
+  machine.waits = {WaitedFor({777, 1}, 300)};
   machine.Second(500, 9);
   ASSERT_EQ(machine.reports().size(), 1u);
-  ASSERT_EQ(machine.reports()[0].preemptors.size(), 1u);
-  EXPECT_EQ(machine.reports()[0].preemptors[0].nr, kSlots);
-  EXPECT_EQ(machine.reports()[0].preemptors[0].effort.unmeasured, kUnknownEffort.unmeasured);
+  ASSERT_EQ(machine.reports()[0].ran_instead.size(), 1u);
+  EXPECT_EQ(machine.reports()[0].ran_instead[0].second.ns, 300 * kSlots);
+  EXPECT_EQ(machine.reports()[0].ran_instead[0].second.effort.unmeasured, kUnknownEffort.unmeasured);
 }
 
-TEST(Straggle, KeepsTheFirstPreemptorsAndCountsTheOthers) {
+TEST(Straggle, KeepsTheFirstNeighboursAndCountsTheOthers) {
   Trained machine;
-  for (int32_t tgid = 1; tgid <= 70; tgid++)
-    machine.preemptions.push_back({kTrainer, 1000 + tgid, 1, 0});
+  for (int32_t tgid = 1; tgid <= 70; tgid++) machine.waits.push_back(WaitedFor({1000 + tgid, 1}, 5));
   machine.Second(500, 9);
   ASSERT_EQ(machine.reports().size(), 1u);
-  EXPECT_EQ(machine.reports()[0].preemptors.size(), StraggleDetector::kMaxPreemptors);
-  EXPECT_EQ(machine.reports()[0].nr_left_out, 6 * kSlots);
+  EXPECT_EQ(machine.reports()[0].ran_instead.size(), StraggleDetector::kMaxRanInstead);
+  EXPECT_EQ(machine.reports()[0].left_out_ns, 5 * 6 * kSlots);
 }
 
 TEST(Straggle, IsWrittenAsJsonLines) {
@@ -325,27 +338,28 @@ TEST(Straggle, IsWrittenAsJsonLines) {
   report.since_ns = 1'000'000'000;
   report.drop_ppm = 452'000;
   report.effort = {{1, 2, 3, 4}, 1u << kMbmTotalAt};
-  Preemptor preemptor;
-  preemptor.tgid = 9;
-  preemptor.nr = 5;
-  report.preemptors = {preemptor};
   slot.straggles = {report};
+  report.has_waits = true;
+  report.ran_instead = {{{9, 1}, {}}};
+  report.ran_instead[0].second.ns = 5;
+  slot.straggles.push_back(report);
   TextFile file;
   StraggleSink sink(&file);
   sink.WriteHeader({{"host", "h"}, {"note", "a"}, {"note", "b"}});
   sink.OnSlot(slot);
   ASSERT_TRUE(sink.Finish().ok());
-  EXPECT_EQ(file.text,
-            R"({"state":"header","host":"h","notes":["a","b"]})"
-            "\n"
-            R"({"state":"sustained","tgid":42,"start_time_ns":7,"comm":"t\"\u001b\ufffd",)"
-            R"("episode_ns":0,"since_ns":1000000000,"until_ns":2000000000,"until_unix_ns":2000001000,)"
-            R"("throughput_drop_pct":45.2,"launches_per_s":0.0,"baseline_launches_per_s":0.0,)"
-            R"("switches":0,"cpu_ns":1,"wait_ns":2,"llc_misses":3,"mbm_total_bytes":null,)"
-            R"("preemptors":[{"tgid":9,"comm":null,"preemptions":5,"taken_ns":0,"cpu_ns":0,)"
-            R"("wait_ns":0,"llc_misses":0,"mbm_total_bytes":0}]})"
-            "\n");
-  EXPECT_EQ(sink.Contents(), "1 reports");
+  const std::string told =
+      R"({"state":"sustained","tgid":42,"start_time_ns":7,"comm":"t\"\u001b\ufffd",)"
+      R"("episode_ns":0,"since_ns":1000000000,"until_ns":2000000000,"until_unix_ns":2000001000,)"
+      R"("throughput_drop_pct":45.2,"launches_per_s":0.0,"baseline_launches_per_s":0.0,)"
+      R"("switches":0,"cpu_ns":1,"wait_ns":2,"llc_misses":3,"mbm_total_bytes":null,"ran_instead":)";
+  EXPECT_EQ(file.text, R"({"state":"header","host":"h","notes":["a","b"]})"
+                       "\n" +
+                           told + "null}\n" + told +
+                           R"([{"tgid":9,"start_time_ns":1,"comm":null,"ran_instead_ns":5,"cpu_ns":0,)"
+                           R"("wait_ns":0,"llc_misses":0,"mbm_total_bytes":0}]})"
+                           "\n");
+  EXPECT_EQ(sink.Contents(), "2 reports");
 }
 
 }  // namespace

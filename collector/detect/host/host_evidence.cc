@@ -21,7 +21,7 @@ constexpr size_t kMaxRanks = 64;  // of each role
 // Around the moment, one by one.
 constexpr int64_t kShownBefore = 16;
 constexpr int64_t kShownAfter = 48;
-constexpr size_t kMaxPreemptors = 10;
+constexpr size_t kMaxRanInstead = 10;
 
 double Rounded(uint64_t ns, double unit) {
   return std::round(static_cast<double>(ns) / unit * 1000) / 1000;
@@ -39,21 +39,20 @@ void PutValues(const HostSample& sample, double unit, const char* suffix, Json* 
   }
 }
 
-std::vector<HostPreemption> PreemptorsOf(const RankProcess& process, int64_t from_ns, int64_t to_ns) {
-  std::map<int32_t, HostPreemption> by_tgid;
-  for (const HostPreemption& one : process.preemptions) {
+std::vector<HostRanInstead> RanInsteadOf(const RankProcess& process, int64_t from_ns, int64_t to_ns) {
+  std::map<int32_t, HostRanInstead> by_tgid;
+  for (const HostRanInstead& one : process.ran_instead) {
     if (one.start_ns < from_ns || one.start_ns >= to_ns) continue;
-    HostPreemption& sum = by_tgid[one.tgid];
+    HostRanInstead& sum = by_tgid[one.tgid];
     sum.tgid = one.tgid;
     if (sum.comm.empty()) sum.comm = one.comm;
-    sum.nr += one.nr;
     sum.ns += one.ns;
   }
-  std::vector<HostPreemption> all;
+  std::vector<HostRanInstead> all;
   for (auto& [tgid, sum] : by_tgid) all.push_back(std::move(sum));
   std::stable_sort(all.begin(), all.end(),
-                   [](const HostPreemption& a, const HostPreemption& b) { return a.ns > b.ns; });
-  if (all.size() > kMaxPreemptors) all.resize(kMaxPreemptors);
+                   [](const HostRanInstead& a, const HostRanInstead& b) { return a.ns > b.ns; });
+  if (all.size() > kMaxRanInstead) all.resize(kMaxRanInstead);
   return all;
 }
 
@@ -125,7 +124,7 @@ RankEvidence EvidenceOf(const HostHistory& history, int32_t rank, bool is_suspec
       seen.sums.unmeasured |= uint32_t{kHostColumns[i]->part != RowPart::kSums} << i;
   // Some of that may be this process's: what stands in the sums is the least.
   seen.lost_ns = history.LostNs(seen.from_ns, seen.to_ns);
-  seen.preemptors = PreemptorsOf(*process, seen.from_ns, seen.to_ns);
+  seen.ran_instead = RanInsteadOf(*process, seen.from_ns, seen.to_ns);
   return seen;
 }
 
@@ -148,12 +147,11 @@ Json ObjectOf(const RankEvidence& seen) {
   if (seen.last_on_cpu_ns) json["last_on_cpu_at"] = MomentText({seen.last_on_cpu_ns, 1000});
   PutValues(seen.sums, 1e6, "ms", &json);
   if (seen.lost_ns) json["lost_ms"] = Rounded(seen.lost_ns, 1e6);
-  for (const HostPreemption& by : seen.preemptors) {
-    Json one = {{"pid", by.tgid}};
-    if (!by.comm.empty()) one["comm"] = by.comm;
-    one["times"] = by.nr;
-    one["ms"] = Rounded(by.ns, 1e6);
-    json["preempted_by"].push_back(std::move(one));
+  for (const HostRanInstead& ran : seen.ran_instead) {
+    Json one = {{"pid", ran.tgid}};
+    if (!ran.comm.empty()) one["comm"] = ran.comm;
+    one["ms"] = Rounded(ran.ns, 1e6);
+    json["ran_instead"].push_back(std::move(one));
   }
   Json slots = Json::array();
   for (const HostSample& sample : seen.slots) {

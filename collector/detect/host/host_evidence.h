@@ -29,14 +29,14 @@ struct RankEvidence {
   RankState state = RankState::kUnknown;
   const char* reason = "";  // of kUnknown; the rest is of the other states
   int32_t tgid = 0;
-  std::string comm;                        // "": not known
-  int64_t from_ns = 0, to_ns = 0;          // Unix time: what was looked at
-  int64_t slot_ns = 0;                     // of `slots`
-  int64_t last_on_cpu_ns = 0;              // Unix time of that slot; 0: not at all
-  HostSample sums;                         // of all of it
-  uint64_t lost_ns = 0;                    // CPU time then of which nobody knows whose it was
-  std::vector<HostPreemption> preemptors;  // who ran longest first; the first few
-  std::vector<HostSample> slots;           // around the moment
+  std::string comm;                         // "": not known
+  int64_t from_ns = 0, to_ns = 0;           // Unix time: what was looked at
+  int64_t slot_ns = 0;                      // of `slots`
+  int64_t last_on_cpu_ns = 0;               // Unix time of that slot; 0: not at all
+  HostSample sums;                          // of all of it
+  uint64_t lost_ns = 0;                     // CPU time then of which nobody knows whose it was
+  std::vector<HostRanInstead> ran_instead;  // longest first; the first few
+  std::vector<HostSample> slots;            // around the moment
 };
 
 // Whether a process is still there; its start is that of its rows, 0 if it has none. Null: nobody knows.

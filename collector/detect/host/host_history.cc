@@ -46,9 +46,9 @@ void HostHistory::OnSlot(int64_t start_ns, int64_t slot_ns) {
   for (RankProcess& process : processes_) {
     auto& samples = process.samples;
     while (!samples.empty() && samples.front().start_ns < end_ns_ - keep_ns_) samples.pop_front();
-    auto& preemptions = process.preemptions;
-    while (!preemptions.empty() && preemptions.front().start_ns < end_ns_ - keep_ns_)
-      preemptions.pop_front();
+    auto& ran_instead = process.ran_instead;
+    while (!ran_instead.empty() && ran_instead.front().start_ns < end_ns_ - keep_ns_)
+      ran_instead.pop_front();
   }
 }
 
@@ -94,21 +94,20 @@ void HostHistory::Add(int32_t tgid, uint64_t start_time_ns, std::string_view com
     samples.push_back(sample);
 }
 
-void HostHistory::AddPreemption(int32_t victim_tgid, HostPreemption preemption) {
-  RankProcess* process = Current(victim_tgid);
-  if (!process || !IsWanted(preemption.start_ns)) return;
-  auto& all = process->preemptions;
+void HostHistory::AddRanInstead(int32_t waiter_tgid, HostRanInstead ran) {
+  RankProcess* process = Current(waiter_tgid);
+  if (!process || !IsWanted(ran.start_ns)) return;
+  auto& all = process->ran_instead;
   // The same one in the same bucket.
   for (auto one = all.rbegin(); one != all.rend(); ++one) {
-    if (one->start_ns / bucket_ns_ != preemption.start_ns / bucket_ns_) break;
-    if (one->tgid != preemption.tgid) continue;
-    one->nr += preemption.nr;
-    one->ns += preemption.ns;
+    if (one->start_ns / bucket_ns_ != ran.start_ns / bucket_ns_) break;
+    if (one->tgid != ran.tgid) continue;
+    one->ns += ran.ns;
     return;
   }
-  constexpr size_t kMaxPreemptions = 100'000;
-  if (all.size() >= kMaxPreemptions) all.pop_front();
-  all.push_back(std::move(preemption));
+  constexpr size_t kMaxRanInstead = 100'000;
+  if (all.size() >= kMaxRanInstead) all.pop_front();
+  all.push_back(std::move(ran));
 }
 
 void HostHistory::OnLost(int64_t start_ns, uint64_t ns) {

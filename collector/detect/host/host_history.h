@@ -36,13 +36,12 @@ struct HostSample : ColumnValues<kHostColumns.size()> {
   void Add(const HostSample& other);
 };
 
-// Who took the CPU from it.
-struct HostPreemption {
+// Who ran while it waited for that CPU.
+struct HostRanInstead {
   int64_t start_ns = 0;  // Unix time of the slot
   int32_t tgid = 0;
   std::string comm;  // "": not known
-  uint64_t nr = 0;
-  uint64_t ns = 0;  // that it then ran
+  uint64_t ns = 0;
 };
 
 struct RankProcess {
@@ -52,7 +51,7 @@ struct RankProcess {
   int64_t since_ns = 0;        // Unix time: when that was said
   std::string comm;
   std::deque<HostSample> samples;
-  std::deque<HostPreemption> preemptions;
+  std::deque<HostRanInstead> ran_instead;
   int64_t last_ns = 0;  // Unix time of the latest sample, kept or not; 0: there was none
 };
 
@@ -88,7 +87,7 @@ class HostHistory {
   // Slots come in order. Of a process that is no rank nothing is kept.
   void OnSlot(int64_t start_ns, int64_t slot_ns);
   void Add(int32_t tgid, uint64_t start_time_ns, std::string_view comm, const HostSample& sample);
-  void AddPreemption(int32_t victim_tgid, HostPreemption preemption);
+  void AddRanInstead(int32_t waiter_tgid, HostRanInstead ran);
 
   // CPU time in that slot of which nobody knows whose it was.
   void OnLost(int64_t start_ns, uint64_t ns);

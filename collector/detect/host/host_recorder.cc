@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "detect/host/host_recorder.h"
 
-#include <algorithm>
 #include <string>
 
 #include "base/escape.h"
@@ -39,16 +38,10 @@ void HostRecorder::Take(const Slot& slot) {
     history_.Add(row.key.tgid, row.key.start_time_ns, row.named ? EscapeName(CommText(row.comm)) : "",
                  SampleOf(slot, row, start_ns));
   }
-  for (const Preemption& one : slot.preemptions) {
-    if (!history_.IsRank(one.victim.tgid)) continue;
-    const auto by = std::find_if(slot.rows.begin(), slot.rows.end(), [&](const Row& row) {
-      return IsProcess(row.kind) && row.key.tgid == one.tgid && row.named;
-    });
-    history_.AddPreemption(
-        one.victim.tgid,
-        {start_ns, one.tgid, by == slot.rows.end() ? std::string() : EscapeName(CommText(by->comm)),
-         one.nr, one.ns});
-  }
+  for (const WaitDetail& one : slot.wait_details)
+    if (one.cause == kWaitOthers && history_.IsRank(one.waiter.tgid))
+      history_.AddRanInstead(one.waiter.tgid,
+                             {start_ns, one.ran.tgid, EscapeName(CommText(one.ran_comm)), one.ns});
 }
 
 }  // namespace slotscope
