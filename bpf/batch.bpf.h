@@ -8,6 +8,7 @@
 
 #include "counters.bpf.h"
 #include "output.bpf.h"
+#include "steal.bpf.h"
 
 #include <bpf/bpf_core_read.h>
 
@@ -36,6 +37,7 @@ const volatile unsigned int ss_waits = 1;
 struct ss_sender {
 	struct ss_batch batch;
 	struct ss_long_measure next;
+	__u64 stolen_ns; /* of this CPU, as last seen */
 	struct ss_batch_waited waited; /* own_ns and far_ns: of the measure that comes next */
 	/* See quota.bpf.h: a wait, how far it has been told, and what of it is told next. */
 	struct ss_wait throttled;
@@ -155,9 +157,11 @@ __noinline int ss_batch_next_waits(struct ss_sender *sender)
 	return before_ns != 0;
 }
 
-/* A measure of [start_ns, end_ns) was added to the batch, with wait_ns (flags: SS_MEASURE_*). */
+/*
+ * A measure of [start_ns, end_ns) was added to the batch, with wait_ns and cut_ns (flags: SS_MEASURE_*).
+ */
 static __always_inline void ss_batch_was_kept(void *ctx, struct ss_sender *sender, __u64 start_ns,
-					      __u64 end_ns, __u64 wait_ns, __u32 flags)
+					      __u64 end_ns, __u64 wait_ns, __u32 cut_ns, __u32 flags)
 {
 	const struct ss_measure *row;
 	struct ss_wait msg = {};
@@ -168,14 +172,15 @@ static __always_inline void ss_batch_was_kept(void *ctx, struct ss_sender *sende
 	sender->waited.start_ns = start_ns;
 	sender->waited.end_ns = end_ns;
 	sender->waited.wait_ns = flags & SS_MEASURE_ONE_WAIT ? wait_ns : 0;
-	sender->waited.cut = flags & SS_MEASURE_WAIT_CUT;
+	sender->waited.cut_ns = cut_ns;
 	if (!ss_batch_next_waits(sender))
 		return;
 	index = sender->batch.row;
 	SS_BATCH_OPAQUE(index);
 	row = &sender->batch.rows[index & SS_BATCH_MASK].measure;
 	ss_wait_fill(&msg, bpf_get_smp_processor_id(), end_ns, sender->batch.from_ns,
-		     sender->waited.wait_ns, flags & SS_MEASURE_WAIT_CUT ? SS_WAIT_CUT : 0);
+		     sender->waited.wait_ns, 0);
+	msg.cut_ns = cut_ns;
 	ss_wait_set_measure(&msg, row);
 	ss_output(ctx, &msg.hdr, sizeof(msg));
 }
@@ -196,10 +201,27 @@ static __always_inline void ss_send_waited(void *ctx, struct ss_sender *sender)
 	}
 	if (sender->waited.own_ns || sender->waited.far_ns) {
 		measure->wait_ns += sender->waited.own_ns + sender->waited.far_ns;
-		measure->flags &= ~(SS_MEASURE_ONE_WAIT | SS_MEASURE_WAIT_CUT);
+		measure->cut_ns = 0;
+		measure->flags &= ~SS_MEASURE_ONE_WAIT;
 	}
 	sender->waited.own_ns = 0;
 	sender->waited.far_ns = 0;
+}
+
+/*
+ * What the hypervisor has taken since it was asked last, of what it has by now (ss_stolen_now()).
+ * REQUIRES: the rest of sender->next is there.
+ */
+static __always_inline void ss_take_stolen(struct ss_sender *sender, __u64 now_ns)
+{
+	struct ss_measure *measure = &sender->next.measure;
+	const __u64 length_ns = measure->hdr.ts_ns - measure->start_ns;
+	__u64 stolen_ns = now_ns - sender->stolen_ns;
+
+	sender->stolen_ns = now_ns;
+	if (stolen_ns > length_ns)
+		stolen_ns = length_ns;
+	measure->stolen_ns = stolen_ns > 0xffffffff ? 0xffffffff : stolen_ns;
 }
 
 /* Sends sender->next. */
@@ -214,7 +236,7 @@ static __always_inline void ss_send_measure(void *ctx, struct ss_sender *sender)
 		verdict = ss_batch_next(sender, 1);
 	if (verdict == SS_BATCH_KEPT) {
 		ss_batch_was_kept(ctx, sender, measure->start_ns, measure->hdr.ts_ns, measure->wait_ns,
-				  measure->flags);
+				  measure->cut_ns, measure->flags);
 		return;
 	}
 	ss_send_waited(ctx, sender);

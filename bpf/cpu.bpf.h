@@ -238,10 +238,12 @@ static __always_inline void ss_cpu_set_unknown(struct ss_cpu *cpu)
 	ss_interval_clear_counts(&cpu->interval);
 }
 
-static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interval, __u64 now_ns,
-					   __s32 next_tgid, __u32 cause)
+static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interval,
+					   struct task_struct *running, __u64 now_ns, __s32 next_tgid,
+					   __u32 cause)
 {
 	struct ss_sender *sender = ss_this_sender();
+	const __u64 stolen_ns = ss_stolen_now(running);
 	struct ss_long_measure *msg;
 	struct ss_wait own = {};
 
@@ -252,15 +254,17 @@ static __always_inline void ss_cpu_measure(void *ctx, struct ss_interval *interv
 		ss_send_wait(ctx, sender, &own);
 	}
 	if (!(cause & SS_MEASURE_TICK) && !ss_counters_wanted() &&
+	    stolen_ns == sender->stolen_ns &&
 	    ss_batch_add_interval(&sender->batch, interval, now_ns, next_tgid, cause)) {
 		ss_batch_was_kept(ctx, sender, interval->last_ns, now_ns, interval->wait_ns,
-				  interval->wait_flags);
+				  interval->cut_ns, interval->wait_flags);
 		ss_interval_next(interval, now_ns);
 		return;
 	}
 	msg = ss_new_measure(sender);
 	ss_interval_fill(interval, &msg->measure, bpf_get_smp_processor_id(), now_ns, next_tgid, cause);
 	ss_read_counters(msg);
+	ss_take_stolen(sender, stolen_ns);
 	ss_interval_next(interval, now_ns);
 	ss_send_measure(ctx, sender);
 }
@@ -313,6 +317,7 @@ static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 ep
 	ss_cpu_set_thread(cpu, running, now_ns);
 	ss_cpu_set_process(ctx, cpu, running);
 	ss_read_counters(ss_new_measure(sender)); /* not sent: sets the counters' first values */
+	sender->stolen_ns = ss_stolen_now(running);
 	ss_fill_hdr(&msg.hdr, SS_CPU_STATE, sizeof(msg), now_ns);
 	msg.online = 1;
 	ss_output(ctx, &msg.hdr, sizeof(msg));
@@ -365,7 +370,7 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 	ss_cpu_end_run(prev, now_ns);
 	ss_cpu_set_thread(cpu, next, now_ns);
 	if (ends) {
-		ss_cpu_measure(ctx, &cpu->interval, now_ns, next->tgid,
+		ss_cpu_measure(ctx, &cpu->interval, prev, now_ns, next->tgid,
 			       missed ? 0 : ss_left_of(preempt, prev, prev_state));
 		ss_cpu_set_process(ctx, cpu, next);
 	}
@@ -410,7 +415,7 @@ static __always_inline void ss_cpu_tick(void *ctx, struct ss_cpu *cpu, struct ta
 		ss_cpu_take_wait(ctx, cpu, running, now_ns);
 	else
 		ss_cpu_set_unknown(cpu);
-	ss_cpu_measure(ctx, &cpu->interval, now_ns, cpu->interval.tgid, SS_MEASURE_TICK);
+	ss_cpu_measure(ctx, &cpu->interval, running, now_ns, cpu->interval.tgid, SS_MEASURE_TICK);
 	cpu->idles = !!(cpu->interval.flags & SS_MEASURE_IDLE);
 	if (!msg.missed)
 		return;

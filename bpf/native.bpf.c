@@ -136,9 +136,8 @@ int BPF_PROG(ss_sched_migrate_task, struct task_struct *task)
 			now_ns = bpf_ktime_get_ns();
 			cpu = ss_queue_of(p);
 			wait_ns = run_delay - run.run_delay;
-			ss_wait_fill(&msg, bpf_get_smp_processor_id(), now_ns, now_ns, wait_ns,
-				     ss_last_run_moved(&run, cpu, now_ns, wait_ns));
-			msg.queue_cpu = cpu;
+			ss_last_run_fill_moved(&run, &msg, bpf_get_smp_processor_id(), cpu,
+					       now_ns, wait_ns);
 			ss_set_wait_process(&msg, process);
 			if (!ss_tell_if_throttled(ctx, sender, &msg, ss_group_of(p)))
 				ss_send_wait(ctx, sender, &msg);

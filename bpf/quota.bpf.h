@@ -242,7 +242,7 @@ static __always_inline void ss_quota_tell_piece(struct ss_quota_telling *telling
 	msg->end_ns = end_ns;
 	msg->wait_ns = end_ns - sender->cut.at_ns;
 	if (sender->cut.at_ns > sender->cut.begin_ns)
-		msg->flags &= ~SS_WAIT_CUT;
+		msg->cut_ns = 0;
 	msg->flags |= flags;
 	if (throttled) {
 		msg->start_ns = throttled->from_ns;

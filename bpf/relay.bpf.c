@@ -30,6 +30,11 @@ static __always_inline bool ss_copy(struct bpf_raw_tracepoint_args *ctx, struct 
 	return true;
 }
 
+static __always_inline struct task_struct *ss_running(void)
+{
+	return ss_task_to_read(bpf_get_current_task_btf());
+}
+
 static __always_inline void ss_relay(struct bpf_raw_tracepoint_args *ctx, struct ss_hdr *msg, __u32 size,
 				     __u16 type)
 {
@@ -39,8 +44,10 @@ static __always_inline void ss_relay(struct bpf_raw_tracepoint_args *ctx, struct
 	if (type == SS_CPU_STATE) { /* it may go away: what it has done comes first */
 		struct ss_sender *sender = ss_this_sender();
 
-		if (sender)
+		if (sender) {
 			ss_batch_flush(ctx, &sender->batch);
+			sender->stolen_ns = ss_stolen_now(ss_running());
+		}
 	}
 	ss_output(ctx, msg, size);
 }
@@ -68,12 +75,14 @@ static __always_inline void ss_relay_throttled(struct bpf_raw_tracepoint_args *c
 		return;
 	__builtin_memset(&sender->throttled, 0, sizeof(sender->throttled));
 	ss_wait_fill(&sender->throttled, measure->hdr.cpu, measure->hdr.ts_ns, measure->start_ns,
-		     measure->wait_ns, measure->flags & SS_MEASURE_WAIT_CUT ? SS_WAIT_CUT : 0);
+		     measure->wait_ns, 0);
+	sender->throttled.cut_ns = measure->cut_ns;
 	ss_wait_set_measure(&sender->throttled, measure);
 	if (!ss_tell_throttled(ctx, sender, ss_copy_group(ctx, sizeof(*measure))))
 		return;
 	measure->wait_ns = 0;
-	measure->flags &= ~(SS_MEASURE_ONE_WAIT | SS_MEASURE_WAIT_CUT);
+	measure->cut_ns = 0;
+	measure->flags &= ~SS_MEASURE_ONE_WAIT;
 }
 
 SEC("raw_tp/ss_measure")
@@ -88,6 +97,7 @@ int ss_measure_relay(struct bpf_raw_tracepoint_args *ctx)
 	if (ss_copy(ctx, &msg->measure.hdr, sizeof(msg->measure), SS_MEASURE)) {
 		ss_relay_throttled(ctx, sender);
 		ss_read_counters(msg);
+		ss_take_stolen(sender, ss_stolen_now(ss_running()));
 		ss_send_measure(ctx, sender);
 	}
 	return 0;

@@ -142,11 +142,10 @@ void ss_waits_migrate(struct task_struct *p)
 			const u64 wait_ns = run_delay - run.run_delay;
 			struct ss_wait msg = {};
 
-			ss_wait_fill(&msg, raw_smp_processor_id(), now_ns, now_ns, wait_ns,
-				     ss_last_run_moved(&run, task_cpu(p), now_ns, wait_ns));
+			ss_last_run_fill_moved(&run, &msg, raw_smp_processor_id(), task_cpu(p),
+					       now_ns, wait_ns);
 			ss_wait_set_process(&msg, id.tgid, id.start_time_ns, id.rmid,
 					    id.flags & SS_TASK_KTHREAD);
-			msg.queue_cpu = task_cpu(p);
 			ss_tell_wait(&msg, p);
 		}
 		run.run_delay = run_delay;

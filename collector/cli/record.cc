@@ -126,6 +126,7 @@ void GatherFacts(const RecordOptions& options, const SourceInfo& info, const std
   facts.rdt = info.rdt;
   facts.has_waits = info.has_waits;
   facts.has_quota = info.has_quota;
+  facts.has_steal = info.has_steal;
   facts.has_states = info.has_states;
   facts.tick = info.tick;
   facts.events.resize(SS_NR_COUNTERS + info.nr_more);

@@ -125,6 +125,7 @@ std::string FactsToJson(const Facts& facts) {
   if (!facts.gpus.empty()) object["gpus"] = GpusToJson(facts.gpus);
   if (facts.has_waits) object["waits"] = true;
   if (facts.has_quota) object["quota"] = true;
+  if (facts.has_steal) object["steal"] = true;
   if (facts.has_states) object["states"] = true;
   if (facts.rdt.any()) object["rdt"] = RdtToJson(facts.rdt);
   // A name that is no UTF-8 must not end the recording.
@@ -160,6 +161,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     if (object.contains("gpus")) facts->gpus = ParseGpus(object.at("gpus"));
     if (object.contains("waits")) object.at("waits").get_to(facts->has_waits);
     if (object.contains("quota")) object.at("quota").get_to(facts->has_quota);
+    if (object.contains("steal")) object.at("steal").get_to(facts->has_steal);
     if (object.contains("states")) object.at("states").get_to(facts->has_states);
     if (object.contains("rdt")) facts->rdt = ParseRdt(object.at("rdt"));
   } catch (const json::exception& error) {

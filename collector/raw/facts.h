@@ -35,6 +35,7 @@ struct Facts {
   std::vector<int> present_cpus;
   bool has_waits = false;         // single waits are told (SS_MEASURE_ONE_WAIT, SS_WAIT)
   bool has_quota = false;         // and which were due to a quota (SS_WAIT_QUOTA)
+  bool has_steal = false;         // and what the hypervisor took (ss_measure.stolen_ns)
   bool has_states = false;        // measures tell how a process left the CPU (SS_MEASURE_LEFT)
   size_t nr_streams = 0;          // rings there may be; one more stream carries state dumps
   int64_t unix_offset_ns = 0;     // CLOCK_REALTIME - CLOCK_MONOTONIC at the start

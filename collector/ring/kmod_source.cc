@@ -18,6 +18,7 @@
 #include "ring/module_info.h"
 #include "ring/quota_hooks.h"
 #include "ring/source.h"
+#include "ring/steal.h"
 
 namespace slotscope {
 namespace {
@@ -209,11 +210,14 @@ class KmodSource final : public Source {
     skeleton_->rodata->ss_waits = has_waits_;
     bpf_program__set_autoload(skeleton_->progs.ss_wait_relay, has_waits_);
     auto& progs = skeleton_->progs;
-    const QuotaWay way = has_waits_ ? QuotaHooks::Best(false) : QuotaWay();
+    const KernelTypes types;
+    const QuotaWay way = has_waits_ ? QuotaHooks::Best(types, false) : QuotaWay();
+    info_.has_steal = has_waits_ && TellsSteal(types);
     info_.has_quota = way.view == QuotaView::kHooks;
     skeleton_->rodata->ss_queues_are_per_cpu = way.has_per_cpu_queues;
     QuotaHooks::Choose(way.view, progs.ss_tg_throttle_down, progs.ss_tg_unthrottle_up);
     skeleton_->rodata->ss_has_quota = info_.has_quota;
+    skeleton_->rodata->ss_has_steal = info_.has_steal;
     bpf_map__set_autocreate(skeleton_->maps.ss_quotas, info_.has_quota);
     skeleton_->bss->ss_counters_era = counters_era_;
     if (int err = relay__load(skeleton_.get()))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The module-less source: bpf/native.bpf.c, in the order of life that its head describes.
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <fmt/core.h>
 #include <linux/perf_event.h>
@@ -23,6 +22,7 @@
 #include "ring/bpf_object.h"
 #include "ring/quota_hooks.h"
 #include "ring/source.h"
+#include "ring/steal.h"
 
 namespace slotscope {
 namespace {
@@ -64,22 +64,6 @@ uint32_t ReadPidMax() {
   uint32_t pid_max = 0;
   file >> pid_max;
   return std::clamp(pid_max, 32768u, kMaxThreads);
-}
-
-// What this kernel passes to a program on that tracepoint; 0 if it has no such tracepoint.
-size_t CountTracepointArguments(const char* tracepoint) {
-  std::unique_ptr<btf, decltype(&btf__free)> types(btf__load_vmlinux_btf(), btf__free);
-  if (!types) return 0;
-  const auto follow = [&](const btf_type* type) {
-    return type ? btf__type_by_id(types.get(), type->type) : nullptr;
-  };
-  const int id = btf__find_by_name_kind(types.get(), fmt::format("btf_trace_{}", tracepoint).c_str(),
-                                        BTF_KIND_TYPEDEF);
-  const btf_type* pointer =
-      id < 0 ? nullptr : follow(btf__type_by_id(types.get(), static_cast<uint32_t>(id)));
-  const btf_type* function = pointer && btf_is_ptr(pointer) ? follow(pointer) : nullptr;
-  if (!function || !btf_is_func_proto(function) || btf_vlen(function) == 0) return 0;
-  return btf_vlen(function) - 1u;  // the first one is the probe's own
 }
 
 // Runs `call` on `cpu`. Returns false if this thread could not get there.
@@ -246,14 +230,16 @@ class NativeSource final : public Source {
   // With the timer if the kernel allows bpf_timer, else with the perf event tick.
   Status Load() {
     use_timer_ = libbpf_find_vmlinux_btf_id("hrtimer_expire_exit", BPF_TRACE_RAW_TP) >= 0;
-    has_switch_state_ = CountTracepointArguments("sched_switch") > 3;
+    const KernelTypes types;
+    has_switch_state_ = types.NrTracepointArguments("sched_switch") > 3;
     if (!has_switch_state_)
       info_.notes.emplace_back(
           "this kernel does not pass the state of who is switched out: some who were woken meanwhile "
           "count "
           "as preempted");
-    if (options_.waits) quota_way_ = QuotaHooks::Best(true);
+    if (options_.waits) quota_way_ = QuotaHooks::Best(types, true);
     info_.has_quota = quota_way_.view != QuotaView::kNone;
+    info_.has_steal = options_.waits && TellsSteal(types);
     int err = TryLoad();
     if (err && use_timer_ && err != -EPERM) {
       use_timer_ = false;
@@ -295,6 +281,7 @@ class NativeSource final : public Source {
     bpf_map__set_autocreate(maps.ss_last_runs, options_.waits);
     QuotaHooks::Choose(quota_way_.view, progs.ss_tg_throttle_down, progs.ss_tg_unthrottle_up);
     skeleton_->rodata->ss_has_quota = info_.has_quota;
+    skeleton_->rodata->ss_has_steal = info_.has_steal;
     skeleton_->rodata->ss_quota_by_fields = quota_way_.view == QuotaView::kFields;
     skeleton_->rodata->ss_queues_are_per_cpu = quota_way_.has_per_cpu_queues;
     bpf_map__set_autocreate(maps.ss_quotas, info_.has_quota);

@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "ring/kernel_types.h"
+
 struct bpf_link;
 struct bpf_program;
 
@@ -23,7 +25,7 @@ struct QuotaWay {
 class QuotaHooks {
  public:
   // Of this kernel. `fields`: whether the caller can do with them.
-  static QuotaWay Best(bool fields);
+  static QuotaWay Best(const KernelTypes& types, bool fields);
   // Two programs that are not loaded yet: are they to be?
   static void Choose(QuotaView view, bpf_program* throttle, bpf_program* unthrottle);
   // When they are. Returns false, and attaches none, if one cannot be attached.

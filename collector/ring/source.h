@@ -29,6 +29,7 @@ struct SourceInfo {
   uint32_t nr_more = 0;            // perf counters behind each measure
   bool has_waits = false;          // single waits are told
   bool has_quota = false;          // and which of them were due to a cgroup's quota
+  bool has_steal = false;          // and how long the hypervisor ran something else meanwhile
   bool has_states = false;         // how a process leaves the CPU is told
   std::vector<std::string> notes;  // what this machine cannot measure, a sentence each
   RdtShape rdt;                    // only with the backend "hardware"

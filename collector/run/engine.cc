@@ -58,7 +58,8 @@ uint32_t UnmeasuredMoreOf(const Facts& facts) {
 
 WaitCauses WaitCausesOf(const Facts& facts) {
   if (!facts.has_waits) return kNoWaitCauses;
-  return kAnyWaitCauses | WaitCauses{facts.has_quota} << kWaitThrottled;
+  return kAnyWaitCauses | WaitCauses{facts.has_quota} << kWaitThrottled |
+         WaitCauses{facts.has_steal} << kWaitSteal;
 }
 
 Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_t keeps, SlotSink* sink)

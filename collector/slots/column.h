@@ -73,7 +73,8 @@ inline constexpr std::string_view kNoQuota =
 inline constexpr std::string_view kNoState =
     "the row is of no process, nobody saw how it left the CPU, or the recording is older";
 inline constexpr std::string_view kDidNotRun = "the row is of no process, or it did not run";
-inline constexpr std::string_view kNotYet = "always: it is not told apart yet";
+inline constexpr std::string_view kNoSteal =
+    "as `wait_others_ns`, or the kernel does not tell what a hypervisor took: then it is in the others";
 inline constexpr std::string_view kNobodyRan = "it did not wait for another process in the slot";
 inline constexpr std::string_view kNoGpu =
     "the process has not used CUDA, or not all of its calls were seen";
@@ -157,7 +158,7 @@ inline constexpr std::array kSlotColumns = {
     Column{"wait_wakeup_ns", Unit::kNs, RowPart::kWait, kWaitWakeup, true,
            "of `wait_ns`: that CPU was idle, and on its way to it", empty::kNoWait},
     Column{"wait_steal_ns", Unit::kNs, RowPart::kWait, kWaitSteal, true,
-           "of `wait_ns`: the hypervisor ran something else", empty::kNotYet},
+           "of `wait_ns`: the hypervisor ran something else", empty::kNoSteal},
     Column{"wait_unknown_ns", Unit::kNs, RowPart::kWait, kWaitUnknown, true,
            "of `wait_ns`: nobody knows who ran", empty::kNoWait},
     Column{

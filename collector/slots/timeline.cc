@@ -7,7 +7,7 @@ namespace slotscope {
 
 void Timeline::Put(const Run& run) {
   if (!runs_.empty() && runs_.back().kind == run.kind && runs_.back().key == run.key &&
-      !runs_.back().is_sum && !run.is_sum)
+      !runs_.back().is_sum && !run.is_sum && runs_.back().stolen_ns == 0 && run.stolen_ns == 0)
     runs_.back().end_ns = run.end_ns;
   else
     runs_.push_back(run);
@@ -19,11 +19,15 @@ void Timeline::Add(const ss_measure& measure) {
   if (measure.start_ns > end_ns()) Put({measure.start_ns, {}, Kind::kUnknown});
   const bool is_sum = measure.flags & SS_MEASURE_SUM;
   if (measure.flags & SS_MEASURE_UNKNOWN)
-    Put({measure.hdr.ts_ns, {}, Kind::kUnknown});
+    Put({measure.hdr.ts_ns, {}, Kind::kUnknown, false, measure.stolen_ns});
   else if (measure.flags & SS_MEASURE_IDLE)
-    Put({measure.hdr.ts_ns, {}, Kind::kIdle, is_sum});
+    Put({measure.hdr.ts_ns, {}, Kind::kIdle, is_sum, measure.stolen_ns});
   else
-    Put({measure.hdr.ts_ns, {measure.tgid, measure.start_time_ns}, Kind::kProcess, is_sum});
+    Put({measure.hdr.ts_ns,
+         {measure.tgid, measure.start_time_ns},
+         Kind::kProcess,
+         is_sum,
+         measure.stolen_ns});
 }
 
 size_t Timeline::FirstOfBatch(size_t i) const {

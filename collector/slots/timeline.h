@@ -4,10 +4,12 @@
 
 #include <slotscope/events.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 
+#include "slots/share.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -20,11 +22,12 @@ class Timeline {
     uint64_t end_ns = 0;
     ProcessKey key = {};
     Kind kind = Kind::kUnknown;
-    bool is_sum = false;  // who ran in a batch, one behind the other: how long is right, and not when
+    bool is_sum = false;     // who ran in a batch, one behind the other: how long is right, and not when
+    uint32_t stolen_ns = 0;  // of it, in which the hypervisor ran something else
 
     template <typename Archive>
     void State(Archive& state) {
-      state(end_ns, key, is_sum);
+      state(end_ns, key, is_sum, stolen_ns);
       state.Enum(kind, Kind::kUnknown);
     }
   };
@@ -42,6 +45,20 @@ class Timeline {
   // The first one of the batch that run i is of: those in front of it in its slot.
   size_t FirstOfBatch(size_t i) const;
   uint64_t StartOf(size_t i) const { return i == 0 ? begin_ns_ : runs_[i - 1].end_ns; }
+  // What the hypervisor took of a run. When in it is not known: of each part its share.
+  struct Stolen {
+    uint64_t from_ns = 0, to_ns = 0;  // the run
+    uint64_t ns = 0;
+
+    uint64_t Between(uint64_t a_ns, uint64_t b_ns) const {
+      if (ns == 0) return 0;
+      return Share(ns, b_ns - from_ns, to_ns - from_ns) - Share(ns, a_ns - from_ns, to_ns - from_ns);
+    }
+  };
+  Stolen StolenOf(size_t i) const {
+    const uint64_t from_ns = StartOf(i), to_ns = runs_[i].end_ns;
+    return {from_ns, to_ns, std::min<uint64_t>(runs_[i].stolen_ns, to_ns - from_ns)};
+  }
 
   template <typename Archive>
   void State(Archive& state) {

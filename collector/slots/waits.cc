@@ -22,8 +22,7 @@ constexpr size_t kMaxPairs = 1u << 16;    // of one slot
 constexpr size_t kMaxPending = 1u << 18;  // 20 MiB
 
 // Who ran meanwhile is not asked of the CPU.
-constexpr uint32_t kNoTimeline =
-    SS_WAIT_OWN | SS_WAIT_HIDDEN | SS_WAIT_PHANTOM | SS_WAIT_FOR | SS_WAIT_IDLE | kSum;
+constexpr uint32_t kNoTimeline = SS_WAIT_HIDDEN | SS_WAIT_PHANTOM | kSum;
 // Sums of a batch, by who ran.
 constexpr uint32_t kOfBatch = SS_WAIT_FOR | SS_WAIT_IDLE | SS_WAIT_FAR;
 
@@ -39,14 +38,13 @@ ss_wait WaitOf(const ss_measure& measure) {
   wait.hdr = measure.hdr;
   wait.end_ns = measure.start_ns;
   wait.wait_ns = measure.wait_ns;
+  wait.cut_ns = measure.cut_ns;
   wait.queue_cpu = measure.hdr.cpu;
   ss_wait_set_measure(&wait, &measure);
   if (!(measure.flags & SS_MEASURE_ONE_WAIT)) {
     wait.flags |= kSum;
     wait.start_ns = measure.start_ns;
     wait.end_ns = std::max<uint64_t>(measure.start_ns + 1, measure.hdr.ts_ns);
-  } else if (measure.flags & SS_MEASURE_WAIT_CUT) {
-    wait.flags |= SS_WAIT_CUT;
   }
   return wait;
 }
@@ -128,7 +126,10 @@ void Waits::Resolve(const ss_wait& wait) {
   const ProcessKey ran = {wait.ran_tgid, wait.ran_start_time_ns};
   one_ = {};
   const auto sum = [&](WaitCause cause, const ProcessKey& of) {
-    Add(who, {cause, of, wait.queue_cpu, 0}, wait.start_ns, wait.end_ns, wait.wait_ns);
+    const Piece piece = {cause, of, wait.queue_cpu, 0};
+    const uint64_t stolen_ns =
+        is_sum ? 0 : StolenWhile(who, piece, wait.start_ns, wait.end_ns, wait.wait_ns);
+    Add(who, piece, wait.start_ns, wait.end_ns, wait.wait_ns, {wait.start_ns, wait.end_ns, stolen_ns});
   };
   if (wait.flags & SS_WAIT_FAR)
     AttributeFar(who, wait);
@@ -143,8 +144,7 @@ void Waits::Resolve(const ss_wait& wait) {
   else if ((wait.flags & SS_WAIT_QUOTA) && !odd && IsToldApart(causes_, kWaitThrottled))
     AttributeThrottled(who, wait);
   else
-    Attribute(who, odd ? UINT32_MAX : wait.queue_cpu, wait.end_ns, wait.wait_ns,
-              wait.flags & SS_WAIT_CUT);
+    Attribute(who, odd ? UINT32_MAX : wait.queue_cpu, wait.end_ns, wait.wait_ns, wait.cut_ns);
   if (!is_sum && !(wait.flags & (SS_WAIT_OWN | SS_WAIT_PHANTOM | kOfBatch)) && wait.wait_ns > 0 &&
       wait.end_ns > next_ns_)
     if (OpenSlot* slot = open_->At(wait.end_ns - 1, next_ns_)) {
@@ -167,24 +167,14 @@ Waits::Piece Waits::PieceOf(const Timeline::Run& run, const ProcessKey& waiter, 
   return {kWaitUnknown, {}, cpu, nr};
 }
 
-// Where the process's own run ends in which, or in front of which, the wait seems to begin; begin_ns if
-// there is none. What was in slots that have retired is not looked at.
-uint64_t Waits::EndOfOwnRun(const Timeline& line, const ProcessKey& key, uint64_t begin_ns,
-                            uint64_t end_ns) const {
-  if (begin_ns < next_ns_) return begin_ns;
-  for (size_t i = line.NrUntil(begin_ns); i < line.size() && line[i].end_ns < end_ns; i++)
-    if (line[i].kind == Timeline::Kind::kProcess && line[i].key == key)
-      return line[i].is_sum ? begin_ns : line[i].end_ns;  // of a sum it is not known where
-  return begin_ns;
-}
-
-// From its end to its beginning. A CPU that is none: nobody knows who ran. `cut`: it seems to begin
-// while the thread still ran; it began at the end of that, and whoever came next had it for longer.
-void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns, bool cut) {
+// From its end to its beginning. A CPU that is none: nobody knows who ran. What of it seems to lie in
+// front of its beginning (cut_ns) is of whoever ran then.
+void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns,
+                      uint64_t cut_ns) {
   static const Timeline kNobody;
   const Timeline& line = cpu < lines_.size() ? lines_[cpu] : kNobody;
-  const uint64_t told_begin_ns = end_ns - wait_ns;
-  const uint64_t begin_ns = cut ? EndOfOwnRun(line, who.key, told_begin_ns, end_ns) : told_begin_ns;
+  cut_ns = std::min(cut_ns, wait_ns);
+  const uint64_t begin_ns = end_ns - wait_ns + cut_ns;
   const uint64_t open_ns = std::max(begin_ns, std::min(next_ns_, end_ns));
   if (one_.to_ns == 0) one_ = {begin_ns, end_ns};
   uint64_t at_ns = end_ns;
@@ -201,22 +191,26 @@ void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t
     if (run.is_sum) {  // all of its batch has a share of any part of it
       const size_t first = line.FirstOfBatch(i);
       const uint64_t from_ns = std::max(open_ns, line.StartOf(first));
+      const uint64_t more_ns = from_ns == begin_ns ? std::exchange(cut_ns, 0) : 0;
       AddShares(who, cpu, first, i + 1, {line.StartOf(first), run.end_ns}, from_ns, at_ns,
-                at_ns - from_ns);
+                at_ns - from_ns + more_ns);
       at_ns = from_ns;
       i = first;
       continue;
     }
     piece = PieceOf(run, who.key, cpu, 1);
     const uint64_t from_ns = std::max(open_ns, line.StartOf(i));
-    Add(who, piece, from_ns, at_ns, at_ns - from_ns);
+    Add(who, piece, from_ns, at_ns, at_ns - from_ns, StolenOf(line, i));
     at_ns = from_ns;
   }
-  if (at_ns > open_ns) Add(who, {kWaitUnknown, {}, cpu}, open_ns, at_ns, at_ns - open_ns);
-  if (begin_ns > told_begin_ns)
-    Add(who, piece, begin_ns, begin_ns + 1, begin_ns - told_begin_ns);
-  else if (open_ns > begin_ns)
-    AddEarlier(who, cpu, begin_ns, end_ns, open_ns - begin_ns);
+  if (at_ns > open_ns) {
+    piece = {kWaitUnknown, {}, cpu};
+    Add(who, piece, open_ns, at_ns, at_ns - open_ns);
+  }
+  if (open_ns > begin_ns)
+    AddEarlier(who, cpu, begin_ns, end_ns, open_ns - begin_ns + cut_ns);
+  else if (cut_ns > 0)
+    Add(who, piece, begin_ns, begin_ns + 1, cut_ns);
 }
 
 // In a part of it the quota was used up; whoever ran then has nothing to do with it.
@@ -227,10 +221,28 @@ void Waits::AttributeThrottled(const Waiter& who, const ss_wait& wait) {
   const uint64_t to_ns = std::clamp<uint64_t>(wait.throttled_until_ns, from_ns, wait.end_ns);
   one_ = {begin_ns, wait.end_ns};
   AddEarlier(who, wait.queue_cpu, begin_ns, wait.end_ns, open_ns - begin_ns);
-  Attribute(who, wait.queue_cpu, wait.end_ns, wait.end_ns - to_ns, false);
+  Attribute(who, wait.queue_cpu, wait.end_ns, wait.end_ns - to_ns, 0);
   Add(who, {kWaitThrottled, {}, wait.queue_cpu}, from_ns, to_ns, to_ns - from_ns);
-  Attribute(who, wait.queue_cpu, from_ns, from_ns - open_ns,
-            (wait.flags & SS_WAIT_CUT) && open_ns == begin_ns);
+  Attribute(who, wait.queue_cpu, from_ns, from_ns - open_ns, open_ns == begin_ns ? wait.cut_ns : 0);
+}
+
+// Of `ns` of waiting while somebody ran, in a stretch of the CPU's time: what the hypervisor took of it.
+uint64_t Waits::StolenWhile(const Waiter& who, const Piece& ran, uint64_t from_ns, uint64_t to_ns,
+                            uint64_t ns) const {
+  if (!IsToldApart(causes_, kWaitSteal) || ran.cpu >= lines_.size()) return 0;
+  const Timeline& line = lines_[ran.cpu];
+  uint64_t ran_ns = 0, stolen_ns = 0;
+  // What is in front of the slots that are open may be forgotten already.
+  for (size_t i = line.NrUntil(std::max(from_ns, next_ns_)); i < line.size() && line.StartOf(i) < to_ns;
+       i++) {
+    const Piece one = PieceOf(line[i], who.key, ran.cpu, 0);
+    if (one.cause != ran.cause || one.ran != ran.ran) continue;
+    const uint64_t one_from_ns = std::max(line.StartOf(i), from_ns);
+    const uint64_t one_to_ns = std::min(line[i].end_ns, to_ns);
+    ran_ns += one_to_ns - one_from_ns;
+    stolen_ns += StolenOf(line, i).Between(one_from_ns, one_to_ns);
+  }
+  return ran_ns == 0 ? 0 : Share(ns, stolen_ns, ran_ns);
 }
 
 // Of a batch it is known who ran for how long, and not when: all have their share of `ns`, but for its
@@ -243,9 +255,13 @@ void Waits::AddShares(const Waiter& who, uint32_t cpu, size_t first, size_t end,
   uint64_t sum_ns = 0;
   for (size_t i = first; i < end; i++) {
     if (line[i].kind == Timeline::Kind::kProcess && line[i].key == who.key && !HasThreads(who)) continue;
-    ran.push_back({PieceOf(line[i], who.key, cpu, 0),
-                   std::min(line[i].end_ns, among.to_ns) - std::max(line.StartOf(i), among.from_ns)});
-    sum_ns += ran.back().second;
+    const uint64_t part_from_ns = std::max(line.StartOf(i), among.from_ns);
+    const uint64_t part_to_ns = std::min(line[i].end_ns, among.to_ns);
+    const uint64_t ran_ns = part_to_ns - part_from_ns;
+    const uint64_t stolen_ns = StolenOf(line, i).Between(part_from_ns, part_to_ns);
+    ran.push_back({PieceOf(line[i], who.key, cpu, 0), ran_ns - stolen_ns});
+    if (stolen_ns > 0) ran.push_back({{kWaitSteal, {}, cpu, 0}, stolen_ns});
+    sum_ns += ran_ns;
   }
   if (sum_ns == 0) {
     Add(who, {kWaitUnknown, {}, cpu, 0}, from_ns, to_ns, ns);
@@ -276,8 +292,9 @@ void Waits::AttributeFar(const Waiter& who, const ss_wait& wait) {
 }
 
 // `ns` of waiting, in [from_ns, to_ns): as many, or more or less where several waited or it is not known
-// when.
-void Waits::Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns) {
+// when. `stolen`: of what ran meanwhile; that part is not its.
+void Waits::Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns,
+                const Timeline::Stolen& stolen) {
   if (ns == 0) return;
   const uint64_t length_ns = to_ns - from_ns;
   uint64_t done_ns = 0;
@@ -288,9 +305,12 @@ void Waits::Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_
   for (uint64_t at_ns = std::max(from_ns, next_ns_); at_ns < to_ns;) {
     OpenSlot* slot = open_->At(at_ns, next_ns_);
     if (!slot) break;
+    const uint64_t piece_ns = at_ns;
     at_ns = std::min(slot->end_ns, to_ns);
     const uint64_t until_ns = at_ns == to_ns ? ns : Share(ns, at_ns - from_ns, length_ns);
-    AddTo(slot, who, piece, until_ns - done_ns);
+    const uint64_t stolen_ns = std::min(until_ns - done_ns, stolen.Between(piece_ns, at_ns));
+    AddTo(slot, who, piece, until_ns - done_ns - stolen_ns);
+    AddTo(slot, who, {kWaitSteal, {}, piece.cpu, piece.nr}, stolen_ns);
     if (at_ns == slot->end_ns && one_.to_ns > at_ns) NoteThatItLasts(slot, who, piece.cause);
     done_ns = until_ns;
   }

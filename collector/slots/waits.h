@@ -86,14 +86,18 @@ class Waits {
     return who.process < threaded_.size() && threaded_[who.process] == who.key;
   }
   static Piece PieceOf(const Timeline::Run& run, const ProcessKey& waiter, uint32_t cpu, uint64_t nr);
+  Timeline::Stolen StolenOf(const Timeline& line, size_t i) const {
+    return IsToldApart(causes_, kWaitSteal) ? line.StolenOf(i) : Timeline::Stolen();
+  }
+  uint64_t StolenWhile(const Waiter& who, const Piece& ran, uint64_t from_ns, uint64_t to_ns,
+                       uint64_t ns) const;
   void AddShares(const Waiter& who, uint32_t cpu, size_t first, size_t end, const Stretch& among,
                  uint64_t from_ns, uint64_t to_ns, uint64_t ns);
   void AttributeFar(const Waiter& who, const ss_wait& wait);
-  uint64_t EndOfOwnRun(const Timeline& line, const ProcessKey& key, uint64_t begin_ns,
-                       uint64_t end_ns) const;
-  void Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns, bool cut);
+  void Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns, uint64_t cut_ns);
   void AttributeThrottled(const Waiter& who, const ss_wait& wait);
-  void Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns);
+  void Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns,
+           const Timeline::Stolen& stolen = {});
   void AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_t ns);
   void NoteThatItLasts(OpenSlot* slot, const Waiter& who, WaitCause cause);
   void AddEarlier(const Waiter& who, uint32_t cpu, uint64_t start_ns, uint64_t end_ns, uint64_t ns);

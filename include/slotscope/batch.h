@@ -33,8 +33,7 @@
 #define SS_BATCH_ROWS 32u /* power of two; bounds the work of a flush */
 #define SS_BATCH_MASK (SS_BATCH_ROWS - 1)
 /* Flags that say what is true of one measure, and not of a sum. */
-#define SS_BATCH_NOT_OF_A_SUM                                                           \
-	(SS_MEASURE_TICK | SS_MEASURE_ONE_WAIT | SS_MEASURE_WAIT_CUT | SS_MEASURE_LEFT)
+#define SS_BATCH_NOT_OF_A_SUM (SS_MEASURE_TICK | SS_MEASURE_ONE_WAIT | SS_MEASURE_LEFT)
 #define SS_BATCH_MANY 32u /* measures in a slot from which on batching is tried */
 #define SS_BATCH_PATIENCE 100u /* slots: with few measures, until it ends; or until it is tried again */
 
@@ -55,7 +54,7 @@ struct ss_batch_waited {
 	__u64 wait_ns; /* one wait, which ended where it starts; 0: none, or it is in the row's sum */
 	__u64 own_ns; /* within it, for its own threads */
 	__u64 far_ns; /* by other threads, in front of it */
-	__u32 cut; /* as SS_MEASURE_WAIT_CUT */
+	__u32 cut_ns; /* of wait_ns */
 	__u32 zero;
 };
 
@@ -204,11 +203,8 @@ struct ss_batch_walk {
 	struct ss_batch *batch;
 	__u64 at_ns; /* who ran is known down to here */
 	__u64 begin_ns; /* of the wait, or of the batch */
-	__u64 told_begin_ns; /* of the wait */
 	__u32 row; /* who waited */
 	__u32 last; /* who ran behind at_ns */
-	__u32 cut; /* as SS_MEASURE_WAIT_CUT */
-	__u32 whole; /* 1: all of it has found its place */
 };
 
 /* The run that is `back` in front of the end, from 0 on. 1: that was the last one. */
@@ -228,13 +224,6 @@ SS_BATCH_INLINE int ss_batch_walk_step(struct ss_batch_walk *walk, __u32 back)
 	}
 	SS_BATCH_OPAQUE(index);
 	ran = waits->run_row[index & (SS_BATCH_RUNS - 1)];
-	if (walk->cut && ran == walk->row && back) {
-		/* It still ran: whoever came next had all that is left over. */
-		ss_batch_add_pair(walk->batch, walk->row, walk->last,
-				  walk->at_ns - walk->told_begin_ns);
-		walk->whole = 1;
-		return 1;
-	}
 	if (start_ns < walk->begin_ns)
 		start_ns = walk->begin_ns;
 	if (start_ns < walk->at_ns)
@@ -256,33 +245,35 @@ SS_BATCH_INLINE int ss_batch_walk_step(struct ss_batch_walk *walk, __u32 back)
 
 /*
  * A wait of the process of `row` that ended at end_ns, where the batch ended until now. Returns what
- * of it passed in front of the batch. `cut`: as SS_MEASURE_WAIT_CUT.
+ * of it passed in front of the batch. cut_ns: as in ss_measure.
  */
 SS_BATCH_INLINE __u64 ss_batch_place_wait(struct ss_batch *batch, __u32 row, __u64 end_ns, __u64 wait_ns,
-					  __u32 cut)
+					  __u64 cut_ns)
 {
+	const __u64 told_begin_ns = end_ns - wait_ns;
 	struct ss_batch_walk walk = {
 		.batch = batch,
 		.at_ns = end_ns,
-		.begin_ns = end_ns - wait_ns,
-		.told_begin_ns = end_ns - wait_ns,
+		.begin_ns = told_begin_ns + cut_ns,
 		.row = row,
 		.last = row,
-		.cut = cut,
-		.whole = 0,
 	};
+	__u64 before_ns = 0;
 
-	if (walk.begin_ns < batch->from_ns)
+	if (walk.begin_ns < batch->from_ns) {
+		before_ns = batch->from_ns - told_begin_ns;
 		walk.begin_ns = batch->from_ns;
+		cut_ns = 0; /* it is of what passed before */
+	}
 	SS_BATCH_WALK(&walk);
-	if (walk.whole)
-		return 0;
 	if (walk.at_ns > walk.begin_ns) {
 		SS_BATCH_OPAQUE(row);
-		batch->waits.far_ns[row & SS_BATCH_MASK] += walk.at_ns - walk.begin_ns;
+		batch->waits.far_ns[row & SS_BATCH_MASK] += walk.at_ns - walk.begin_ns + cut_ns;
 		batch->waits.any = 1;
+	} else if (cut_ns) {
+		ss_batch_add_pair(batch, row, walk.last, cut_ns);
 	}
-	return walk.begin_ns - walk.told_begin_ns;
+	return before_ns;
 }
 
 /*
@@ -296,7 +287,7 @@ SS_BATCH_INLINE __u64 ss_batch_take_waits(struct ss_batch *batch, const struct s
 
 	if (waited->wait_ns)
 		before_ns = ss_batch_place_wait(batch, row, waited->start_ns, waited->wait_ns,
-						waited->cut);
+						waited->cut_ns);
 	if (waited->own_ns)
 		ss_batch_add_pair(batch, row, row, waited->own_ns);
 	if (waited->far_ns) {
@@ -392,6 +383,7 @@ SS_BATCH_INLINE void ss_batch_add_to_row(struct ss_long_measure *to,
 			    measure->flags & SS_MEASURE_ONE_WAIT ? 0 : measure->wait_ns,
 			    measure->switches, measure->preemptions, measure->migrations,
 			    measure->next_tgid);
+	row->stolen_ns += measure->stolen_ns;
 	ss_batch_set_left(row, measure->flags);
 	for (__u32 i = 0; i < SS_NR_COUNTERS; i++)
 		ss_batch_add_counter(&row->counters[i], &measure->counters[i]);
@@ -409,6 +401,7 @@ SS_BATCH_INLINE void ss_batch_set_row(struct ss_long_measure *row, const struct 
 		if (i < nr_more)
 			row->more[i] = from->more[i];
 	row->measure.hdr.ts_ns = from->measure.hdr.ts_ns - from->measure.start_ns;
+	row->measure.cut_ns = 0;
 	if (from->measure.flags & SS_MEASURE_ONE_WAIT)
 		row->measure.wait_ns = 0; /* see ss_batch_take_waits() */
 	row->measure.flags &= ~SS_BATCH_NOT_OF_A_SUM | SS_MEASURE_LEFT;

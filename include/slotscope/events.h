@@ -35,13 +35,16 @@
 #include <linux/types.h>
 #endif
 
-/* 1: no SS_RMID_TAKEN_BACK, no ss_long_measure. 2: no SS_WAIT, wait_ns is the sum of many waits */
-#define SS_ABI_VERSION 3
+/*
+ * 1: no SS_RMID_TAKEN_BACK, no ss_long_measure. 2: no SS_WAIT, wait_ns is the sum of many waits. 3: no
+ * stolen_ns, and a flag in place of cut_ns (1u << 7 of a measure, 1u << 4 of a wait)
+ */
+#define SS_ABI_VERSION 4
 /*
  * sizeof(struct ss_measure) by version. A measure of an older recording gets the fields that it lacks,
  * as zeros: a new one needs a flag that says that it was counted.
  */
-#define SS_MEASURE_SIZES { 0, 144, 144, 152 }
+#define SS_MEASURE_SIZES { 0, 144, 144, 152, 160 }
 
 #define SS_TICK_PERIOD_NS 1000000ull /* the tick, and the length of a slot */
 #define SS_COMM_LEN 16 /* as TASK_COMM_LEN; the last byte is always 0 */
@@ -86,13 +89,6 @@ struct ss_hdr {
  * start_ns). Else it is a sum, of which no more is known.
  */
 #define SS_MEASURE_ONE_WAIT (1u << 6)
-/*
- * With it: it seems to begin before the thread's own last run on that CPU had ended (the scheduler does
- * not update its clock on some wake-ups). It began then, however long it was: what is left over belongs
- * to who ran next.
- */
-#define SS_MEASURE_WAIT_CUT (1u << 7)
-
 /* A sum of a batch (slotscope/batch.h): its time is right to the slot, and not when in it. */
 #define SS_MEASURE_SUM (1u << 8)
 
@@ -153,6 +149,17 @@ struct ss_measure {
 	__u32 preemptions; /* of these, involuntary ones (as the kernel's nivcsw) */
 	struct ss_counter counters[SS_NR_COUNTERS];
 	__u32 migrations; /* times one of its threads began to run elsewhere than it ran last */
+	/*
+	 * Of its time, in which the hypervisor ran something else; the relay fills it in. Of sums,
+	 * that of their batch is right. It counts only where facts.steal says so.
+	 */
+	__u32 stolen_ns;
+	/*
+	 * Of SS_MEASURE_ONE_WAIT: so much of it seems to lie before the end of the thread's own last
+	 * run on that CPU (the scheduler does not update its clock on some wake-ups). It began then,
+	 * however long it was: what is left over belongs to who ran next.
+	 */
+	__u32 cut_ns;
 	__u32 zero;
 };
 
@@ -251,14 +258,13 @@ struct ss_tick {
 	__u32 zero;
 };
 
-/* How it passed, beside SS_MEASURE_WAIT_CUT. */
+/* How it passed. */
 #define SS_WAIT_OWN (1u << 0) /* of several threads, while others of their process ran */
 #define SS_WAIT_MOVED (1u << 1) /* the thread waits on, in another queue */
 /* Somewhere in front of end_ns, no more is known: a switch was hidden from us. */
 #define SS_WAIT_HIDDEN (1u << 2)
 /* It slept for some of the time: it was moved before the scheduler took it out of the queue. */
 #define SS_WAIT_PHANTOM (1u << 3)
-#define SS_WAIT_CUT (1u << 4) /* as SS_MEASURE_WAIT_CUT */
 #define SS_WAIT_KTHREAD (1u << 5) /* of a kernel thread */
 /*
  * Of a batch (slotscope/batch.h): waiting in [start_ns, end_ns), in sum. While _FOR: ran_tgid ran;
@@ -285,7 +291,7 @@ struct ss_wait {
 	__u32 flags; /* SS_WAIT_* */
 	__u32 rmid; /* that it has now */
 	__s32 ran_tgid; /* _FOR */
-	__u32 zero;
+	__u32 cut_ns; /* of a single wait: as in ss_measure */
 	union {
 		__u64 ran_start_time_ns; /* _FOR */
 		__u64 throttled_until_ns; /* _QUOTA */
@@ -427,8 +433,8 @@ union ss_any_message {
 #endif
 SS_STATIC_ASSERT(sizeof(struct ss_hdr) == 16, "ss_hdr");
 SS_STATIC_ASSERT(sizeof(struct ss_counter) == 24, "ss_counter");
-SS_STATIC_ASSERT(sizeof(struct ss_measure) == 152, "ss_measure");
-SS_STATIC_ASSERT(sizeof(struct ss_long_measure) == 272, "ss_long_measure");
+SS_STATIC_ASSERT(sizeof(struct ss_measure) == 160, "ss_measure");
+SS_STATIC_ASSERT(sizeof(struct ss_long_measure) == 280, "ss_long_measure");
 SS_STATIC_ASSERT(sizeof(struct ss_task_meta) == 72, "ss_task_meta");
 SS_STATIC_ASSERT(sizeof(struct ss_rmid_event) == 48, "ss_rmid_event");
 SS_STATIC_ASSERT(sizeof(struct ss_rdt_sample) == 48, "ss_rdt_sample");

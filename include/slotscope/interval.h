@@ -39,9 +39,11 @@ struct ss_interval {
 	__u32 seq;
 	__u32 name_held; /* 1: it has a name that was not sent (SS_RENAMES_MAX) */
 	__u32 wait_flags; /* SS_MEASURE_* of wait_ns */
+	__u32 cut_ns; /* of it */
 	__u32 wait_odd; /* SS_WAIT_* of the thread's wait; 0: it passed as waits do */
 	__u32 migrations; /* accumulator */
 	__u32 moved; /* 1: the thread's last run was on another CPU */
+	__u32 zero;
 };
 
 SS_INTERVAL_INLINE void ss_interval_clear_counts(struct ss_interval *interval)
@@ -49,6 +51,7 @@ SS_INTERVAL_INLINE void ss_interval_clear_counts(struct ss_interval *interval)
 	interval->wait_ns = 0;
 	interval->self_ns = 0;
 	interval->wait_flags = 0;
+	interval->cut_ns = 0;
 	interval->switches = 0;
 	interval->preemptions = 0;
 	interval->migrations = 0;
@@ -146,6 +149,7 @@ SS_INTERVAL_INLINE void ss_interval_fill(const struct ss_interval *interval, str
 	msg->switches = interval->switches;
 	msg->preemptions = interval->preemptions;
 	msg->migrations = interval->migrations;
+	msg->cut_ns = interval->cut_ns;
 }
 
 /* It has been measured; the next one begins at now_ns, whoever runs. */
@@ -177,6 +181,6 @@ SS_INTERVAL_INLINE __u32 ss_interval_missed_ticks(struct ss_interval *interval, 
 	return SS_DIV64(due_ns - last_ns + SS_TICK_PERIOD_NS / 2, SS_TICK_PERIOD_NS) - 1;
 }
 
-SS_STATIC_ASSERT(sizeof(struct ss_interval) == 112, "ss_interval");
+SS_STATIC_ASSERT(sizeof(struct ss_interval) == 120, "ss_interval");
 
 #endif /* SLOTSCOPE_INTERVAL_H */

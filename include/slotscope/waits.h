@@ -91,6 +91,17 @@ SS_INTERVAL_INLINE void ss_last_run_end(struct ss_last_run *to, __u64 who, __u64
 }
 
 /*
+ * Of a wait that seems to begin at begin_ns, in the queue of the CPU that its thread ran on until out_ns
+ * (0: on another one, or it is not known): ss_measure.cut_ns.
+ */
+SS_INTERVAL_INLINE __u32 ss_wait_cut(__u64 begin_ns, __u64 out_ns)
+{
+	const __u64 cut_ns = begin_ns < out_ns ? out_ns - begin_ns : 0;
+
+	return cut_ns > 0xffffffff ? 0xffffffff : cut_ns;
+}
+
+/*
  * A wait of the thread that runs, which ended when it was switched in. What passed within this interval,
  * in which no other process ran, is its process's own. One more may end where the interval begins, and
  * rides on its measure: interval->wait_ns. Returns what needs a message of its own, which ends there.
@@ -113,8 +124,7 @@ SS_INTERVAL_INLINE __u64 ss_interval_add_wait(struct ss_interval *interval, __u6
 		return wait_ns;
 	interval->wait_ns = wait_ns;
 	interval->wait_flags = SS_MEASURE_ONE_WAIT;
-	if (interval->last_ns - wait_ns < interval->out_ns)
-		interval->wait_flags |= SS_MEASURE_WAIT_CUT;
+	interval->cut_ns = ss_wait_cut(interval->last_ns - wait_ns, interval->out_ns);
 	return 0;
 }
 
@@ -161,8 +171,7 @@ SS_INTERVAL_INLINE void ss_interval_fill_wait_until(const struct ss_interval *in
 						    __u64 end_ns, __u64 wait_ns)
 {
 	ss_wait_fill(msg, cpu, now_ns, end_ns, wait_ns, interval->wait_odd);
-	if (end_ns - wait_ns < interval->out_ns)
-		msg->flags |= SS_WAIT_CUT;
+	msg->cut_ns = ss_wait_cut(end_ns - wait_ns, interval->out_ns);
 	ss_interval_set_waiter(interval, msg);
 }
 
@@ -182,15 +191,13 @@ SS_INTERVAL_INLINE void ss_interval_fill_own_waits(const struct ss_interval *int
 	ss_interval_set_waiter(interval, msg);
 }
 
-/*
- * A thread that waits in the queue of `cpu` goes to another one, at now_ns: SS_WAIT_* of what it has
- * waited there.
- */
-SS_INTERVAL_INLINE __u32 ss_last_run_moved(const struct ss_last_run *run, __u32 cpu, __u64 now_ns,
-					   __u64 wait_ns)
+/* A thread that waits in the queue of `cpu` goes to another one, at now_ns: what it has waited there. */
+SS_INTERVAL_INLINE void ss_last_run_fill_moved(const struct ss_last_run *run, struct ss_wait *msg,
+					       __u32 by_cpu, __u32 cpu, __u64 now_ns, __u64 wait_ns)
 {
-	return SS_WAIT_MOVED | run->wait_odd |
-	       (run->cpu == cpu && now_ns - wait_ns < run->out_ns ? SS_WAIT_CUT : 0);
+	ss_wait_fill(msg, by_cpu, now_ns, now_ns, wait_ns, SS_WAIT_MOVED | run->wait_odd);
+	msg->queue_cpu = cpu;
+	msg->cut_ns = ss_wait_cut(now_ns - wait_ns, run->cpu == cpu ? run->out_ns : 0);
 }
 
 #endif /* SLOTSCOPE_WAITS_H */

@@ -71,6 +71,7 @@ Generator::Generator(const GeneratorOptions& options)
   facts_.nr_streams = options.nr_cpus;
   facts_.has_waits = options.waits;
   facts_.has_quota = options.waits;
+  facts_.has_steal = options.waits;
   facts_.has_states = options.waits;
   facts_.unix_offset_ns = unix_offset_ns_;
   ss_rmid_fifo_init(&fifo_, static_cast<uint32_t>(options.nr_rmids), SS_RMID_LIMBO_NS);
@@ -457,13 +458,18 @@ void Generator::Measure(uint32_t index, uint64_t ts_ns, bool tick) {
   measure.wait_ns = std::exchange(cpu.wait_ns, 0);
   if (options_.waits && measure.wait_ns) {
     if (Random(64) == 0) measure.wait_ns *= Random(64);  // some are longer than slots are open
-    if (Random(8)) measure.flags |= SS_MEASURE_ONE_WAIT | (Random(4) ? 0 : SS_MEASURE_WAIT_CUT);
+    if (Random(8)) {
+      measure.flags |= SS_MEASURE_ONE_WAIT;
+      if (Random(4) == 0) measure.cut_ns = static_cast<uint32_t>(measure.wait_ns / 7);
+    }
   }
   if (options_.waits && Random(8) == 0 && !(measure.flags & SS_MEASURE_IDLE)) TellWaits(index, measure);
   measure.switches = tick ? (Random(16) == 0) : 1 + (Random(16) == 0);
   if (measure.switches) measure.preemptions = static_cast<uint32_t>(Random(measure.switches + 1));
   if (options_.waits) {
     measure.migrations = measure.seq % 5 == 0;
+    if (measure.seq % 7 == 0)  // now and then more than can be
+      measure.stolen_ns = static_cast<uint32_t>((ts_ns - measure.start_ns) * (1 + measure.seq % 5) / 4);
     if (!tick) measure.flags |= (1 + measure.seq % 7) << SS_MEASURE_LEFT_SHIFT;
   }
   FillCounters(&measure);
@@ -519,12 +525,13 @@ void Generator::TellWaits(uint32_t index, const ss_measure& measure) {
       wait.flags = SS_WAIT_MOVED;
       break;
     case 4:  // throttled in the midst of it, or from before it on
-      wait.flags = SS_WAIT_QUOTA | (Random(4) ? 0 : SS_WAIT_CUT);
+      wait.flags = SS_WAIT_QUOTA;
+      if (Random(4) == 0) wait.cut_ns = static_cast<uint32_t>(wait.wait_ns / 5);
       wait.start_ns = wait.end_ns - wait.wait_ns / (1 + Random(4)) - 1;
       wait.throttled_until_ns = wait.end_ns - Random(wait.wait_ns + 1);
       break;
     default:
-      wait.flags = Random(4) ? 0 : SS_WAIT_CUT;
+      if (Random(4) == 0) wait.cut_ns = static_cast<uint32_t>(wait.wait_ns / 3);
   }
   Emit(index, SS_WAIT, now_ns, wait);
 }

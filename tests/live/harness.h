@@ -97,6 +97,20 @@ size_t NrCpus();  // online
 // For so many ms; each process prints "waited TGID ns", by its threads' schedstat. In wait_workloads.cc.
 int RunWaitingThreads(int ms);  // "threads": three on one CPU, nobody beside them
 int RunWaitingMix(int ms);  // threads that are moved all the time, spinners, one that sleeps and runs
+// So that each process has others in its way, for a second and a half.
+enum WaitLoad {
+  kLoadPingPong,  // two on one CPU, which wake each other
+  kLoadSpinners,  // three on one CPU
+  kLoadStorm,     // processes that are born, execute something, and end
+  kLoadPeriodic,  // one that sleeps and runs, and a hog on its CPU
+  kLoadFloating,  // four that sleep and run wherever they like
+  kLoadShuffle,   // four that are sent from CPU to CPU all the time
+  kLoadCrowd,     // a process of six threads, and two spinners
+  kLoadRealtime,  // SCHED_FIFO and SCHED_DEADLINE, and a spinner on the first one's CPU
+  kLoadStopped,   // two spinners, one of which is stopped half of the time
+  kNrWaitLoads,
+};
+int RunWaitLoad(int which);
 // A process whose cgroup may run for 20 ms in each 100; 10 more: cgroup v2. It prints "waited TGID ns
 // when", by schedstat, and "throttled TGID ns", by cpu.stat; "unusable" if the cpu controller is not
 // there. In quota_workload.cc.

@@ -15,7 +15,7 @@ namespace {
 
 struct Waited {
   uint64_t cpu_ns = 0, wait_ns = 0, earlier_ns = 0, others_ns = 0, self_ns = 0, wakeup_ns = 0,
-           throttled_ns = 0, unknown_ns = 0;
+           throttled_ns = 0, steal_ns = 0, unknown_ns = 0;
   std::map<std::string, uint64_t> ran_ns;  // by ran_instead_tgid
 };
 
@@ -36,16 +36,16 @@ std::map<int32_t, Waited> WaitedBy(const CsvFile& csv,
     }
     Waited& of = waited[std::stoi(row.at("tgid"))];
     const auto add = [&](const char* name, uint64_t* to) {
-      EXPECT_TRUE(!row.at(name).empty() || to == &of.throttled_ns) << name;
+      EXPECT_TRUE(!row.at(name).empty() || to == &of.throttled_ns || to == &of.steal_ns) << name;
       *to += Number(row.at(name));
       return Number(row.at(name));
     };
     add("cpu_ns", &of.cpu_ns);
     const uint64_t wait_ns = add("wait_ns", &of.wait_ns);
-    EXPECT_EQ(wait_ns, add("wait_others_ns", &of.others_ns) + add("wait_self_ns", &of.self_ns) +
-                           add("wait_wakeup_ns", &of.wakeup_ns) +
-                           add("wait_unknown_ns", &of.unknown_ns) +
-                           add("wait_throttled_ns", &of.throttled_ns))
+    EXPECT_EQ(wait_ns,
+              add("wait_others_ns", &of.others_ns) + add("wait_self_ns", &of.self_ns) +
+                  add("wait_wakeup_ns", &of.wakeup_ns) + add("wait_unknown_ns", &of.unknown_ns) +
+                  add("wait_throttled_ns", &of.throttled_ns) + add("wait_steal_ns", &of.steal_ns))
         << row.at("tgid") << " in " << row.at("slot_start_ns");
     add("wait_earlier_ns", &of.earlier_ns);
     EXPECT_EQ(row.at("ran_instead_tgid").empty(), Number(row.at("wait_others_ns")) == 0);
@@ -137,7 +137,7 @@ class Quota : public testing::TestWithParam<int> {
     const double slack = (IsEmulated() ? 0.1 : 0.01) * truth.waited_ns + 2e6 +
                          StealTolerance(recorded_.steal_ns) +
                          (any_hidden ? static_cast<double>(of.unknown_ns) : 0);
-    const double queued_ns = static_cast<double>(of.others_ns + of.self_ns + of.wakeup_ns);
+    const double queued_ns = static_cast<double>(of.others_ns + of.self_ns + of.wakeup_ns + of.steal_ns);
     return std::abs(static_cast<double>(of.throttled_ns) - truth.throttled_ns) <= slack &&
            std::abs(queued_ns - (truth.waited_ns - truth.throttled_ns)) <= slack &&
            static_cast<double>(of.unknown_ns) <= slack;

@@ -613,6 +613,7 @@ constexpr Workload kWorkloads[] = {
     {"shares", Shares},
     {"wait-threads", RunWaitingThreads},
     {"wait-mix", RunWaitingMix},
+    {"wait-load", RunWaitLoad},
     {"quota", RunUnderQuota},
     {"states", RunStates},
     {"wanderer", RunWanderer},

@@ -348,14 +348,15 @@ class WaitingCpu {
     head.start_time_ns = tgid ? 1 : 0;
     head.switches = 1;
     head.wait_ns = wait_ns;
-    head.flags = (tgid ? 0 : SS_MEASURE_IDLE) | (wait_ns ? SS_MEASURE_ONE_WAIT : 0) |
-                 (cut && wait_ns ? SS_MEASURE_WAIT_CUT : 0);
-    Tell(tgid, wait_ns, cut);
+    head.flags = (tgid ? 0 : SS_MEASURE_IDLE) | (wait_ns ? SS_MEASURE_ONE_WAIT : 0);
+    head.cut_ns = cut ? CutOf(tgid, wait_ns) : 0;
+    const uint32_t cut_ns = head.cut_ns;
+    Tell(tgid, wait_ns, cut_ns);
     int verdict = ss_batch_add(&batch_, &measure, 0, 0);
     if (verdict == SS_BATCH_FLUSH || verdict == SS_BATCH_FLUSH_AND_SEND) Flush();
     if (verdict == SS_BATCH_FLUSH) verdict = ss_batch_add(&batch_, &measure, 0, 1);
     if (verdict == SS_BATCH_KEPT) {
-      const ss_batch_waited waited = {now_ns_, end_ns, wait_ns, 0, 0, cut, 0};
+      const ss_batch_waited waited = {now_ns_, end_ns, wait_ns, 0, 0, cut_ns, 0};
       before_ns += ss_batch_take_waits(&batch_, &waited);
     } else {
       before_ns += wait_ns;  // on its measure
@@ -399,23 +400,23 @@ class WaitingCpu {
     uint64_t end_ns;
   };
 
+  // By how much it reaches into the last run of the same one.
+  uint32_t CutOf(int32_t tgid, uint64_t wait_ns) const {
+    const uint64_t begin_ns = now_ns_ - wait_ns;
+    for (size_t i = runs_.size() - 1; i-- > 1;)
+      if (runs_[i].tgid == tgid)
+        return runs_[i].end_ns > begin_ns ? static_cast<uint32_t>(runs_[i].end_ns - begin_ns) : 0;
+    return 0;
+  }
+
   // Of what lies in the batch that the wait is added to, if it is added to one.
-  void Tell(int32_t tgid, uint64_t wait_ns, bool cut) {
+  void Tell(int32_t tgid, uint64_t wait_ns, uint64_t cut_ns) {
     if (wait_ns == 0) return;
     const bool in_slot = batch_.used && now_ns_ == batch_.to_ns && now_ns_ < batch_.slot_end_ns;
     const uint64_t from_ns = in_slot ? batch_.from_ns : now_ns_;
-    uint64_t begin_ns = now_ns_ - wait_ns;
-    uint64_t left_ns = 0;
-    if (cut)
-      for (size_t i = runs_.size(); i-- > 1;)
-        if (runs_[i].tgid == tgid && i + 1 < runs_.size()) {
-          if (runs_[i].end_ns > std::max(begin_ns, from_ns)) {
-            left_ns = runs_[i].end_ns - begin_ns;
-            begin_ns = runs_[i].end_ns;
-          }
-          break;
-        }
-    truth_before_ns += begin_ns < from_ns ? from_ns - begin_ns : 0;
+    const uint64_t begin_ns = now_ns_ - wait_ns + cut_ns;
+    const uint64_t left_ns = begin_ns < from_ns ? 0 : cut_ns;
+    truth_before_ns += begin_ns < from_ns ? from_ns - begin_ns + cut_ns : 0;
     bool is_first = true;
     for (size_t i = 1; i < runs_.size(); i++) {
       const uint64_t a = std::max({runs_[i - 1].end_ns, begin_ns, from_ns}), b = runs_[i].end_ns;

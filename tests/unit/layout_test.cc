@@ -52,6 +52,8 @@ const std::vector<Field> kFields = {
     FIELD(ss_measure, preemptions),
     FIELD(ss_measure, counters),
     FIELD(ss_measure, migrations),
+    FIELD(ss_measure, stolen_ns),
+    FIELD(ss_measure, cut_ns),
     FIELD(ss_measure, zero),
     FIELD(ss_long_measure, measure),
     FIELD(ss_long_measure, more),

@@ -397,6 +397,7 @@ class Oracle {
     uint64_t start_ns, end_ns;
     Key key;
     char what;  // 'p' process, 'i' idle, '?'
+    uint64_t stolen_ns;
   };
   struct Waited {
     Key key;
@@ -404,7 +405,7 @@ class Oracle {
     bool kthread;
     char
         how;  // 'w' one wait, 'o' own, '?' unknown when, 's' a sum, 'b' for `ran`, 'i' for idle, 'f' far
-    bool is_cut;
+    uint64_t cut_ns;
     size_t cpu;
     uint64_t start_ns, end_ns, ns;
     Key ran = {};
@@ -417,7 +418,7 @@ class Oracle {
                   wait.rmid,
                   (wait.flags & SS_WAIT_KTHREAD) != 0,
                   'w',
-                  (wait.flags & SS_WAIT_CUT) != 0,
+                  wait.cut_ns,
                   wait.queue_cpu,
                   wait.start_ns,
                   wait.end_ns,
@@ -446,7 +447,7 @@ class Oracle {
           measure.rmid,
           (measure.flags & SS_MEASURE_KTHREAD) != 0,
           one ? 'w' : 's',
-          one && (measure.flags & SS_MEASURE_WAIT_CUT),
+          one ? measure.cut_ns : 0,
           measure.hdr.cpu,
           measure.start_ns,
           one ? measure.start_ns : std::max<uint64_t>(measure.start_ns + 1, measure.hdr.ts_ns),
@@ -459,19 +460,20 @@ class Oracle {
     auto& ran = ran_[measure.hdr.cpu];
     const uint64_t known_ns = ran.empty() ? measure.start_ns : ran.back().end_ns;
     if (measure.hdr.ts_ns <= known_ns) return;
-    if (measure.start_ns > known_ns) ran.push_back({known_ns, measure.start_ns, {}, '?'});
+    if (measure.start_ns > known_ns) ran.push_back({known_ns, measure.start_ns, {}, '?', 0});
     ran.push_back({std::max<uint64_t>(known_ns, measure.start_ns), measure.hdr.ts_ns,
                    measure.flags & SS_MEASURE_UNKNOWN ? Key() : Key(measure.tgid, measure.start_time_ns),
                    measure.flags & SS_MEASURE_UNKNOWN ? '?'
                    : measure.flags & SS_MEASURE_IDLE  ? 'i'
-                                                      : 'p'});
+                                                      : 'p',
+                   measure.stolen_ns});
   }
 
   void PlaceWaits(uint64_t until_ns, uint64_t patience_ns) {
     std::vector<Waited> left;
     for (const Waited& waited : std::exchange(waited_, {})) {
       const auto& ran = ran_[waited.cpu];
-      const bool known = (waited.how != 'w' && waited.how != 'f') || waited.cpu > MaxCpu() ||
+      const bool known = waited.how == '?' || waited.how == 's' || waited.cpu > MaxCpu() ||
                          (ran.empty() ? 0 : ran.back().end_ns) >= waited.end_ns ||
                          until_ns - waited.end_ns >= patience_ns;
       if (waited.end_ns <= until_ns && known)
@@ -492,13 +494,15 @@ class Oracle {
         waited.how == 'w' || waited.how == '?' ? waited.end_ns - waited.ns : waited.start_ns;
     const uint64_t end_ns = waited.end_ns, length_ns = end_ns - begin_ns, told_begin_ns = begin_ns;
     if (waited.how == 'o') threaded_.insert(waited.key);
-    const auto spread = [&](uint64_t ns, size_t cause, Key who) {
+    const auto spread = [&](uint64_t ns, size_t cause, Key who, uint64_t stolen_ns = 0) {
       std::set<uint64_t> cuts = Borders(begin_ns, end_ns);
-      for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut)
-        Put(waited, *cut,
-            ShareUpTo(ns, *std::next(cut) - begin_ns, length_ns) -
-                ShareUpTo(ns, *cut - begin_ns, length_ns),
-            cause, who);
+      for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
+        const auto part = [&](uint64_t of) {
+          return ShareUpTo(of, *std::next(cut) - begin_ns, length_ns) -
+                 ShareUpTo(of, *cut - begin_ns, length_ns);
+        };
+        Put(waited, *cut, part(ns), cause, who, part(stolen_ns));
+      }
     };
     if (waited.how == 'f') {
       std::vector<Ran> others;
@@ -510,7 +514,8 @@ class Oracle {
             continue;
           if (run.what == 'p' && run.key == waited.key && !threaded_.contains(waited.key)) continue;
           if (!others.empty() && others.back().end_ns == run.start_ns && others.back().key == run.key &&
-              others.back().what == run.what) {  // it ran on
+              others.back().what == run.what &&
+              others.back().stolen_ns + run.stolen_ns == 0) {  // it ran on
             sum_ns += std::min(run.end_ns, end_ns) - run.start_ns;
             others.back().end_ns = std::min(run.end_ns, end_ns);
             continue;
@@ -519,23 +524,35 @@ class Oracle {
           others.back().start_ns = std::max(run.start_ns, begin_ns);
           others.back().end_ns = std::min(run.end_ns, end_ns);
           sum_ns += others.back().end_ns - others.back().start_ns;
+          others.back().stolen_ns = StolenIn(run, others.back().start_ns, others.back().end_ns);
         }
       if (others.empty()) spread(waited.ns, 5, {});
       for (const Ran& run : others) {
-        const uint64_t before_ns = ShareUpTo(waited.ns, until_ns, sum_ns);
-        until_ns += run.end_ns - run.start_ns;
-        spread(ShareUpTo(waited.ns, until_ns, sum_ns) - before_ns,
-               run.what == '?'         ? 5
-               : run.what == 'i'       ? 3
-               : run.key == waited.key ? 1
-                                       : 0,
-               run.key);
+        const auto next = [&](uint64_t ns, size_t cause) {
+          const uint64_t before_ns = ShareUpTo(waited.ns, until_ns, sum_ns);
+          until_ns += ns;
+          spread(ShareUpTo(waited.ns, until_ns, sum_ns) - before_ns, cause, run.key);
+        };
+        next(run.end_ns - run.start_ns - run.stolen_ns, CauseOf(run, waited.key));
+        next(run.stolen_ns, 4);
       }
       return;
     }
     if (waited.how != 'w' && waited.how != '?') {
       const std::map<char, size_t> causes = {{'s', 5}, {'o', 1}, {'b', 0}, {'i', 3}};
-      spread(waited.ns, causes.at(waited.how), waited.ran);
+      const size_t cause = causes.at(waited.how);
+      uint64_t ran_ns = 0, stolen_ns = 0;
+      if (waited.cpu <= MaxCpu() && waited.how != 's')
+        for (const Ran& run : ran_[waited.cpu]) {
+          if (run.end_ns <= begin_ns || run.start_ns >= end_ns ||
+              OwnEnd(ran_[waited.cpu], run) <= next_ns_ || CauseOf(run, waited.key) != cause ||
+              (cause == 0 && run.key != waited.ran))
+            continue;
+          const uint64_t from_ns = std::max(run.start_ns, begin_ns);
+          ran_ns += std::min(run.end_ns, end_ns) - from_ns;
+          stolen_ns += StolenIn(run, from_ns, std::min(run.end_ns, end_ns));
+        }
+      spread(waited.ns, cause, waited.ran, ran_ns ? ShareUpTo(waited.ns, stolen_ns, ran_ns) : 0);
       return;
     }
     static const std::vector<Ran> kNothing;
@@ -545,19 +562,12 @@ class Oracle {
     const uint64_t throttled_ns = std::clamp(waited.throttled_from_ns, open_ns, end_ns);
     const uint64_t goes_on_ns = std::clamp(waited.throttled_to_ns, throttled_ns, end_ns);
     const bool was_throttled = waited.throttled_to_ns > 0;
-    const uint64_t queued_ns = was_throttled ? throttled_ns : end_ns;
-    const Ran* own = nullptr;
-    for (const Ran& run : ran)
-      if (waited.is_cut && begin_ns >= next_ns_ && !own && run.what == 'p' && run.key == waited.key &&
-          run.end_ns > begin_ns && run.start_ns < queued_ns)
-        own = &run;
-    if (own && (OwnEnd(ran, *own) >= queued_ns)) own = nullptr;
-    uint64_t left_ns = 0, own_end_ns = 0;
-    if (own) {
-      own_end_ns = OwnEnd(ran, *own);
-      left_ns = own_end_ns - begin_ns;
-      begin_ns = own_end_ns;
-    }
+    // What seems to be in front of its beginning goes to whoever ran then.
+    uint64_t left_ns = 0;
+    if (!was_throttled || open_ns == told_begin_ns)
+      left_ns = std::min(waited.cut_ns, (was_throttled ? throttled_ns : end_ns) - told_begin_ns);
+    begin_ns += left_ns;
+    const uint64_t since_begin_ns = begin_ns;
     std::set<uint64_t> cuts = Borders(begin_ns, end_ns);
     for (const Ran& run : ran)
       for (uint64_t at_ns : {run.start_ns, run.end_ns})
@@ -569,25 +579,42 @@ class Oracle {
     for (auto cut = cuts.begin(); cut != cuts.end() && std::next(cut) != cuts.end(); ++cut) {
       size_t cause = 5;
       Key who = {};
+      uint64_t stolen_ns = 0;
       for (const Ran& run : ran) {
         if (*cut < run.start_ns || *cut >= run.end_ns) continue;
-        cause = run.what == '?' ? 5 : run.what == 'i' ? 3 : run.key == waited.key ? 1 : 0;
+        cause = CauseOf(run, waited.key);
         who = run.key;
+        stolen_ns = StolenIn(run, *cut, *std::next(cut));
       }
-      if (was_throttled && *cut >= throttled_ns && *cut < goes_on_ns) cause = 2;
+      if (was_throttled && *cut >= throttled_ns && *cut < goes_on_ns) {
+        cause = 2;
+        stolen_ns = 0;
+      }
       const uint64_t border_ns = *std::next(cut), since_ns = was_throttled ? told_begin_ns : begin_ns;
       if (border_ns < end_ns && border_ns == EndOf(StartOf(border_ns - 1)) && *cut >= next_ns_)
         slots_[StartOf(*cut)].rows[waited.key].wait.lasting.insert({since_ns, cause == 2});
-      if (std::exchange(is_first, false) && own) Put(waited, own_end_ns, left_ns, cause, who);
-      Put(waited, *cut, *std::next(cut) - *cut, cause, who);
+      if (std::exchange(is_first, false) && left_ns) Put(waited, since_begin_ns, left_ns, cause, who);
+      Put(waited, *cut, *std::next(cut) - *cut, cause, who, stolen_ns);
     }
   }
 
-  // Of all runs of the same one behind each other.
-  static uint64_t OwnEnd(const std::vector<Ran>& ran, const Ran& of) {
+  static size_t CauseOf(const Ran& run, const Key& waiter) {
+    return run.what == '?' ? 5 : run.what == 'i' ? 3 : run.key == waiter ? 1 : 0;
+  }
+
+  static uint64_t StolenIn(const Ran& run, uint64_t from_ns, uint64_t to_ns) {
+    const uint64_t length_ns = run.end_ns - run.start_ns, all_ns = std::min(run.stolen_ns, length_ns);
+    return ShareUpTo(all_ns, to_ns - run.start_ns, length_ns) -
+           ShareUpTo(all_ns, from_ns - run.start_ns, length_ns);
+  }
+
+  // Of all runs of the same one behind each other; but for those that the hypervisor cut.
+  static uint64_t OwnEnd(const std::vector<Ran>& ran, const Ran& of, bool also_cut = false) {
     uint64_t end_ns = of.end_ns;
     for (const Ran& run : ran)
-      if (run.start_ns == end_ns && run.key == of.key && run.what == of.what) end_ns = run.end_ns;
+      if (run.start_ns == end_ns && run.key == of.key && run.what == of.what &&
+          (also_cut || of.stolen_ns + run.stolen_ns == 0))
+        end_ns = run.end_ns;
     return end_ns;
   }
 
@@ -600,7 +627,9 @@ class Oracle {
     return cuts;
   }
 
-  void Put(const Waited& waited, uint64_t at_ns, uint64_t ns, size_t cause, Key who) {
+  // Of it stolen_ns were the hypervisor's.
+  void Put(const Waited& waited, uint64_t at_ns, uint64_t ns, size_t cause, Key who,
+           uint64_t stolen_ns = 0) {
     if (ns == 0) return;
     const bool is_earlier = at_ns < next_ns_;
     if (is_earlier && waited.end_ns <= next_ns_) {
@@ -616,9 +645,12 @@ class Oracle {
       return;
     }
     row.values[1] += ns;
-    row.wait.causes[cause] += ns;
-    caused_ns[cause] += ns;
-    if (cause == 0) row.wait.others[who] += ns;
+    stolen_ns = std::min(stolen_ns, ns);
+    for (auto [of, part_ns] : {std::pair(cause, ns - stolen_ns), std::pair(size_t{4}, stolen_ns)}) {
+      row.wait.causes[of] += part_ns;
+      caused_ns[of] += part_ns;
+    }
+    if (cause == 0 && ns > stolen_ns) row.wait.others[who] += ns - stolen_ns;
   }
 
   // ---- Time into slots.
@@ -911,7 +943,8 @@ class Oracle {
 
   static std::string WaitColumns(const WaitSum& wait) {
     const auto& c = wait.causes;
-    std::string text = fmt::format(",{},{},{},{},{},,{}", wait.earlier_ns, c[0], c[1], c[2], c[3], c[5]);
+    std::string text =
+        fmt::format(",{},{},{},{},{},{},{}", wait.earlier_ns, c[0], c[1], c[2], c[3], c[4], c[5]);
     Key longest = {};
     uint64_t ns = 0;
     for (const auto& [key, ran_ns] : wait.others)

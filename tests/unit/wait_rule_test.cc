@@ -78,7 +78,8 @@ TEST(WaitRule, AWaitCannotBeginBeforeTheThreadsOwnRunEnded) {
   // The scheduler says 30 us, of which 10 can be.
   EXPECT_EQ(cpu.Run(1, kBeginNs + 110 * kUs, 0, 30 * kUs), 0u);
   EXPECT_EQ(cpu.interval.wait_ns, 30 * kUs);
-  EXPECT_EQ(cpu.interval.wait_flags, SS_MEASURE_ONE_WAIT | SS_MEASURE_WAIT_CUT);
+  EXPECT_EQ(cpu.interval.wait_flags, SS_MEASURE_ONE_WAIT);
+  EXPECT_EQ(cpu.interval.cut_ns, 20 * kUs);
   // Where it ran last within the interval there was nobody else at all.
   cpu.End(1, kBeginNs + 120 * kUs);
   EXPECT_EQ(cpu.Run(1, kBeginNs + 125 * kUs, 30 * kUs, 50 * kUs), 0u);

@@ -36,7 +36,7 @@ struct Slots final : SlotSink {
 // One CPU from kStartNs on, whose slots retire 10 ms behind.
 class OneCpu {
  public:
-  OneCpu() : builder_(Options(), &slots_) {
+  explicit OneCpu(bool steal = false) : builder_(Options(steal), &slots_) {
     ss_cpu_state state = {};
     state.hdr.ts_ns = kStartNs;
     state.online = 1;
@@ -45,7 +45,9 @@ class OneCpu {
     at_ns_ = kStartNs;
   }
 
-  void Run(int32_t tgid, uint64_t until_ns, uint64_t wait_ns = 0, uint32_t flags = 0) {
+  // Of it, the hypervisor had stolen_ns; of the wait cut_ns are too much.
+  void Run(int32_t tgid, uint64_t until_ns, uint64_t wait_ns = 0, uint32_t flags = 0,
+           uint32_t stolen_ns = 0, uint32_t cut_ns = 0) {
     ss_measure measure = {};
     measure.hdr.ts_ns = until_ns;
     measure.hdr.size = sizeof(measure);
@@ -53,6 +55,8 @@ class OneCpu {
     measure.tgid = tgid;
     measure.start_time_ns = tgid ? 1 : 0;
     measure.wait_ns = wait_ns;
+    measure.stolen_ns = stolen_ns;
+    measure.cut_ns = cut_ns;
     measure.flags = (tgid ? 0 : SS_MEASURE_IDLE) | (wait_ns ? SS_MEASURE_ONE_WAIT : 0) | flags;
     at_ns_ = until_ns;
     builder_.OnMeasure(measure);
@@ -81,12 +85,12 @@ class OneCpu {
   const SlotBuilder& builder() const { return builder_; }
 
  private:
-  static SlotBuilderOptions Options() {
+  static SlotBuilderOptions Options(bool steal) {
     SlotBuilderOptions options;
     options.window_ns = 10 * kMs;
     options.present_cpus = {0};
     options.needs_dump = false;
-    options.wait_causes = kAllWaitCauses & ~(1u << kWaitSteal);
+    options.wait_causes = steal ? kAllWaitCauses : kAllWaitCauses & ~(1u << kWaitSteal);
     return options;
   }
 
@@ -126,6 +130,39 @@ TEST(Waits, AWaitIsCutByWhoRanAndAtTheBorders) {
   EXPECT_EQ(
       std::tie(detail.waiter.tgid, detail.cause, detail.ran.tgid, detail.cpu, detail.ns, detail.nr),
       std::tuple(1, kWaitOthers, 2, 0u, 700'000u, 1u));
+}
+
+// 400 us of a run of 800: half of any part of it. Of an idle CPU, too: it was on its way, and kept.
+TEST(Waits, WhatTheHypervisorTookIsNobodysTurn) {
+  for (bool steal : {true, false}) {
+    OneCpu cpu(steal);
+    cpu.Run(1, kStartNs + 100'000);
+    cpu.Run(2, kStartNs + 900'000, 0, 0, 400'000);
+    cpu.Run(0, kStartNs + kMs, 0, 0, 25'000);
+    cpu.Run(1, kStartNs + 2 * kMs, 500'000);
+    const auto& slots = cpu.Finish();
+    ASSERT_FALSE(slots.empty());
+    const uint64_t stolen = steal ? 1 : 0;
+    EXPECT_THAT(CausesOf(slots[0], 1),
+                ElementsAre(400'000 - stolen * 200'000, 0, 100'000 - stolen * 25'000, 0));
+    EXPECT_EQ(WaitOf(slots[0], 1).ns[kWaitSteal], stolen * 225'000);
+    EXPECT_EQ(WaitOf(slots[0], 1).ran_ns, 400'000 - stolen * 200'000);
+  }
+}
+
+// What is of its quota is not of the hypervisor, and a measure cannot have lost more than it is long.
+TEST(Waits, StealIsBounded) {
+  OneCpu cpu(true);
+  cpu.Run(1, kStartNs + 100'000);
+  cpu.Run(2, kStartNs + 700'000, 0, 0, 2'000'000'000);
+  cpu.Wait(1, kStartNs + 700'000, 600'000, SS_WAIT_QUOTA, kStartNs + 200'000, kStartNs + 500'000);
+  cpu.Run(1, kStartNs + 2 * kMs);
+  const auto& slots = cpu.Finish();
+  ASSERT_FALSE(slots.empty());
+  const WaitRow wait = WaitOf(slots[0], 1);
+  EXPECT_EQ(wait.ns[kWaitThrottled], 300'000u);
+  EXPECT_EQ(wait.ns[kWaitSteal], 300'000u);
+  EXPECT_EQ(wait.ns[kWaitOthers], 0u);
 }
 
 // It has a row there, of no CPU time.
@@ -168,7 +205,7 @@ TEST(Waits, AThreadsOwnRunEndsItsWait) {
   cpu.Run(1, kStartNs + 100'000);
   cpu.Run(2, kStartNs + 150'000);
   cpu.Run(3, kStartNs + 160'000);
-  cpu.Run(1, kStartNs + 2 * kMs, 80'000, SS_MEASURE_WAIT_CUT);  // 60,000 can be
+  cpu.Run(1, kStartNs + 2 * kMs, 80'000, 0, 0, 20'000);
   const auto& slots = cpu.Finish();
   EXPECT_THAT(CausesOf(slots[0], 1), ElementsAre(80'000, 0, 0, 0));
   EXPECT_EQ(WaitOf(slots[0], 1).ran_instead.tgid, 2);

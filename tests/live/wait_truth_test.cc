@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Who kept whom waiting, against a record of all that the scheduler did (wait_truth.h).
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "harness.h"
+#include "wait_truth.h"
+
+namespace slotscope {
+namespace {
+
+constexpr uint64_t kLeastNs = 10'000'000;  // of waiting: whoever has less is not judged
+
+// The table that --waits writes.
+WaitClaims ReadWaits(const std::string& path) {
+  WaitClaims claims;
+  for (const auto& row : ReadCsv(path).rows) {
+    const std::string& cause = row.at("cause");
+    if (cause == "earlier") continue;
+    claims[std::stoi(row.at("tgid"))][{cause, static_cast<int32_t>(Number(row.at("ran_tgid"))),
+                                       Number(row.at("slot_start_ns")) / 1'000'000}] +=
+        Number(row.at("ns"));
+  }
+  return claims;
+}
+
+// Mutants: whatever is said of one neighbour is said of another one; all of it a slot late.
+WaitClaims WithNeighboursSwapped(const WaitClaims& claims, int32_t a, int32_t b) {
+  WaitClaims mutant;
+  for (const auto& [waiter, of] : claims)
+    for (const auto& [claim, ns] : of) {
+      const int32_t ran = claim.ran == a ? b : claim.ran == b ? a : claim.ran;
+      mutant[waiter][{claim.cause, ran, claim.slot}] += ns;
+    }
+  return mutant;
+}
+
+WaitClaims OneSlotLate(const WaitClaims& claims) {
+  WaitClaims mutant;
+  for (const auto& [waiter, of] : claims)
+    for (const auto& [claim, ns] : of) mutant[waiter][{claim.cause, claim.ran, claim.slot + 1}] += ns;
+  return mutant;
+}
+
+// For whom most was waited, of those that ran; and the one behind it.
+std::pair<int32_t, int32_t> BusiestNeighbours(const WaitClaims& claims) {
+  std::map<int32_t, uint64_t> ran_ns;
+  for (const auto& [waiter, of] : claims)
+    for (const auto& [claim, ns] : of)
+      if (claim.cause == "others") ran_ns[claim.ran] += ns;
+  std::pair<int32_t, int32_t> busiest = {0, 0};
+  for (const auto& [tgid, ns] : ran_ns) {
+    if (ns > ran_ns[busiest.first])
+      busiest = {tgid, busiest.first};
+    else if (ns > ran_ns[busiest.second])
+      busiest.second = tgid;
+  }
+  return busiest;
+}
+
+class WaitTruthTest : public testing::TestWithParam<int> {};
+
+TEST_P(WaitTruthTest, EveryWaitHasItsCause) {
+  WaitTruth truth(IsEmulated() ? 700'000 : 2'500'000);
+  ASSERT_EQ(truth.Start(), "");
+  const std::string waits_path = TempDir() + "/waits.csv";
+  // A slot waits for longer than anybody waits here.
+  const Recorded recorded = RecordWorkload({"wait-load", std::to_string(GetParam())},
+                                           {"--all", "--window", "400", "--waits", waits_path});
+  ASSERT_EQ(truth.Stop(), "");
+  CheckIdentity(recorded.csv);
+  const bool has_steal =
+      recorded.csv.comments.at("not_measured").find("wait_steal_ns") == std::string::npos;
+  const auto steal_ns = static_cast<double>(StealNs());
+  if (has_steal) {  // what is told is what /proc/stat has, which counts in ticks
+    EXPECT_NEAR(static_cast<double>(truth.stolen_ns()), steal_ns,
+                0.005 * steal_ns + 2e7 * static_cast<double>(NrCpus()));
+  }
+  ASSERT_FALSE(recorded.csv.rows.empty());
+  const auto slot_of = [](const auto& row) { return Number(row.at("slot_start_ns")) / 1'000'000; };
+  // The first slots lack what began in front of them, the last ones what is not over.
+  const uint64_t first = slot_of(recorded.csv.rows.front()) + 1;
+  const uint64_t last = slot_of(recorded.csv.rows.back());
+  const WaitClaims is = truth.Claims(first, last);
+  WaitClaims said = ReadWaits(waits_path);
+  for (auto& [waiter, of] : said)
+    std::erase_if(of, [&](const auto& one) { return one.first.slot < first || one.first.slot >= last; });
+
+  const bool storms = GetParam() == kLoadStorm || GetParam() == kLoadPingPong;
+  // The kernel may hide switches from eBPF: what it lost says so.
+  const uint64_t lost_ns = Number(recorded.csv.comments.at("lost_ns"));
+  // A guest's clock takes long to read, and our programs read it after those of the truth.
+  const double limit = IsEmulated() ? 0.025 : 0.005;
+  const bool is_timed = !IsEmulated();
+  const auto passes = [&](const WaitClaims& claims) {
+    const WaitVerdict all = CompareWaits(is, claims, false, kLeastNs, lost_ns);
+    const WaitVerdict timed = CompareWaits(is, claims, true, kLeastNs, lost_ns);
+    // In a storm, of what is far it is known only who ran how long in that millisecond.
+    return all.wrong <= (storms ? 3 * limit : limit) && all.unknown <= (storms ? 0.05 : 2 * limit) &&
+           all.missing <= 2 * limit && (!is_timed || timed.wrong <= (storms ? 0.1 : 0.03));
+  };
+  const WaitVerdict all = CompareWaits(is, said, false, kLeastNs, lost_ns);
+  const WaitVerdict timed = CompareWaits(is, said, true, kLeastNs, lost_ns);
+  const std::string figures = fmt::format(
+      "{} events, {} waiters: wrong {:.4f}%, by slot {:.4f}%, unknown {:.4f}%, missing {:.4f}%, "
+      "lost {:.1f} ms; worst: {}; by slot {}",
+      truth.nr_events(), all.nr_waiters, all.wrong * 100, timed.wrong * 100, all.unknown * 100,
+      all.missing * 100, static_cast<double>(lost_ns) / 1e6, all.worst, timed.worst);
+  RecordProperty("figures", figures);
+  std::printf("%s\n", figures.c_str());
+  EXPECT_GE(all.nr_waiters, 1u);
+  EXPECT_TRUE(passes(said)) << figures;
+  const auto [a, b] = BusiestNeighbours(said);
+  EXPECT_FALSE(passes(WithNeighboursSwapped(said, a, b))) << "nobody would notice: " << a << ", " << b;
+  if (is_timed) {
+    EXPECT_FALSE(passes(OneSlotLate(said))) << "nobody would notice";
+  }
+}
+
+constexpr const char* kLoadNames[kNrWaitLoads] = {
+    "PingPong", "Spinners", "Storm", "Periodic", "Floating", "Shuffle", "Crowd", "Realtime", "Stopped"};
+INSTANTIATE_TEST_SUITE_P(Load, WaitTruthTest, testing::Range(0, int{kNrWaitLoads}),
+                         [](const auto& load) { return std::string(kLoadNames[load.param]); });
+
+}  // namespace
+}  // namespace slotscope
