@@ -261,7 +261,7 @@ test: deps-package ## what CI runs, as far as this machine can; what it cannot i
 	$(Q)$(MAKE) -j$(shell nproc) all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(BENCHMARKS) $(FUZZERS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh check,unit,live+qemu-rdt,fleet,fuzz vm-6.1-some,rdt-6.1-some+vm-6.12-rt-some,vm-7.3-some,vm-7.0-some,package
+	$(Q)tests/run.sh --two live check unit vm-6.1-some fleet fuzz vm-6.12-rt-some rdt-6.1-some vm-7.3-some package-6.1 vm-7.0-some
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(BENCHMARKS) $(B)/slotscope

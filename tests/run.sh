@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# run.sh GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
+# run.sh [--two] GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
 # line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
-# qemu-rdt rdt rdt-6.1-some package. A group that cannot run here is skipped, with the reason. A,B+C runs C beside A and then B.
-# vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if anything failed.
+# qemu-rdt rdt rdt-6.1-some package package-6.1. A group that cannot run here is skipped, with the reason. --two: two groups
+# at a time, in that order. vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if
+# anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
@@ -158,23 +159,18 @@ vm() {
 	fi
 	case $kernel${2:-} in
 	6.12some | 6.12-rtsome | 7.3some) ;;
-	6.1some) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=2 tests/vm/suite.sh "$kernel" bpf ;;
+	6.1some) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=3 tests/vm/suite.sh "$kernel" bpf ;;
 	*) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=$quick tests/vm/suite.sh "$kernel" bpf ;;
 	esac
 }
 
 # All kernels, two guests at a time, and the table: kernel, release, module, eBPF source.
 vm_matrix() {
-	local name names lanes=('' '') loads=(0 0) lane
+	local name names
 	export SLOTSCOPE_CELLS=$logs/cells
 	: >"$SLOTSCOPE_CELLS"
 	mapfile -t names < <(scripts/kernels.sh matrix)
-	for name in "${names[@]}"; do # to the lane that has less to do; with PREEMPT_RT only what depends on it is tested
-		lane=$((loads[0] > loads[1]))
-		lanes[lane]+=,vm-$name
-		case $name in *-rt) loads[lane]=$((loads[lane] + 1)) ;; *) loads[lane]=$((loads[lane] + 2)) ;; esac
-	done
-	beside "${lanes[@]#,}"
+	two_at_a_time "${names[@]/#/vm-}"
 	echo
 	printf '%-14s %-26s %-12s %s\n' kernel release module eBPF
 	for name in "${names[@]}"; do
@@ -221,35 +217,48 @@ rdt() { # rdt KERNEL MACHINE...
 	done
 }
 
-# beside LANE...: each is GROUP,GROUP...
-beside() {
-	local lane groups pids=() pid p f s
+# take FILE: the number in it, which goes up by one.
+take() {
+	local number
+	exec {lock}<>"$1"
+	flock "$lock"
+	read -r number <&"$lock"
+	echo $((number + 1)) >"$1"
+	exec {lock}>&-
+	echo "$number"
+}
+
+# two_at_a_time GROUP...: whoever is ready takes the next one.
+two_at_a_time() {
+	local groups=("$@") lane index pids=() pid p f s nr=0
 	local summary='[0-9]* passed, [0-9]* failed, [0-9]* skipped'
+	echo 0 >"$logs/next"
 	set -m # a process group for each, which ends as one
-	for lane; do
-		IFS=, read -r -a groups <<<"$lane"
+	for lane in 0 1; do
 		{
-			tests/run.sh "${groups[@]}" 2>&1 | tee "$logs/${#pids[@]}.lane" | grep --line-buffered -v -e '^$' -e "$summary"
+			while index=$(take "$logs/next") && [ "$index" -lt ${#groups[@]} ]; do
+				tests/run.sh "${groups[index]}" 2>&1 | tee -a "$logs/$lane.lane" | grep --line-buffered -v -e '^$' -e "$summary"
+			done
 		} &
 		pids+=($!)
 	done
 	set +m
 	trap 'for pid in "${pids[@]}"; do kill -- -"$pid"; done; exit 130' INT TERM HUP
-	for lane in "${!pids[@]}"; do
-		wait "${pids[$lane]}"
-		read -r p f s < <(grep -x "$summary" "$logs/$lane.lane" | tr -dc '0-9 \n') ||
-			p=0 f=1 s=0 # it did not get to its end
-		passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-	done
+	wait "${pids[@]}"
 	trap - INT TERM HUP
+	while read -r p f s; do
+		passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) nr=$((nr + 1))
+	done < <(cat "$logs"/[01].lane | grep -x "$summary" | tr -dc '0-9 \n')
+	failed=$((failed + ${#groups[@]} - nr)) # those that did not get to their end
 }
 
+if [ "${1:-}" = --two ]; then
+	shift
+	two_at_a_time "$@"
+	set --
+fi
 for group in "$@"; do
 	case $group in
-	*+*)
-		IFS=+ read -r -a lanes <<<"$group"
-		beside "${lanes[@]}"
-		;;
 	check) step "style and dependencies" scripts/check.sh ;;
 	unit)
 		step "unit and property tests" in_shards build/unit_tests --gtest_brief=1
@@ -258,7 +267,7 @@ for group in "$@"; do
 		step "benchmarks, on small inputs" benchmarks_agree
 		;;
 	fleet) fleet ;;
-	fuzz) step "fuzzers, ${FUZZ_SECONDS:-5} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-5}" ;;
+	fuzz) step "fuzzers, ${FUZZ_SECONDS:-2} s each" tests/fuzz/run.sh build/fuzz "${FUZZ_SECONDS:-2}" ;;
 	san)
 		step "unit tests, ASan and UBSan" build/asan/unit_tests --gtest_brief=1
 		export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.suppressions
@@ -271,7 +280,8 @@ for group in "$@"; do
 	vm-matrix) vm_matrix ;;
 	vm-*-some) group=${group#vm-} && vm "${group%-some}" some ;;
 	vm-*) vm "${group#vm-}" ;;
-	package) step "packages, dkms, their modules in guests 6.1 and 6.12" tests/package.sh ;;
+	package) step "packages, dkms, their modules in guests 6.1 and 6.12" tests/package.sh 6.1 6.12 ;;
+	package-6.1) step "packages, dkms, their modules in guest 6.1" tests/package.sh 6.1 ;;
 	rdt-6.1-some) qemu_rdt && SLOTSCOPE_RDT_SECONDS=3 rdt 6.1 reuse coexist sleepers ;;
 	rdt)
 		if qemu_rdt; then

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # in-guest.sh kmod|bpf: the live tests and the life of the module, inside a guest. Ends with a line
 # "PASS" or says what failed; the exit code is 0 or 1. QUICK=1 leaves out what does not depend on the
-# kernel's flavour, QUICK=0 only live tests of that kind. QUICK=2 is for a guest of many in one run: as 1, without what takes
-# long and another one of them says.
+# kernel's flavour, QUICK=0 only live tests of that kind. QUICK=2 is for a guest of many in one run: what no other one of
+# them, nor this machine's own kernel, says; 3: that the source works at all.
 set -u
 
 SLOTSCOPE_TEST_SOURCE=$1
@@ -523,16 +523,19 @@ preempted_probes() {
 # never cheap. A fleet is the same on all kernels.
 not_here='Fleet.*:Overhead.ABurst*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:Remediate.TheReadmes*:Cuda.AThousand*'
 # Of the live tests, what depends on the kernel's flavour.
-quick='Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits*:*Quota.IsNoNeighboursFault/V2:State*:Uretprobes.*:Cli.AKernel*'
-# Of those that depend on the flavour, what takes long and is of all of one run's guests.
-another='Storms*:Accuracy.ShortLived*:Cli.AKernel*:Accuracy.AFloodOfNames*:Cuda.Calls*:Accuracy.Shares*:Accuracy.Eight*'
-another="$another:Accuracy.Command*:Accuracy.Hostile*:State.OfWhoShares*:State.WhoIsSent*:Waits.WithoutThem*:Waits.OfTheTime*"
+quick='*WaitTruth*:Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits*:*Quota.IsNoNeighboursFault/V2:State*:Uretprobes.*:Cli.AKernel*'
+# The same for one of several guests.
+core='*WaitTruth*Crowd:*WaitTruth*Shuffle:*WaitTruth*Realtime:*Quota.IsNoNeighboursFault/V2:State.OfWhoDoesNot*:Cgroups.*:Uretprobes.*'
+core="$core:Accuracy.EverySwitch*:Accuracy.Counters*:Accuracy.AThreadsName*:Cuda.MemoryOf*:Lifetime.*:*LifetimeTest*By*:*LifetimeTest*Leader*"
+core="$core:*LifetimeTest*Spinning*:*LifetimeTest*Vfork:*LifetimeTest*Zombie"
+few='*WaitTruth*Crowd:Cgroups.*:Uretprobes.*:Accuracy.EverySwitch*:Cuda.MemoryOf*:State.OfWhoDoesNot*:*LifetimeTest*Spinning*'
 
-is_quick() { case ${QUICK:-} in [12]) true ;; *) false ;; esac; }
-without=''
+is_quick() { case ${QUICK:-} in [123]) true ;; *) false ;; esac; }
 case ${QUICK:-} in
-0) without="-Storms*:Cli.AKernel*" ;;
-2) without="-$another" ;;
+0) quick="$quick:Cuda.MemoryOf*:Cuda.Calls*-Storms*:Cli.AKernel*:*WaitTruth*St*:*WaitTruth*P*:*WaitTruth*F*" ;;
+1) quick="$quick:Cuda.MemoryOf*:Cuda.Calls*" ;;
+2) quick=$core ;;
+3) quick=$few ;;
 esac
 # Some more than there are RMIDs.
 few_storms() {
@@ -546,7 +549,7 @@ if [ "$1" = kmod ]; then
 	[ ! -e slotscope-short.ko ] || part shorter_messages
 	strings slotscope.ko | grep -q fail_step && fail "the module that users get has fault injection"
 	part procfs_in_use
-	[ "${QUICK:-}" = 2 ] || part rmids_go_to_who_runs
+	[ "${QUICK:-1}" -ge 2 ] || part rmids_go_to_who_runs
 	part unwatched_cpu
 	# Before 6.12 no module can know what cpusets have set apart.
 	case $(uname -r) in 6.1.*) ;; *) part isolated_cpu ;; esac
@@ -555,7 +558,7 @@ if [ "$1" = kmod ]; then
 	part failing_hotplugs
 	part clock_step
 	if [ -n "${QUICK:-}" ]; then
-		part live_tests --gtest_filter="$quick:Cuda.MemoryOf*:Cuda.Calls*$without"
+		part live_tests --gtest_filter="$quick"
 	else
 		# CUDA's probes are the same with both sources, and on 6.1 each recording waits for the last one's. Storms come
 		# below: how many RMIDs there are is said when the module is loaded.
@@ -578,7 +581,7 @@ else
 	part clock_step
 	part preempted_probes
 	if [ -n "${QUICK:-}" ]; then
-		part live_tests --gtest_filter="$quick$without"
+		part live_tests --gtest_filter="$quick"
 	else
 		part live_tests --gtest_filter="-$not_here"
 	fi

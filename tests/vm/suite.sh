@@ -50,7 +50,7 @@ if [ "$what" != bpf ] && [ "$what" != unsafe ]; then
 	# As it would be on a kernel without one of its tracepoints: it looks for another name.
 	sed 's/\x00sched_wakeup_new\x00/\x00sched_wakeup_nix\x00/g' "$module" >"$work/slotscope-no-probe.ko"
 	files+=("$module" "$work/slotscope-no-probe.ko")
-	if [[ ${QUICK:-} != [12] ]]; then
+	if [[ ${QUICK:-} != [123] ]]; then
 		"$top/scripts/build-kmod.sh" "$("$top/scripts/kernels.sh" kdir "$kernel")" "$work/fault" \
 			"$("$top/scripts/kernels.sh" root "$kernel")" SS_FAULT=y
 		cp "$work/fault/slotscope.ko" "$work/slotscope-fault.ko"
