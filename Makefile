@@ -50,8 +50,10 @@ FLEET_SRC := $(wildcard tests/fleet/*.cc)
 TEST_OBJ := $(UNIT_SRC:%.cc=$(B)/obj/%.o) $(LIVE_SRC:%.cc=$(B)/obj/%.o) $(FLEET_SRC:%.cc=$(B)/obj/%.o)
 BENCHMARKS := $(B)/bench_pipeline_bench $(B)/bench_detect_bench
 F := $(B)/fuzz
-FUZZ_OPT := -O0
-FUZZERS := $(patsubst tests/fuzz/%.cc,$(F)/%,$(wildcard tests/fuzz/*.cc))
+FUZZ_OPT := -O1
+FUZZERS := $(patsubst tests/fuzz/%.cc,$(F)/%,$(wildcard tests/fuzz/*_fuzz.cc))
+# The same targets on their corpora alone, without libFuzzer and sanitizers: nothing has to be compiled once more.
+FUZZ_REPLAYS := $(FUZZERS:$(F)/%=$(B)/fuzz-replay/%)
 
 ## ---- build
 
@@ -200,7 +202,12 @@ $(B)/bench_%: $(B)/obj/bench/%.o $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS) -lbenchmark_main -lbenchmark
 
-# With another compiler: libFuzzer is clang's. For 10 s each what takes half the time to compile is fast enough. All of the collector but what loads BPF programs, runs threads or only writes.
+$(FUZZ_REPLAYS): $(B)/fuzz-replay/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(B)/libslotscope.a
+	$(call msg,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS)
+
+# With another compiler: libFuzzer is clang's. All of the collector but what loads BPF programs, runs threads or only writes.
 FUZZ_CXXFLAGS := -std=c++20 $(FUZZ_OPT) -g1 -Icollector -Iinclude -I. -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 FUZZ_NOT := cli/% run/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo detect/host/% detect/live/% \
 	fleet/health fleet/memory_headroom fleet/node% fleet/observer \
@@ -258,7 +265,7 @@ vm-run: deps-test ## the same with the module, in a guest; KERNEL=6.1 (default),
 ## ---- check
 
 test: deps-package ## what CI runs, as far as this machine can; what it cannot is SKIPped, with the reason
-	$(Q)$(MAKE) -j$(shell nproc) all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(BENCHMARKS) $(FUZZERS)
+	$(Q)$(MAKE) -j$(shell nproc) all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(BENCHMARKS) $(FUZZ_REPLAYS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
 	$(Q)tests/run.sh --two live check unit vm-6.1-some fleet fuzz vm-6.12-rt-some rdt-6.1-some vm-7.3-some package-6.1 vm-7.0-some
@@ -300,10 +307,10 @@ test-san: deps-test ## the unit tests with ASan and UBSan, and with TSan
 	$(Q)$(SAN_TESTS) -fsanitize=thread" B=$(B)/tsan $(B)/tsan/unit_tests $(B)/tsan/fleet_tests
 	$(Q)tests/run.sh san
 
-# FUZZ_SECONDS=... for each target; findings are left in build/fuzz-long.
+# FUZZ_SECONDS=... for each target; findings are left in build/fuzz.
 fuzz: deps-test ## libFuzzer: all that is read from others, and options
-	$(Q)$(MAKE) F=$(B)/fuzz-long FUZZ_OPT=-O1 fuzzers
-	$(Q)tests/fuzz/run.sh $(B)/fuzz-long $(or $(FUZZ_SECONDS),60)
+	$(Q)$(MAKE) fuzzers
+	$(Q)tests/fuzz/run.sh $(F) $(or $(FUZZ_SECONDS),60)
 
 fuzzers: $(FUZZERS)
 

@@ -5,8 +5,8 @@
 #   longest FUNCTION MOST_NS LEAST_NS COUNT
 #   value KEY VALUE
 #   program TABLE RUNS NS
-# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, recorded-SOURCE, or kmod-full: its table has no room
-# left. vm-guest.sh [rdt|full|walk|waits]. busybox sh.
+# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, recorded-SOURCE, waits, waits--no-waits, or kmod-full:
+# its table has no room left. vm-guest.sh [rdt|full|walk|waits]. busybox sh.
 set -eu
 tracing=/sys/kernel/tracing
 
@@ -173,7 +173,7 @@ full() {
 	stop
 }
 
-# The eBPF source's program of switches, with waits and without.
+# A switch with waits and without: the eBPF source's program, and all that the module and its relay add.
 waits() {
 	echo 1 >/proc/sys/kernel/bpf_stats_enabled
 	for option in '' --no-waits; do
@@ -182,6 +182,14 @@ waits() {
 		end_recording
 	done
 	echo 0 >/proc/sys/kernel/bpf_stats_enabled
+	measure alone 10 0
+	insmod slotscope.ko
+	for option in '' --no-waits; do
+		begin_recording kmod "$option"
+		measure "waits$option" 10 512
+		end_recording
+	done
+	rmmod slotscope
 }
 
 settle

@@ -106,7 +106,7 @@ boost::program_options::options_description DescribeOutput(OutputTexts* texts, O
       "also what GPUs did, span by span: as CSV, or for Perfetto if FILE ends in .pftrace")(
       "gpu-csv", Text(&output->gpu_csv, "FILE"), "also what was done on each GPU, slot by slot")(
       "straggle", Text(&output->straggle, "FILE"),
-      "also who straggles, and who took the CPU from it, a JSON object per second and line")(
+      "also who straggles, and who ran while it waited, a JSON object per second and line")(
       "waits", Text(&output->waits, "FILE"),
       "also why processes waited for a CPU: by slot, cause, who ran instead, and CPU")(
       "max-size", Text(&texts->max_size, "BYTES"), "stop before the rows take more (K, M, G, T)")(

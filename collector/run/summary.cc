@@ -214,7 +214,7 @@ std::string SummaryTable(const RunSummary& run) {
     fmt::format_to(out, "GPU: CUDA calls {}\n", counts.gpu.nr_calls);
   if (counts.nr_episodes)
     fmt::format_to(
-        out, "straggling: episodes {} (the table straggle, or --straggle FILE, says who took the CPU)\n",
+        out, "straggling: episodes {} (the table straggle, or --straggle FILE, says who ran instead)\n",
         counts.nr_episodes);
   if (IsInScope(CountScope::kJoined, counts))
     fmt::format_to(out, "joined: lines {}, messages {}, connections {}\n", counts.remote.nr_lines,

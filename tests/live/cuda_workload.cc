@@ -344,7 +344,7 @@ void UseDevices() {
   }
 }
 
-// As little as can be: a process among a thousand.
+// As little as can be: a process among hundreds.
 void UseLittle() {
   void* memory;
   MUST(cudaMalloc, &memory, 100);

@@ -41,10 +41,27 @@ make_shorter() {
 	cp "$work/short/slotscope.ko" "$work/slotscope-short.ko"
 }
 
+# add_modules NAME...: of the kernel, where it has them, unpacked for the guest's insmod.
+add_modules() {
+	local folder name file
+	folder=$("$top/scripts/kernels.sh" modules "$kernel" 2>/dev/null) || return 0
+	for name; do
+		file=$(find "$folder/kernel" -name "$name.ko*" | head -n 1)
+		[ -n "$file" ] || continue
+		case $file in
+		*.xz) xz -dc "$file" ;;
+		*.zst) zstd -dcq "$file" ;;
+		*) cat "$file" ;;
+		esac >"$work/$name.ko"
+		files+=("$work/$name.ko")
+	done
+}
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 files=(slotscope live_tests standin)
 files=("${files[@]/#/$top/build/}" "$top"/tests/vm/{common,in-guest,stress}.sh)
+add_modules configfs null_blk # a disk that answers when we like
 if [ "$what" != bpf ] && [ "$what" != unsafe ]; then
 	module=$top/build/kmod/$kernel/slotscope.ko
 	# As it would be on a kernel without one of its tracepoints: it looks for another name.
