@@ -98,7 +98,7 @@ $(B)/bpf/%.skel.h: $(B)/bpf/%.bpf.o
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $* > $@
 
-$(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h $(B)/bpf/sched.skel.h $(B)/bpf/wide.skel.h
+$(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h $(B)/bpf/relay.skel.h $(B)/bpf/sched.skel.h $(B)/bpf/wide.skel.h
 
 # What is not done for each message, row or record compiles in two thirds of the time.
 COLD := cli/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% recording/folder recording/manifest remediate/% run/% base/json_line base/rfc3339 raw/facts \
@@ -268,7 +268,7 @@ test: deps-package ## what CI runs, as far as this machine can; what it cannot i
 	$(Q)$(MAKE) -j$(shell nproc) all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(BENCHMARKS) $(FUZZ_REPLAYS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh --two live check unit vm-6.1-some fleet fuzz vm-6.12-rt-some rdt-6.1-some vm-7.3-some package-6.1 vm-7.0-some
+	$(Q)tests/run.sh --two live check unit fleet fuzz qemu-rdt package-6.1 -- --two vm-6.1-some vm-6.12-rt-some rdt-6.1-some vm-7.3-some vm-7.0-some
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(BENCHMARKS) $(B)/slotscope

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# run.sh [--two] GROUP...: runs groups of tests that are built already, says how long each took, and ends with one
+# run.sh [--two GROUP... --] [GROUP...]: runs groups of tests that are built already, says how long each took, and ends with one
 # line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
 # qemu-rdt rdt rdt-6.1-some package package-6.1. A group that cannot run here is skipped, with the reason. --two: two groups
-# at a time, in that order. vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if
+# at a time, in that order, and then what is behind --. vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if
 # anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -257,13 +257,16 @@ two_at_a_time() {
 		passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) nr=$((nr + 1))
 	done < <(cat "$logs"/[01].lane | grep -x "$summary" | tr -dc '0-9 \n')
 	failed=$((failed + ${#groups[@]} - nr)) # those that did not get to their end
+	rm -f "$logs"/[01].lane
 }
 
-if [ "${1:-}" = --two ]; then
+while [ "${1:-}" = --two ]; do
 	shift
-	two_at_a_time "$@"
-	set --
-fi
+	groups=()
+	while [ $# -gt 0 ] && [ "$1" != -- ]; do groups+=("$1") && shift; done
+	two_at_a_time "${groups[@]}"
+	[ $# = 0 ] || shift
+done
 for group in "$@"; do
 	case $group in
 	check) step "style and dependencies" scripts/check.sh ;;
@@ -289,7 +292,7 @@ for group in "$@"; do
 	vm-*) vm "${group#vm-}" ;;
 	package) step "packages, dkms, their modules in guests 6.1 and 6.12" tests/package.sh 6.1 6.12 ;;
 	package-6.1) step "packages, dkms, their modules in guest 6.1" tests/package.sh 6.1 ;;
-	rdt-6.1-some) qemu_rdt && SLOTSCOPE_RDT_SECONDS=3 rdt 6.1 reuse coexist sleepers ;;
+	rdt-6.1-some) qemu_rdt && SLOTSCOPE_RDT_SECONDS=3 rdt 6.1 reuse coexist ;;
 	rdt)
 		if qemu_rdt; then
 			rdt 6.1 plain sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers \

@@ -92,15 +92,15 @@ TEST_P(WaitTruthTest, EveryWaitHasItsCause) {
   const bool storms = GetParam() == kLoadStorm || GetParam() == kLoadPingPong;
   // The kernel may hide switches from eBPF: what it lost says so.
   const uint64_t lost_ns = Number(recorded.csv.comments.at("lost_ns"));
-  // A guest's clock takes long to read, and our programs read it after those of the truth.
-  const double limit = IsEmulated() ? 0.025 : 0.005;
+  // A guest's CPU may stand still between our program's look at the clock and that of the truth.
+  const double limit = IsEmulated() ? 0.05 : 0.005, rest = IsEmulated() ? 0.02 : 0.01;
   const bool is_timed = !IsEmulated();
   const auto passes = [&](const WaitClaims& claims) {
     const WaitVerdict all = CompareWaits(is, claims, false, kLeastNs, lost_ns);
     const WaitVerdict timed = CompareWaits(is, claims, true, kLeastNs, lost_ns);
     // In a storm, of what is far it is known only who ran how long in that millisecond.
-    return all.wrong <= (storms ? 3 * limit : limit) && all.unknown <= (storms ? 0.05 : 2 * limit) &&
-           all.missing <= 2 * limit && (!is_timed || timed.wrong <= (storms ? 0.1 : 0.03));
+    return all.wrong <= (storms ? limit + 0.02 : limit) && all.unknown <= (storms ? 0.05 : rest) &&
+           all.missing <= rest && (!is_timed || timed.wrong <= (storms ? 0.1 : 0.03));
   };
   const WaitVerdict all = CompareWaits(is, said, false, kLeastNs, lost_ns);
   const WaitVerdict timed = CompareWaits(is, said, true, kLeastNs, lost_ns);

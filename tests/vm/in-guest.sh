@@ -532,7 +532,7 @@ few='*WaitTruth*Crowd:Cgroups.*:Uretprobes.*:Accuracy.EverySwitch*:Cuda.MemoryOf
 
 is_quick() { case ${QUICK:-} in [123]) true ;; *) false ;; esac; }
 case ${QUICK:-} in
-0) quick="$quick:Cuda.MemoryOf*:Cuda.Calls*-Storms*:Cli.AKernel*:*WaitTruth*St*:*WaitTruth*P*:*WaitTruth*F*" ;;
+0) quick="$core:*LifetimeTest*:Waits.Nothing*:Accuracy.Shares*:Accuracy.AFlood*:Cuda.Calls*:State.WhoIsSent*" ;;
 1) quick="$quick:Cuda.MemoryOf*:Cuda.Calls*" ;;
 2) quick=$core ;;
 3) quick=$few ;;
