@@ -37,7 +37,7 @@ const volatile unsigned int ss_waits = 1;
 struct ss_sender {
 	struct ss_batch batch;
 	struct ss_long_measure next;
-	__u64 stolen_ns; /* of this CPU, as last seen */
+	__u64 stolen_ns; /* of this CPU, as last seen; 0: it has not been */
 	struct ss_batch_waited waited; /* own_ns and far_ns: of the measure that comes next */
 	/* See quota.bpf.h: a wait, how far it has been told, and what of it is told next. */
 	struct ss_wait throttled;
@@ -216,7 +216,7 @@ static __always_inline void ss_take_stolen(struct ss_sender *sender, __u64 now_n
 {
 	struct ss_measure *measure = &sender->next.measure;
 	const __u64 length_ns = measure->hdr.ts_ns - measure->start_ns;
-	__u64 stolen_ns = now_ns - sender->stolen_ns;
+	__u64 stolen_ns = sender->stolen_ns ? now_ns - sender->stolen_ns : 0;
 
 	sender->stolen_ns = now_ns;
 	if (stolen_ns > length_ns)

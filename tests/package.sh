@@ -48,7 +48,8 @@ pass_over() { # pass_over RELEASE, whose headers are taken for theirs
 		[ -z "$(module $unknown)" ] || fail "dkms built the module for $unknown, for which nobody has tried it"
 		rm -r "/lib/modules/$unknown"
 	done
-	quietly dkms remove -m slotscope -v "$version" -k "$1"
+	quietly dkms remove -m slotscope -v "$version" -k "$1" # with the last one dkms forgets the sources, too
+	dkms status -m slotscope -v "$version" | grep -q . || quietly dkms add -m slotscope -v "$version"
 	quietly /etc/kernel/header_postinst.d/dkms "$1"
 	is_in_dkms "$1" || fail "dkms did not build the module by itself when headers of $1 were configured"
 }

@@ -83,11 +83,14 @@ benchmarks_agree() {
 	! grep 'ERROR OCCURRED' <<<"$out" && return $code
 }
 
-# Two at a time.
+# Each target that there is, two at a time: what ends otherwise than with 0 has failed.
 fuzz_replays() {
 	# shellcheck disable=SC2016 # for the inner shell
-	find build/fuzz-replay -type f -perm -u+x | sort |
-		xargs -P 2 -I TARGET sh -c 'echo "$1: $("$1" "tests/fuzz/corpus/$(basename "$1")" 2>&1)" || exit 255' sh TARGET
+	basename -s .cc tests/fuzz/*_fuzz.cc | xargs -P 2 -I TARGET sh -c '
+		said=$("build/fuzz-replay/$1" "tests/fuzz/corpus/$1" 2>&1)
+		code=$?
+		echo "$1: $said"
+		exit $((code != 0))' sh TARGET
 }
 
 live() {
@@ -237,14 +240,14 @@ take() {
 
 # two_at_a_time GROUP...: whoever is ready takes the next one.
 two_at_a_time() {
-	local groups=("$@") lane index pids=() pid p f s nr=0
+	local groups=("$@") index pids=() pid p f s
 	local summary='[0-9]* passed, [0-9]* failed, [0-9]* skipped'
 	echo 0 >"$logs/next"
 	set -m # a process group for each, which ends as one
-	for lane in 0 1; do
+	for _ in 0 1; do
 		{
 			while index=$(take "$logs/next") && [ "$index" -lt ${#groups[@]} ]; do
-				tests/run.sh "${groups[index]}" 2>&1 | tee -a "$logs/$lane.lane" | grep --line-buffered -v -e '^$' -e "$summary"
+				tests/run.sh "${groups[index]}" 2>&1 | tee "$logs/$index.group" | grep --line-buffered -v -e '^$' -e "$summary"
 			done
 		} &
 		pids+=($!)
@@ -253,11 +256,12 @@ two_at_a_time() {
 	trap 'for pid in "${pids[@]}"; do kill -- -"$pid"; done; exit 130' INT TERM HUP
 	wait "${pids[@]}"
 	trap - INT TERM HUP
-	while read -r p f s; do
-		passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s)) nr=$((nr + 1))
-	done < <(cat "$logs"/[01].lane | grep -x "$summary" | tr -dc '0-9 \n')
-	failed=$((failed + ${#groups[@]} - nr)) # those that did not get to their end
-	rm -f "$logs"/[01].lane
+	for index in "${!groups[@]}"; do
+		read -r p f s < <(tail -n 1 "$logs/$index.group" | grep -x "$summary" | tr -dc '0-9 \n') ||
+			p=0 f=1 s=0 # it did not get to its end
+		passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+		rm -f "$logs/$index.group"
+	done
 }
 
 while [ "${1:-}" = --two ]; do

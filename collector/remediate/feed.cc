@@ -100,8 +100,11 @@ void RemediateFeed::OnStraggle(const Slot& slot, const StraggleReport& report) {
   if (report.named) message.comm = CommText(report.comm);
   message.throughput_drop_pct = std::round(report.drop_ppm / 1e3) / 10;
   message.sched_switch_count = static_cast<uint32_t>(std::min<uint64_t>(report.nr_switches, UINT32_MAX));
-  for (const auto& [key, ran] : report.ran_instead)
-    message.preempting_pids.push_back(static_cast<uint32_t>(key.tgid));
+  for (const auto& [key, ran] : report.ran_instead) {
+    const auto pid = static_cast<uint32_t>(key.tgid);
+    auto& pids = message.preempting_pids;
+    if (std::find(pids.begin(), pids.end(), pid) == pids.end()) pids.push_back(pid);  // it was born anew
+  }
   message.timestamp_ns = UnixNs(slot, report.until_ns);
   message.sustained = report.state == State::kSustained;
   message.event_id = event_id;

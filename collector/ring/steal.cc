@@ -8,7 +8,10 @@
 namespace slotscope {
 
 bool TellsSteal(const KernelTypes& types) {
-  if (!types.MemberOf("rq", "prev_steal_time_rq")) return false;
+  // Run queues are found by a task's group, which a kernel may be built without.
+  if (!types.MemberOf("rq", "prev_steal_time_rq") || !types.MemberOf("sched_entity", "cfs_rq") ||
+      !types.MemberOf("cfs_rq", "rq"))
+    return false;
   // cpu user nice system idle iowait irq softirq steal
   std::ifstream stat("/proc/stat");
   std::string cpu;

@@ -244,7 +244,7 @@ uint64_t PerfettoSink::LaneOf(ProcessKey key, int32_t device, const std::string&
 
 void PerfettoSink::AppendWaits(const Slot& slot) {
   for (const Row& row : slot.rows) {
-    if (!row.wait) continue;
+    if (!IsProcess(row.kind) || !row.wait) continue;
     const WaitRow& wait = slot.waits[row.wait - 1];
     if (wait.ran_ns * 1000 < (slot.end_ns - slot.start_ns) * kShownWaitPermille) continue;
     Waiting& waiting = waiting_[row.key];
@@ -271,7 +271,8 @@ void PerfettoSink::AppendWaits(const Slot& slot) {
 void PerfettoSink::Append(ProcessKey waiter, const Waiting& waiting) {
   const uint64_t arrow = ++nr_arrows_;
   const Process& process = ProcessOf(waiter, "");
-  const std::string waiter_name = fmt::format("{} {}", process.name, waiter.tgid);
+  const std::string waiter_name = process.name.empty() ? std::to_string(waiter.tgid)
+                                                       : fmt::format("{} {}", process.name, waiter.tgid);
   const std::string ran_name = NameOf(waiting.ran_comm, waiting.ran);
   ProcessOf(waiting.ran, waiting.ran_comm == Comm{} ? "" : EscapeName(CommText(waiting.ran_comm)));
   AppendSlice(LaneOf(waiting.ran, kRanInsteadLane, "ran instead of", waiting.start_ns, waiting.end_ns),

@@ -74,7 +74,9 @@ inline constexpr std::string_view kNoState =
     "the row is of no process, nobody saw how it left the CPU, or the recording is older";
 inline constexpr std::string_view kDidNotRun = "the row is of no process, or it did not run";
 inline constexpr std::string_view kNoSteal =
-    "as `wait_others_ns`, or the kernel does not tell what a hypervisor took: then it is in the others";
+    "as `wait_others_ns`, or the kernel does not tell what a hypervisor took, or none had taken "
+    "anything "
+    "when the recording began: then it is in the others";
 inline constexpr std::string_view kNobodyRan = "it did not wait for another process in the slot";
 inline constexpr std::string_view kNoGpu =
     "the process has not used CUDA, or not all of its calls were seen";

@@ -223,7 +223,12 @@ void Waits::AttributeThrottled(const Waiter& who, const ss_wait& wait) {
   AddEarlier(who, wait.queue_cpu, begin_ns, wait.end_ns, open_ns - begin_ns);
   Attribute(who, wait.queue_cpu, wait.end_ns, wait.end_ns - to_ns, 0);
   Add(who, {kWaitThrottled, {}, wait.queue_cpu}, from_ns, to_ns, to_ns - from_ns);
-  Attribute(who, wait.queue_cpu, from_ns, from_ns - open_ns, open_ns == begin_ns ? wait.cut_ns : 0);
+  const uint64_t before_ns = from_ns - open_ns;
+  const uint64_t cut_ns = open_ns == begin_ns ? std::min<uint64_t>(wait.cut_ns, before_ns) : 0;
+  if (cut_ns == before_ns && to_ns > from_ns)  // it was throttled while it still ran
+    Add(who, {kWaitThrottled, {}, wait.queue_cpu}, from_ns, from_ns + 1, before_ns);
+  else
+    Attribute(who, wait.queue_cpu, from_ns, before_ns, cut_ns);
 }
 
 // Of `ns` of waiting while somebody ran, in a stretch of the CPU's time: what the hypervisor took of it.
@@ -422,6 +427,8 @@ void Waits::State(Archive& state) {
       pending_.emplace_back();
     }
     state.Plain(pending_[i]);
+    state.Require(pending_[i].start_ns < pending_[i].end_ns && pending_[i].end_ns <= UINT64_MAX / 2 &&
+                  pending_[i].wait_ns <= pending_[i].end_ns);
   }
   state.Plain(stats_);
 }

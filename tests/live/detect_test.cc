@@ -53,10 +53,12 @@ $S replay r.raw -o slots.csv >/dev/null || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --slots slotscope.rec >by_slots || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --slots slots.csv >by_csv || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --raw r.raw >by_raw || exit 1
-cmp by_slots by_raw && cmp by_csv by_raw || exit 1
+# Only what the kernel sent says who ran while a rank waited.
+sed 's/,"ran_instead":\[[^]]*\]//g' by_raw >without
+cmp by_slots without && cmp by_csv without || exit 1
 # The newest recording here, where it has that moment; another hour is another job's.
 $S detect --fr-dir then --as-of $((called + 400)) >by_newest 2>err || exit 1
-cmp by_newest by_raw && grep -q 'is from slotscope.rec' err || { cat err; exit 1; }
+cmp by_newest by_slots && grep -q 'is from slotscope.rec' err || { cat err; exit 1; }
 cp -r then earlier && sed -i "s/\(time_created_ns\":\)$called/\1$((called - 3600))/" earlier/*
 $S detect --fr-dir earlier --as-of $((called + 400)) >by_none 2>err && grep -q hanging_ranks by_none || exit 1
 ! grep 'host_evidence' by_none && ! grep 'is from' err || exit 1

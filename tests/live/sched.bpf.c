@@ -45,6 +45,7 @@ struct {
 unsigned int sched_nr_events;
 /* By CPU: what a hypervisor has taken since the machine began; 0: it is not told. */
 unsigned long long sched_stolen_ns[SCHED_CPUS];
+unsigned long long sched_stolen_before_ns[SCHED_CPUS]; /* the same, at the first switch */
 unsigned int sched_recording;
 
 struct sched_entity___since_6_12 {
@@ -69,8 +70,11 @@ static __always_inline void note_steal(struct task_struct *p)
 	struct rq___steal *rq = (void *)p->se.cfs_rq->rq;
 	unsigned int cpu = bpf_get_smp_processor_id();
 
-	if (cpu < SCHED_CPUS && bpf_core_field_exists(rq->prev_steal_time_rq))
-		sched_stolen_ns[cpu] = BPF_CORE_READ(rq, prev_steal_time_rq);
+	if (cpu >= SCHED_CPUS || !bpf_core_field_exists(rq->prev_steal_time_rq))
+		return;
+	sched_stolen_ns[cpu] = BPF_CORE_READ(rq, prev_steal_time_rq);
+	if (!sched_stolen_before_ns[cpu])
+		sched_stolen_before_ns[cpu] = sched_stolen_ns[cpu];
 }
 
 static __always_inline struct sched_event *new_event(unsigned char type)

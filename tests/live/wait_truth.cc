@@ -47,6 +47,8 @@ std::string WaitTruth::Stop() {
     if (events[i].ns) events_.push_back(events[i]);
   munmap(mapped, bytes);
   for (uint64_t ns : skeleton_->bss->sched_stolen_ns) stolen_ns_ += ns;
+  taken_ns_ = stolen_ns_;
+  for (uint64_t ns : skeleton_->bss->sched_stolen_before_ns) taken_ns_ -= ns;
   sched__destroy(skeleton_);
   skeleton_ = nullptr;
   std::stable_sort(events_.begin(), events_.end(),

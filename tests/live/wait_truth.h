@@ -35,6 +35,8 @@ class WaitTruth {
   size_t nr_events() const { return events_.size(); }
   // After Stop(): what the scheduler knows that a hypervisor has taken since boot, of all CPUs.
   uint64_t stolen_ns() const { return stolen_ns_; }
+  // Of it, since Start().
+  uint64_t taken_ns() const { return taken_ns_; }
 
  private:
   // As sched.bpf.c has it.
@@ -56,7 +58,7 @@ class WaitTruth {
   uint32_t nr_events_;
   sched* skeleton_ = nullptr;
   std::vector<Event> events_;
-  uint64_t stolen_ns_ = 0;
+  uint64_t stolen_ns_ = 0, taken_ns_ = 0;
 };
 
 // What `seen` says of waiters with more than least_ns of truth.

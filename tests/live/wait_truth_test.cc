@@ -45,6 +45,27 @@ WaitClaims OneSlotLate(const WaitClaims& claims) {
   return mutant;
 }
 
+WaitClaims WithAllStolen(const WaitClaims& claims) {
+  WaitClaims mutant;
+  for (const auto& [waiter, of] : claims)
+    for (const auto& [claim, ns] : of) mutant[waiter][{"steal", 0, claim.slot}] += ns;
+  return mutant;
+}
+
+// Nobody has waited longer for a hypervisor than it took, times his threads.
+bool IsStealPossible(const WaitClaims& claims, uint64_t taken_ns, uint64_t nr_threads) {
+  for (const auto& [waiter, of] : claims) {
+    uint64_t steal_ns = 0, all_ns = 0;
+    for (const auto& [claim, ns] : of) {
+      all_ns += ns;
+      if (claim.cause == "steal") steal_ns += ns;
+    }
+    // (A recorder has some more threads, and hardly waits.)
+    if (all_ns > 100'000'000 && steal_ns > nr_threads * taken_ns + 2'000'000) return false;
+  }
+  return true;
+}
+
 // For whom most was waited, of those that ran; and the one behind it.
 std::pair<int32_t, int32_t> BusiestNeighbours(const WaitClaims& claims) {
   std::map<int32_t, uint64_t> ran_ns;
@@ -113,6 +134,9 @@ TEST_P(WaitTruthTest, EveryWaitHasItsCause) {
   std::printf("%s\n", figures.c_str());
   EXPECT_GE(all.nr_waiters, 1u);
   EXPECT_TRUE(passes(said)) << figures;
+  const uint64_t nr_threads = GetParam() == kLoadCrowd ? 7 : 1;
+  EXPECT_TRUE(IsStealPossible(said, truth.taken_ns(), nr_threads));
+  EXPECT_FALSE(IsStealPossible(WithAllStolen(said), truth.taken_ns(), nr_threads));
   const auto [a, b] = BusiestNeighbours(said);
   EXPECT_FALSE(passes(WithNeighboursSwapped(said, a, b))) << "nobody would notice: " << a << ", " << b;
   if (is_timed) {

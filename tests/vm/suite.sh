@@ -45,6 +45,7 @@ make_shorter() {
 add_modules() {
 	local folder name file
 	folder=$("$top/scripts/kernels.sh" modules "$kernel" 2>/dev/null) || return 0
+	[ -d "$folder/kernel" ] || return 0 # one that we built
 	for name; do
 		file=$(find "$folder/kernel" -name "$name.ko*" | head -n 1)
 		[ -n "$file" ] || continue
