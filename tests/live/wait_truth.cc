@@ -148,10 +148,9 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot) const {
         // What `next` has waited is added only after the event: it stands in that of its end.
         if (event.prev_pid) {
           const bool hidden = !thread.in_ns || thread.cpu != event.cpu;
+          const bool slept = std::exchange(thread.sleeps, false);
           waited(&thread, event.prev_tgid, event.cpu, hidden ? event.ns : thread.in_ns,
-                 event.prev_delay_ns, hidden || std::exchange(thread.sleeps, false));
-          thread.known = true;
-          thread.delay_ns = event.prev_delay_ns;
+                 event.prev_delay_ns, hidden || slept);
           thread.in_ns = 0;
           thread.since_ns = event.preempt || event.prev_state == 0 ? event.ns : 0;
         }
