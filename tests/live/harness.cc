@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "harness.h"
 
+#include <fmt/core.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -293,6 +294,22 @@ std::string Text(const std::string& path) {
 
 bool IsEmulated() { return getenv("SLOTSCOPE_TEST_SCALE") != nullptr; }
 
+void ReloadModule(const std::function<void()>& between) {
+  if (!UsesModule() || !IsEmulated()) return between();
+  const uint64_t start_ns = MonotonicNs();
+  std::string output;
+  while (RunProgram({"/bin/sh", "-c", "rmmod slotscope"}, &output) != 0) {
+    ASSERT_LT(MonotonicNs() - start_ns, 20'000'000'000u) << output;
+    usleep(100'000);
+  }
+  between();
+  // And keep its tracepoints switched on again (tests/vm/common.sh says why).
+  EXPECT_EQ(
+      RunProgram({"/bin/sh", "-c", ". ./common.sh; insmod slotscope.ko && keep_on slotscope"}, &output),
+      0)
+      << output;
+}
+
 void WaitForDetachers() {
   const auto is_any = [] {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -317,7 +334,8 @@ uint64_t StealNs() {
   return fields[7] * (1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK)));
 }
 
-Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<std::string>& options) {
+Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<std::string>& options,
+                        const std::function<void()>& when_recording) {
   Recorded recorded;
   std::string csv_path = TempDir() + "/slots.csv";
   std::string truth_path = TempDir() + "/truth";
@@ -327,6 +345,13 @@ Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<
   argv.insert(argv.end(), options.begin(), options.end());
   // A shell keeps the workload's own output apart from the recorder's.
   std::string command = "exec \"$0\" --workload \"$@\" > " + truth_path;
+  const std::string ready_path = TempDir() + "/ready", go_path = TempDir() + "/go";
+  if (when_recording) {
+    unlink(ready_path.c_str());
+    unlink(go_path.c_str());
+    command =
+        fmt::format(": > {0}; until [ -e {1} ]; do sleep 0.01; done; ", ready_path, go_path) + command;
+  }
   char self[4096];
   ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
   self[std::max<ssize_t>(length, 0)] = 0;
@@ -334,7 +359,15 @@ Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<
   argv.insert(argv.end(), args.begin(), args.end());
   uint64_t steal_before = StealNs();
   std::string output;
+  std::jthread starter([&](std::stop_token stop) {
+    if (!when_recording) return;
+    while (access(ready_path.c_str(), F_OK) != 0 && !stop.stop_requested()) usleep(5'000);
+    when_recording();
+    std::ofstream{go_path};
+  });
   int code = RunProgram(argv, &output);
+  starter.request_stop();
+  starter.join();
   recorded.steal_ns = StealNs() - steal_before;
   EXPECT_EQ(code, 0) << output;
   recorded.csv = ReadCsv(csv_path);

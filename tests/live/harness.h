@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -162,6 +163,9 @@ std::string Text(const std::string& path);
 
 // Tests run in a guest, whose CPUs are slow.
 bool IsEmulated();
+// In a guest: unloads the module, calls `between`, and loads it again: its probes are then behind those
+// that `between` has attached. Without the module, and outside of a guest, it only calls.
+void ReloadModule(const std::function<void()>& between);
 
 // Until no probes of an earlier recording are still being taken off: the next one has to wait for that.
 void WaitForDetachers();
@@ -175,8 +179,10 @@ struct Recorded {
   WorkloadResult truth;
   uint64_t steal_ns = 0;
 };
+// when_recording: called when the recorder's programs are attached; the workload begins when it is back.
 Recorded RecordWorkload(const std::vector<std::string>& args,
-                        const std::vector<std::string>& options = {});
+                        const std::vector<std::string>& options = {},
+                        const std::function<void()>& when_recording = {});
 // The kernel's accounting leaves steal time out. /proc/stat counts it per CPU in ticks of 10 ms, so a
 // delta of it is exact to a tick per CPU.
 double StealTolerance(uint64_t steal_ns);

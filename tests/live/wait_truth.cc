@@ -6,19 +6,27 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "sched.skel.h"
 
 namespace {
 constexpr uint64_t kSlotNs = 1'000'000;
-enum { kSwitch = 1, kWakeup = 2, kMigrate = 3, kBirth = 4 };
+enum { kSwitch = 1, kWakeup = 2, kMigrate = 3, kBirth = 4, kStall = 5 };
+
+std::array<bpf_program*, 4> BehindPrograms(const sched* skeleton) {
+  return {skeleton->progs.sched_switch_again, skeleton->progs.sched_wakeup_again,
+          skeleton->progs.sched_wakeup_new_again, skeleton->progs.sched_migrate_task_again};
+}
 }  // namespace
 
 WaitTruth::~WaitTruth() {
+  for (bpf_link* link : behind_) bpf_link__destroy(link);
   if (skeleton_) sched__destroy(skeleton_);
 }
 
@@ -26,14 +34,25 @@ std::string WaitTruth::Start() {
   skeleton_ = sched__open();
   if (!skeleton_) return "cannot open sched.bpf.c";
   bpf_map__set_max_entries(skeleton_->maps.sched_events, nr_events_);
+  for (bpf_program* program : BehindPrograms(skeleton_)) bpf_program__set_autoattach(program, false);
   if (int err = sched__load(skeleton_)) return std::string("cannot load it: ") + strerror(-err);
   if (int err = sched__attach(skeleton_)) return std::string("cannot attach it: ") + strerror(-err);
   skeleton_->bss->sched_recording = 1;
   return "";
 }
 
+std::string WaitTruth::StartBehind() {
+  for (bpf_program* program : BehindPrograms(skeleton_)) {
+    bpf_link* link = bpf_program__attach(program);
+    if (!link) return std::string("cannot attach it behind others: ") + strerror(errno);
+    behind_.push_back(link);
+  }
+  return "";
+}
+
 std::string WaitTruth::Stop() {
   skeleton_->bss->sched_recording = 0;
+  for (bpf_link* link : std::exchange(behind_, {})) bpf_link__destroy(link);
   sched__detach(skeleton_);
   const uint32_t nr = skeleton_->bss->sched_nr_events;
   if (nr > nr_events_) return std::to_string(nr) + " events, room for " + std::to_string(nr_events_);
@@ -69,8 +88,21 @@ WaitTruth::Timelines WaitTruth::WhoRan() const {
   return ran;
 }
 
-WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot) const {
+WaitTruth::Stalls WaitTruth::StoodStill() const {
+  std::set<std::pair<uint64_t, int32_t>> switches;
+  Stalls stalls;
+  for (const Event& event : events_)
+    if (event.type == kSwitch) switches.insert({event.ns, event.prev_pid});
+  for (const Event& event : events_)
+    if (event.type == kStall)
+      stalls[event.cpu].push_back({event.ns, event.prev_delay_ns, event.prev_pid,
+                                   switches.contains({event.ns, event.prev_pid})});
+  return stalls;
+}
+
+WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot, WaitSlack* slack) const {
   const Timelines ran = WhoRan();
+  const Stalls stalls = StoodStill();
   WaitClaims claims;
   const auto put = [&](int32_t waiter, const char* cause, int32_t who, uint64_t from_ns, uint64_t ns) {
     while (ns > 0) {
@@ -82,9 +114,13 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot) const {
   };
   // A stretch of one thread's waiting in a CPU's queue; of what ran there each has its part. What is in
   // front of since_ns, when it came to wait, is of who ran then: the kernel's clock was late.
-  const auto wait = [&](int32_t waiter, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns,
+  const auto wait = [&](int32_t waiter, int32_t pid, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns,
                         uint64_t since_ns) {
     uint64_t from_ns = end_ns - wait_ns, early_ns = 0;
+    if (const auto here = stalls.find(cpu); here != stalls.end())
+      for (const Stall& stall : here->second)
+        if (stall.from_ns <= end_ns && stall.to_ns >= from_ns && (stall.is_switch || stall.pid == pid))
+          (*slack)[waiter] += stall.to_ns - stall.from_ns;
     if (since_ns > from_ns && since_ns < end_ns) {
       early_ns = since_ns - from_ns;
       from_ns = since_ns;
@@ -115,20 +151,26 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot) const {
     bool sleeps = false;
   };
   std::map<int32_t, Thread> threads;
+  // A wait is told when who waited has run: of those that ran on at the end nobody has heard. Nor need
+  // anybody know of what began before he looked.
+  bool is_unheard = false;
   // The kernel has added to what it had waited: that ended at end_ns.
-  const auto waited = [&](Thread* thread, int32_t tgid, uint32_t cpu, uint64_t end_ns, uint64_t delay_ns,
-                          bool nobody_knows) {
+  const auto waited = [&](Thread* thread, int32_t tgid, int32_t pid, uint32_t cpu, uint64_t end_ns,
+                          uint64_t delay_ns, bool nobody_knows) {
     const uint64_t wait_ns =
         thread->known && delay_ns > thread->delay_ns ? delay_ns - thread->delay_ns : 0;
     thread->known = true;
     thread->delay_ns = delay_ns;
     if (wait_ns == 0 || wait_ns > end_ns) return;
+    if (is_unheard || end_ns - wait_ns < first_slot * kSlotNs) (*slack)[tgid] += wait_ns;
     if (nobody_knows)
       put(tgid, "unknown", 0, end_ns - wait_ns, wait_ns);
     else
-      wait(tgid, cpu, end_ns, wait_ns, thread->since_ns);
+      wait(tgid, pid, cpu, end_ns, wait_ns, thread->since_ns);
   };
   for (const Event& event : events_) {
+    if (event.type == kStall) continue;
+    is_unheard = event.ns >= last_slot * kSlotNs;
     Thread& thread = threads[event.prev_pid];
     switch (event.type) {
       case kBirth:
@@ -139,7 +181,7 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot) const {
         if (!std::exchange(thread.known, true)) thread.delay_ns = event.prev_delay_ns;
         break;
       case kMigrate:  // what it waited where it was has been added
-        waited(&thread, event.prev_tgid, event.cpu, event.ns, event.prev_delay_ns,
+        waited(&thread, event.prev_tgid, event.prev_pid, event.cpu, event.ns, event.prev_delay_ns,
                event.delayed || thread.sleeps);
         thread.sleeps |= event.delayed;
         thread.since_ns = event.ns;
@@ -149,7 +191,7 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot) const {
         if (event.prev_pid) {
           const bool hidden = !thread.in_ns || thread.cpu != event.cpu;
           const bool slept = std::exchange(thread.sleeps, false);
-          waited(&thread, event.prev_tgid, event.cpu, hidden ? event.ns : thread.in_ns,
+          waited(&thread, event.prev_tgid, event.prev_pid, event.cpu, hidden ? event.ns : thread.in_ns,
                  event.prev_delay_ns, hidden || slept);
           thread.in_ns = 0;
           thread.since_ns = event.preempt || event.prev_state == 0 ? event.ns : 0;
@@ -165,8 +207,8 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot) const {
   return claims;
 }
 
-WaitVerdict CompareWaits(const WaitClaims& truth, const WaitClaims& seen, bool by_slot,
-                         uint64_t least_ns, uint64_t lost_ns) {
+WaitVerdict CompareWaits(const WaitClaims& truth, const WaitSlack& slack, const WaitClaims& seen,
+                         bool by_slot, uint64_t least_ns, uint64_t lost_ns) {
   WaitVerdict verdict;
   const auto fold = [&](const WaitClaims& claims, int32_t waiter) {
     std::map<WaitClaim, double> sums;
@@ -179,7 +221,9 @@ WaitVerdict CompareWaits(const WaitClaims& truth, const WaitClaims& seen, bool b
     const auto is = fold(truth, waiter);
     const auto said = fold(seen, waiter);
     double all = 0, said_all = 0, wrong = 0, unknown = 0, steal = 0;
-    double excused = 0;
+    const auto stalled = slack.find(waiter);
+    const double slack_ns = stalled == slack.end() ? 0 : static_cast<double>(stalled->second);
+    double excused = slack_ns;
     for (const auto& [claim, ns] : is) {
       all += ns;
       if (claim.cause == "unknown") excused += ns;
@@ -214,7 +258,7 @@ WaitVerdict CompareWaits(const WaitClaims& truth, const WaitClaims& seen, bool b
       verdict.worst = std::to_string(waiter) + ": " + std::to_string(all / 1e6) + " ms, said " +
                       std::to_string(said_all / 1e6) + ", wrong " + std::to_string(wrong / 1e6) +
                       ", unknown " + std::to_string(unknown / 1e6) + ", steal " +
-                      std::to_string(steal / 1e6) + what;
+                      std::to_string(steal / 1e6) + ", slack " + std::to_string(slack_ns / 1e6) + what;
     verdict.wrong = std::max(verdict.wrong, wrong_share);
     verdict.unknown = std::max(verdict.unknown, unknown_share);
     verdict.missing = std::max(verdict.missing, missing_share);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+struct bpf_link;
 struct sched;
 
 // Why somebody waited, in a slot of 1 ms. `ran` is a tgid, of "others"; else 0.
@@ -20,6 +21,10 @@ struct WaitClaim {
 };
 // [tgid] what it waited, in ns.
 using WaitClaims = std::map<int32_t, std::map<WaitClaim, uint64_t>>;
+// [tgid] by how much its claims may be off, in ns: as long as CPUs stood still where a wait of it began,
+// ended or changed its cause, between the truth's two looks at the clock; and what began before the
+// recording or ended with it.
+using WaitSlack = std::map<int32_t, uint64_t>;
 
 class WaitTruth {
  public:
@@ -27,10 +32,12 @@ class WaitTruth {
   ~WaitTruth();
   // Says what is wrong; "": nothing.
   std::string Start();
+  // Looks once more at every event, behind whoever has attached since Start().
+  std::string StartBehind();
   // Not more than nr_events, or that is wrong.
   std::string Stop();
   // After Stop(). Of the slots [first, last).
-  WaitClaims Claims(uint64_t first_slot, uint64_t last_slot) const;
+  WaitClaims Claims(uint64_t first_slot, uint64_t last_slot, WaitSlack* slack) const;
   size_t nr_events() const { return events_.size(); }
   // After Stop(): what the scheduler knows that a hypervisor has taken since boot, of all CPUs.
   uint64_t stolen_ns() const { return stolen_ns_; }
@@ -51,11 +58,19 @@ class WaitTruth {
     int32_t pid;   // -1: not known, for a switch in it was hidden from us
   };
   using Timelines = std::map<uint32_t, std::vector<Stretch>>;  // by CPU
+  struct Stall {
+    uint64_t from_ns, to_ns;
+    int32_t pid;  // of whom the event is
+    bool is_switch;
+  };
+  using Stalls = std::map<uint32_t, std::vector<Stall>>;  // by CPU
 
   Timelines WhoRan() const;
+  Stalls StoodStill() const;
 
   uint32_t nr_events_;
   sched* skeleton_ = nullptr;
+  std::vector<bpf_link*> behind_;
   std::vector<Event> events_;
   uint64_t stolen_ns_ = 0, taken_ns_ = 0;
 };
@@ -69,6 +84,6 @@ struct WaitVerdict {
   std::string worst;  // who, and what
 };
 // by_slot: a slot late is wrong, too. What even the truth does not know may be anything; lost_ns of each
-// waiter may be missing or unknown.
-WaitVerdict CompareWaits(const WaitClaims& truth, const WaitClaims& seen, bool by_slot,
-                         uint64_t least_ns, uint64_t lost_ns);
+// waiter may be missing or unknown; and of each as much as its slack.
+WaitVerdict CompareWaits(const WaitClaims& truth, const WaitSlack& slack, const WaitClaims& seen,
+                         bool by_slot, uint64_t least_ns, uint64_t lost_ns);

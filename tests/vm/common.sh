@@ -32,7 +32,8 @@ keep_on() { # keep_on EVENT...: as under tracing/events
 }
 
 keep_scheduler_on() {
-	keep_on sched/sched_switch sched/sched_wakeup_new sched/sched_process_exec task/task_rename timer/hrtimer_expire_exit
+	keep_on sched/sched_switch sched/sched_wakeup sched/sched_wakeup_new sched/sched_migrate_task sched/sched_process_exec \
+		task/task_rename timer/hrtimer_expire_exit
 }
 
 is_loaded() { grep -q '^slotscope ' /proc/modules; }

@@ -530,9 +530,6 @@ core="$core:Accuracy.EverySwitch*:Accuracy.Counters*:Accuracy.AThreadsName*:Cuda
 core="$core:*LifetimeTest*Spinning*:*LifetimeTest*Vfork:*LifetimeTest*Zombie"
 few='*WaitTruth*Crowd:Cgroups.*:Uretprobes.*:Accuracy.EverySwitch*:Cuda.MemoryOf*:State.OfWhoDoesNot*:*LifetimeTest*Spinning*'
 
-# With PREEMPT_RT an emulated machine loses seconds of such loads: there is nothing to compare.
-case $(uname -r) in *-rt-*) core="$core-*WaitTruth*" quick="$quick-*WaitTruth*" ;; esac
-
 is_quick() { case ${QUICK:-} in [123]) true ;; *) false ;; esac; }
 case ${QUICK:-} in
 0) quick="$core:*LifetimeTest*:Waits.Nothing*:Accuracy.Shares*:Accuracy.AFlood*:Cuda.Calls*:State.WhoIsSent*" ;;
