@@ -161,10 +161,12 @@ class NativeSource final : public Source {
     if (skeleton_ && skeleton_->bss && skeleton_->bss->ss_recording && options_.max_idle_ns)
       for (int cpu : info_.watched_cpus)
         if (rings_->is_open(cpu)) (void)OnCpu(cpu, [] {});
+    // To detach takes a while: from tens of milliseconds to seconds (PREEMPT_RT), in which some CPUs
+    // would have ticks and others none.
+    if (skeleton_ && skeleton_->bss) skeleton_->bss->ss_recording = 0;
     tick_links_.clear();
     links_.clear();
     quota_.Detach();
-    if (skeleton_ && skeleton_->bss) skeleton_->bss->ss_recording = 0;
   }
 
   SourceLosses losses() const override {

@@ -101,7 +101,7 @@ void Reader::Put(ItemKind kind, size_t stream, uint64_t begin_ns, uint64_t end_n
 // from the others.
 void Reader::DrainRing(size_t cpu) {
   if (!source_->rings().is_open(static_cast<int>(cpu))) return;
-  const uint64_t before_ns = MonotonicNs();
+  const uint64_t before_ns = std::min(MonotonicNs(), ended_ns_);
   uint64_t until = 0, bytes = 0;
   for (bool more = true; more;) {
     // Some room for records, or a block of its own: a ring that is never empty must not make small
@@ -315,6 +315,9 @@ void Reader::Run() {
       next_dump_ns = NextDumpNs(now_ns, MonotonicNs());
     }
   }
+  // To detach takes from milliseconds to seconds (PREEMPT_RT). That no measure came meanwhile is no
+  // loss.
+  ended_ns_ = MonotonicNs();
   source_->Stop();
   others_->Prompt();  // what it cannot write is lost, too
   FollowLosses();

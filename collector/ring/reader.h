@@ -115,9 +115,10 @@ class Reader {
   int nr_quiet_rounds_ = 0;  // on end
   uint64_t most_bytes_ = 0;  // of a ring, in this round
   uint64_t round_begun_ns_ = 0;
-  UniqueFd wake_;       // somebody wants the thread to look around
-  UniqueFd hotplug_;    // see OpenHotplugEvents()
-  UniqueFd clock_set_;  // a timer that never ends, but when somebody sets the wall clock
+  uint64_t ended_ns_ = UINT64_MAX;  // from when on the source need not send measures
+  UniqueFd wake_;                   // somebody wants the thread to look around
+  UniqueFd hotplug_;                // see OpenHotplugEvents()
+  UniqueFd clock_set_;              // a timer that never ends, but when somebody sets the wall clock
   int64_t unix_offset_ns_;
   uint64_t unix_error_ns_;
   SourceLosses losses_;

@@ -115,9 +115,11 @@ void WideMachine::Run(const Share& share) {
 }
 
 void WideMachine::Stop() {
+  if (threads_.empty()) return;
   stop_requested_ = true;
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  std::this_thread::sleep_for(std::chrono::milliseconds(shape_.detach_ms));
 }
 
 Facts WideMachine::MakeFacts(const ClockPair& clocks) const {

@@ -26,6 +26,7 @@ struct WideShape {
   uint32_t switches_per_s = 5000;
   uint32_t nr_processes = 8;  // of each CPU, which takes turns between them
   uint32_t nr_mute = 0;       // of the first CPUs: they say that they write, and do not
+  uint32_t detach_ms = 0;     // Stop() takes so long, and nothing is written meanwhile
 };
 
 class WideMachine final : public Source {
