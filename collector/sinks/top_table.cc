@@ -6,7 +6,9 @@
 namespace slotscope {
 namespace {
 
-constexpr size_t kMaxProcesses = 16384;  // some 2.5 MB
+constexpr size_t kMaxAlive = 16384;     // with a place of their own; others are looked up
+constexpr size_t kMaxProcesses = 4096;  // some 700 kB
+constexpr size_t kKept = 3584;  // of them, when there are more: a recorder's memory is to stand still
 
 void AddRow(Total* total, const Slot& slot, const Row& row) {
   total->kind = row.kind;
@@ -30,7 +32,7 @@ bool MoreCpu(const Total& a, const Total& b) { return a.sums[kCpuNs] > b.sums[kC
 
 void TopTable::OnSlot(const Slot& slot) {
   for (const Row& row : slot.rows) {
-    if (!IsProcess(row.kind) || row.process >= kMaxProcesses) {
+    if (!IsProcess(row.kind) || row.process >= kMaxAlive) {
       AddRow(IsProcess(row.kind) ? &processes_[row.key] : &others_[row.kind], slot, row);
       continue;
     }
@@ -58,7 +60,7 @@ void TopTable::Retire(Recent* recent) {
 void TopTable::Shrink() {
   std::vector<Total> totals;
   for (const auto& [key, total] : processes_) totals.push_back(total);
-  auto keep = totals.begin() + kMaxProcesses / 2;
+  auto keep = totals.begin() + kKept;
   std::nth_element(totals.begin(), keep, totals.end(), MoreCpu);
   Total& other = others_[RowKind::kOther];
   other.kind = RowKind::kOther;
