@@ -59,8 +59,6 @@ uint64_t NrLostCalls(const Recorded& recorded) {
 
 std::string Workload(int which) { return "$T --workload cuda " + std::to_string(which) + " >>truth"; }
 
-using CsvRow = std::map<std::string, std::string>;
-
 std::vector<CsvRow> RowsOf(const Recorded& recorded, int32_t tgid) {
   const std::string text = std::to_string(tgid);
   std::vector<CsvRow> rows;
@@ -70,9 +68,8 @@ std::vector<CsvRow> RowsOf(const Recorded& recorded, int32_t tgid) {
 }
 
 // Of spans.csv, which has columns and comments as slots.csv.
-std::vector<std::map<std::string, std::string>> SpansOf(const Recorded& recorded,
-                                                        const std::string& kind) {
-  std::vector<std::map<std::string, std::string>> spans;
+std::vector<CsvRow> SpansOf(const Recorded& recorded, const std::string& kind) {
+  std::vector<CsvRow> spans;
   for (const auto& span : ReadCsv(recorded.dir + "/s.csv").rows)
     if (span.at("span") == kind) spans.push_back(span);
   return spans;

@@ -222,18 +222,20 @@ CsvFile ReadCsv(const std::string& path) {
   }
   std::istream& in = file.is_open() ? static_cast<std::istream&>(file) : of_recording;
   std::string header, line;
+  const auto shared = std::make_shared<CsvRow::Shared>();
   while (std::getline(in, line)) {
     if (line.starts_with("# ")) {
       size_t colon = line.find(": ");
       csv.comments[line.substr(2, colon - 2)] = colon == std::string::npos ? "" : line.substr(colon + 2);
     } else if (csv.columns.empty()) {
       csv.columns = SplitComma(header = line);
+      for (size_t i = 0; i < csv.columns.size(); i++) shared->columns[csv.columns[i]] = i;
     } else if (line != header) {  // each segment has it
-      auto fields = SplitComma(line);
+      std::vector<const std::string*> fields;
+      for (std::string& field : SplitComma(line))
+        fields.push_back(&*shared->texts.insert(std::move(field)).first);
       EXPECT_EQ(fields.size(), csv.columns.size()) << line;
-      auto& row = csv.rows.emplace_back();
-      for (size_t i = 0; i < std::min(fields.size(), csv.columns.size()); i++)
-        row[csv.columns[i]] = fields[i];
+      csv.rows.emplace_back(shared, std::move(fields));
     }
   }
   return csv;

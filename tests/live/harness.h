@@ -7,13 +7,18 @@
 #include <slotscope/events.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "merge/merger.h"
@@ -140,12 +145,38 @@ int Shell(const std::string& script, std::string* output);
 // that it records, or has ended.
 std::string UntilRecording(const std::string& err);
 
-// The slots of a recording, or slots.csv: rows as column name -> text. Of comments that are there
-// several times the last one.
+// A row of a file: what stands in a column. Equal texts of a file are kept once, as a slow guest's
+// recording has hundreds of thousands of rows.
+class CsvRow {
+ public:
+  struct Shared {
+    std::map<std::string, size_t, std::less<>> columns;
+    std::unordered_set<std::string> texts;
+  };
+  CsvRow(std::shared_ptr<const Shared> shared, std::vector<const std::string*> fields)
+      : shared_(std::move(shared)), fields_(std::move(fields)) {}
+
+  // Throws std::out_of_range if there is no such column, or the row ends in front of it.
+  const std::string& at(std::string_view column) const {
+    const auto found = shared_->columns.find(column);
+    if (found == shared_->columns.end()) throw std::out_of_range("no column " + std::string(column));
+    return *fields_.at(found->second);
+  }
+  bool operator==(const CsvRow& other) const {
+    return shared_->columns == other.shared_->columns &&
+           std::ranges::equal(fields_, other.fields_, [](auto* a, auto* b) { return *a == *b; });
+  }
+
+ private:
+  std::shared_ptr<const Shared> shared_;
+  std::vector<const std::string*> fields_;
+};
+
+// The slots of a recording, or slots.csv. Of comments that are there several times the last one.
 struct CsvFile {
   std::map<std::string, std::string> comments;
   std::vector<std::string> columns;
-  std::vector<std::map<std::string, std::string>> rows;
+  std::vector<CsvRow> rows;
 };
 CsvFile ReadCsv(const std::string& path);
 // A field that may be empty: 0.

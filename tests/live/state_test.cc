@@ -23,7 +23,7 @@ TEST(State, OfWhoDoesNotRunIsKnownForAsLongAsItLasts) {
     nr++;
     const std::string state = line.key.substr(3);
     const uint64_t from_ns = line.values.at(0), until_ns = line.values.at(1);
-    const std::map<std::string, std::string>* last = nullptr;
+    const CsvRow* last = nullptr;
     for (const auto& row : recorded.csv.rows)
       if (row.at("tgid") == std::to_string(line.tgid) &&
           Number(row.at("slot_start_ns")) < until_ns - 50'000'000)

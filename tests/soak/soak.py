@@ -205,13 +205,15 @@ def quarter():
         raise ChildProcessError(f"the recorder ended with {recorder.returncode}")
     loaded = look()
     rest, since = look(), time.monotonic()
+    heaps = []  # of a frame that is being filled there is more or less
     while time.monotonic() - since < REST_S and time.monotonic() - end < 5 * REST_S:
         time.sleep(1)
         now = look()
         if (now.fds, now.maps, now.threads) != (rest.fds, rest.maps, rest.threads):
             since = time.monotonic()
         rest = now
-    return begin, loaded, rest
+        heaps.append(now.heap)
+    return begin, loaded, rest._replace(heap=min(heaps[-int(REST_S):]))
 
 
 def show(quarters):

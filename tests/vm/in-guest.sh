@@ -522,6 +522,11 @@ preempted_probes() {
 # What no guest can test: it has neither Python nor NVIDIA's libraries, a process takes too long to start, and a recorder is
 # never cheap. A fleet is the same on all kernels.
 not_here='Fleet.*:Overhead.ABurst*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:Remediate.TheReadmes*:Cuda.Hundreds*'
+# What no kernel can change. ELSEWHERE=1: another guest of this run does it.
+program='Detect.*:Recording.*:*BadInput*:Replay*:*ReplayTest*:Cli.WithoutRoot*:Cli.FullDisk*:Cli.MaxSize*:Cli.Command*:Cli.Interrupt*'
+program="$program:Cli.AFile*:Cli.Nohup*:Cli.TwoCollectorsOnOne*:Remediate.Another*:Remediate.Without*:Overhead.ARecording*"
+program="$program:Accuracy.CommandRecords*:Accuracy.HostileNames*:Cuda.TheLastRaw*:Cuda.Replay*"
+[ -z "${ELSEWHERE:-}" ] || not_here="$not_here:$program"
 # Of the live tests, what depends on the kernel's flavour.
 quick='*WaitTruth*:Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits*:*Quota.IsNoNeighboursFault/V2:State*:Uretprobes.*:Cli.AKernel*'
 # The same for one of several guests.

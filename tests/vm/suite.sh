@@ -21,7 +21,7 @@ elif [ "$what" = unsafe ]; then
 	script="SLOTSCOPE_TEST_UNSAFE=1 SLOTSCOPE_TEST_STRICT=1 SLOTSCOPE_TEST_SOURCE=bpf SLOTSCOPE_TEST_SCALE=$scale"
 	script+=" SLOTSCOPE_BINARY=/slotscope/slotscope ./live_tests --gtest_filter='Uretprobes.*'"
 else
-	script="QUICK=${QUICK:-} SCALE=$scale sh in-guest.sh $what"
+	script="QUICK=${QUICK:-} ELSEWHERE=${ELSEWHERE:-} SCALE=$scale sh in-guest.sh $what"
 fi
 
 # make_shorter: a module whose ss_tick ends before `missed`, and at its end has something that is not sent.
