@@ -10,7 +10,8 @@ import sys
 import tempfile
 
 NR_CPUS = (2, 8, 64, 128)
-LINES = ("read_limit", "a_order", "b_order_slots", "c_order_slots_csv", "dense_slots", "dense_slots_csv", "plain_slots", "plain_slots_csv")
+LINES = ("read_limit", "a_order", "b_order_slots", "c_order_slots_csv", "dense_slots", "dense_slots_csv", "plain_slots", "plain_slots_csv", "waits_csv",
+         "waits_states_csv")
 REFERENCES = {"b_order_slots": ("plain_slots", "dense_slots"), "c_order_slots_csv": ("plain_slots_csv", "dense_slots_csv")}
 MESSAGES = int(os.environ.get("SLOTSCOPE_BENCH_MESSAGES", 10_000_000))
 PER_CPU_AND_SECOND = 7000  # 5000 switches, 1000 ticks of two messages each

@@ -58,14 +58,15 @@ void FillRings(Stream* stream) {
 }
 
 // The last one made is kept: benchmarks of the same machine follow each other.
-const Stream& StreamOf(uint64_t nr_cpus) {
+const Stream& StreamOf(uint64_t nr_cpus, bool waits = false) {
   static Stream stream;
-  if (stream.facts.nr_streams == nr_cpus) return stream;
+  if (stream.facts.nr_streams == nr_cpus && stream.facts.has_waits == waits) return stream;
   stream = {};
   GeneratorOptions options;
   options.nr_cpus = nr_cpus;
   options.nr_processes = 200;
   options.switches_per_s = 5000;
+  options.waits = waits;
   options.duration_ms = WantedMessages() * 1000 / (kMessagesPerCpuAndSecond * nr_cpus);
   Generator generator(options);
   stream.facts = generator.facts();
@@ -162,8 +163,7 @@ void BM_2_OrderAndSlots(benchmark::State& state) {
   Report(state, stream, engine_mb, nr_rows);
 }
 
-void BM_3_OrderSlotsAndCsv(benchmark::State& state) {
-  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)));
+void RunCsv(benchmark::State& state, const Stream& stream, const Facts& facts) {
   uint64_t nr_rows = 0, nr_bytes = 0;
   double engine_mb = 0;
   for (auto _ : state) {
@@ -171,7 +171,7 @@ void BM_3_OrderSlotsAndCsv(benchmark::State& state) {
     NullFile file;
     CsvSink csv(&file, stream.facts.unix_offset_ns, 0);
     csv.WriteHeader({});
-    Engine engine(stream.facts, SS_TICK_PERIOD_NS, kWindowNs, 0, &csv);
+    Engine engine(facts, SS_TICK_PERIOD_NS, kWindowNs, 0, &csv);
     if (!engine.merger().OnItems(stream.items())) state.SkipWithError("malformed items");
     engine.Finish();
     if (!csv.Finish({}).ok()) state.SkipWithError("the CSV was not written");
@@ -180,6 +180,23 @@ void BM_3_OrderSlotsAndCsv(benchmark::State& state) {
     engine_mb = AllocatedMb() - before_mb;
   }
   Report(state, stream, engine_mb, nr_rows, nr_bytes);
+}
+
+void BM_3_OrderSlotsAndCsv(benchmark::State& state) {
+  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)));
+  RunCsv(state, stream, stream.facts);
+}
+
+// Who waited for whom, and why who does not run does not: what each adds.
+void BM_8_Waits(benchmark::State& state) {
+  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)), true);
+  Facts facts = stream.facts;
+  facts.has_states = false;
+  RunCsv(state, stream, facts);
+}
+void BM_9_WaitsAndStates(benchmark::State& state) {
+  const Stream& stream = StreamOf(static_cast<uint64_t>(state.range(0)), true);
+  RunCsv(state, stream, stream.facts);
 }
 
 void RunPlain(benchmark::State& state, bool csv) {
@@ -228,10 +245,16 @@ void BM_5_PlainSlotsAndCsv(benchmark::State& state) { RunPlain(state, true); }
   const struct {
     const char* name;
     void (*run)(benchmark::State&);
-  } lines[] = {{"read_limit", BM_0_ReadLimit},        {"a_order", BM_1_Order},
-               {"b_order_slots", BM_2_OrderAndSlots}, {"c_order_slots_csv", BM_3_OrderSlotsAndCsv},
-               {"dense_slots", BM_6_DenseSlots},      {"dense_slots_csv", BM_7_DenseSlotsAndCsv},
-               {"plain_slots", BM_4_PlainSlots},      {"plain_slots_csv", BM_5_PlainSlotsAndCsv}};
+  } lines[] = {{"read_limit", BM_0_ReadLimit},
+               {"a_order", BM_1_Order},
+               {"b_order_slots", BM_2_OrderAndSlots},
+               {"c_order_slots_csv", BM_3_OrderSlotsAndCsv},
+               {"dense_slots", BM_6_DenseSlots},
+               {"dense_slots_csv", BM_7_DenseSlotsAndCsv},
+               {"plain_slots", BM_4_PlainSlots},
+               {"plain_slots_csv", BM_5_PlainSlotsAndCsv},
+               {"waits_csv", BM_8_Waits},
+               {"waits_states_csv", BM_9_WaitsAndStates}};
   for (int64_t nr_cpus : {2, 8, 64, 128})
     for (const auto& line : lines)
       benchmark::RegisterBenchmark(line.name, line.run)->Arg(nr_cpus)->Unit(benchmark::kMillisecond);

@@ -71,9 +71,9 @@ empty() { # empty TYPE
 	stop
 }
 
-begin_recording() { # begin_recording SOURCE [OPTION]
+begin_recording() { # begin_recording SOURCE [OPTION]; $recorder_program if it is another one
 	rm -f /tmp/err # an earlier one's
-	./slotscope record --source "$1" --max-overhead 100 --output /tmp/slots.csv ${2:+"$2"} >/tmp/summary 2>/tmp/err &
+	"${recorder_program:-./slotscope}" record --source "$1" --max-overhead 100 --output /tmp/slots.csv ${2:+"$2"} >/tmp/summary 2>/tmp/err &
 	recorder=$!
 	while ! grep -qs recording /tmp/err; do usleep 10000; done
 }
@@ -173,7 +173,8 @@ full() {
 	stop
 }
 
-# A switch with waits and without: the eBPF source's program, and all that the module and its relay add.
+# A switch with waits and without: the eBPF source's program, without its look at how a process leaves as well; and all that
+# the module and its relay add.
 waits() {
 	echo 1 >/proc/sys/kernel/bpf_stats_enabled
 	for option in '' --no-waits; do
@@ -181,6 +182,11 @@ waits() {
 		bpf_switch "waits$option"
 		end_recording
 	done
+	recorder_program=./slotscope-without-states
+	begin_recording bpf
+	bpf_switch waits-without-states
+	end_recording
+	recorder_program=
 	echo 0 >/proc/sys/kernel/bpf_stats_enabled
 	measure alone 10 0
 	insmod slotscope.ko

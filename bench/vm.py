@@ -6,6 +6,8 @@ Guests with one CPU whose clock counts instructions (QEMU -icount): the same run
 whatever else the host does. Nobody listens to the module's tracepoints. See vm-guest.sh for what runs there."""
 import collections
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -31,6 +33,8 @@ def guest(kernel, words, rdt=False):
     command = [top / "tests/vm/guest.sh", "--quiet", "--count-instructions", "--smp", "1", "--mem", memory, "--timeout", "2400", "--append", "tsc=reliable",
                "--in", build / "instructions", "--in", build / "slotscope", "--in", here / "vm-guest.sh", "--in", build / f"kmod/{kernel}/slotscope.ko"]
     environment = None
+    if words == ["waits"]:
+        command += ["--in", without_states()]
     if words == ["full"]:  # as many free lists as that, and one CPU that is there
         command += ["--qemu", "-smp 1,maxcpus=64"]
     if rdt:
@@ -44,6 +48,24 @@ def guest(kernel, words, rdt=False):
     if result.returncode:
         sys.exit(f"vm.py: the guest ended with {result.returncode}: {result.stdout}")
     return [line.split() for line in result.stdout.splitlines()]
+
+
+def without_states():
+    """A slotscope whose eBPF programs do not look at how a process leaves a CPU: it is in a copy of the tree."""
+    copy = build.resolve() / "without-states"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(top, copy, symlinks=True, ignore=lambda folder, _: ["build", ".git"] if Path(folder) == top else [])
+    for name in ("obj", "bpf"):  # what is made from unchanged files
+        shutil.copytree(build / name, copy / "build" / name)
+    source = copy / "bpf/cpu.bpf.h"
+    text, count = re.subn(r"(static __always_inline __u32 ss_left_of\([^)]*\)\n\{\n).*?\n\}", r"\1\treturn 0;\n}", source.read_text(), flags=re.DOTALL)
+    if count != 1:
+        sys.exit(f"vm.py: there is no ss_left_of() in {source.name}")
+    source.write_text(text)
+    subprocess.run(["make", "-C", copy, "build/slotscope"], check=True, stdout=subprocess.DEVNULL)
+    shutil.copy(copy / "build/slotscope", build / "slotscope-without-states")
+    shutil.rmtree(copy)
+    return build / "slotscope-without-states"
 
 
 def instructions(ns):
@@ -127,6 +149,8 @@ def show(kernel):
         print(f"{source + ': waits':39} {waits:10.0f}, {none:.0f} with --no-waits")
         if waits - none > MOST_FOR_WAITS:
             failures.append(f"{kernel}: {source}: telling waits costs {waits - none:.0f} a switch: more than {MOST_FOR_WAITS}")
+    left = program(waits_lines, "waits") - program(waits_lines, "waits-without-states")
+    print(f"{'eBPF source, its program: states':39} {left:10.0f}")
     hardware = Measures(guest(kernel, ["rdt"], rdt=True))
     for key in hardware.runs:
         if key[0] == "kmod":

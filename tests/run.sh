@@ -171,7 +171,7 @@ vm() {
 	fi
 	case $kernel${2:-} in
 	6.12some | 6.12-rtsome | 7.3some) ;;
-	6.1some) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=3 tests/vm/suite.sh "$kernel" bpf ;;
+	6.1some | 7.0some) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=3 tests/vm/suite.sh "$kernel" bpf ;;
 	*) guest "$kernel" bpf "guest $kernel, eBPF source" env QUICK=$quick ELSEWHERE=$elsewhere tests/vm/suite.sh "$kernel" bpf ;;
 	esac
 }

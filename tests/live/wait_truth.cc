@@ -149,6 +149,9 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot, WaitSlack*
     uint32_t cpu = 0;       // there
     // It was moved while it slept: from then on the kernel counts as if it waited.
     bool sleeps = false;
+    // Since the recording began. Of one that was not, nobody knows what it had waited when it is moved:
+    // the kernel has added it to what it ever waited.
+    bool was_seen = false;
   };
   std::map<int32_t, Thread> threads;
   // A wait is told when who waited has run: of those that ran on at the end nobody has heard. Nor need
@@ -174,16 +177,18 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot, WaitSlack*
     Thread& thread = threads[event.prev_pid];
     switch (event.type) {
       case kBirth:
-        thread = {true, event.prev_delay_ns, event.ns, 0, 0, false};
+        thread = {true, event.prev_delay_ns, event.ns, 0, 0, false, true};
         break;
       case kWakeup:
         if (!thread.in_ns) thread.since_ns = event.ns;
         if (!std::exchange(thread.known, true)) thread.delay_ns = event.prev_delay_ns;
         break;
       case kMigrate:  // what it waited where it was has been added
+        is_unheard |= !thread.was_seen;
         waited(&thread, event.prev_tgid, event.prev_pid, event.cpu, event.ns, event.prev_delay_ns,
                event.delayed || thread.sleeps);
         thread.sleeps |= event.delayed;
+        thread.was_seen |= event.ns >= first_slot * kSlotNs;
         thread.since_ns = event.ns;
         break;
       case kSwitch:
@@ -194,6 +199,7 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot, WaitSlack*
           waited(&thread, event.prev_tgid, event.prev_pid, event.cpu, hidden ? event.ns : thread.in_ns,
                  event.prev_delay_ns, hidden || slept);
           thread.in_ns = 0;
+          thread.was_seen |= event.ns >= first_slot * kSlotNs;
           thread.since_ns = event.preempt || event.prev_state == 0 ? event.ns : 0;
         }
         if (event.next_pid) {
