@@ -4,9 +4,9 @@
 #   measure CASE PROCESSES RMIDS SWITCH_NS SWITCHES COMPUTE_NS LIFE_NS LIVES
 #   longest FUNCTION MOST_NS LEAST_NS COUNT
 #   value KEY VALUE
-#   program TABLE RUNS NS
-# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, recorded-SOURCE, waits, waits--no-waits, or kmod-full:
-# its table has no room left. vm-guest.sh [rdt|full|walk|waits]. busybox sh.
+#   program NAME RUNS NS
+# CASE is alone, kmod, empty-raw_tracepoint, empty-tracepoint, recorded-SOURCE, or kmod-full: its table has no room left.
+# NAME is room or full (tables), or waits, waits--no-waits, waits-without-states; with -kmod behind it, of a whole switch. vm-guest.sh [rdt|full|walk|waits]. busybox sh.
 set -eu
 tracing=/sys/kernel/tracing
 
@@ -111,6 +111,18 @@ bpf_switch() {
 	done
 }
 
+# held_switch NAME, three times: while the recorder is held, which has the same CPU. The rings have room for as many.
+held_switch() {
+	for _ in 1 2 3; do
+		usleep 500000 # for what is in them
+		kill -STOP $recorder
+		./instructions switch 1000 >/tmp/switch
+		kill -CONT $recorder
+		read -r switch_ns switches </tmp/switch
+		echo "program $1-kmod $switches $switch_ns"
+	done
+}
+
 # The longest run of each function that runs with interrupts off, the tracer's own instructions included.
 longest() {
 	start hold 2000 1
@@ -173,8 +185,8 @@ full() {
 	stop
 }
 
-# A switch with waits and without: the eBPF source's program, without its look at how a process leaves as well; and all that
-# the module and its relay add.
+# A switch with waits and without: the eBPF source's program, without its look at how a process leaves as well; and a
+# switch with the module and its relay.
 waits() {
 	echo 1 >/proc/sys/kernel/bpf_stats_enabled
 	for option in '' --no-waits; do
@@ -188,11 +200,10 @@ waits() {
 	end_recording
 	recorder_program=
 	echo 0 >/proc/sys/kernel/bpf_stats_enabled
-	measure alone 10 0
 	insmod slotscope.ko
 	for option in '' --no-waits; do
 		begin_recording kmod "$option"
-		measure "waits$option" 10 512
+		held_switch "waits$option"
 		end_recording
 	done
 	rmmod slotscope
