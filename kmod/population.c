@@ -20,6 +20,7 @@
  */
 #include <linux/idr.h>
 #include <linux/ktime.h>
+#include <linux/minmax.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/rcupdate.h>
@@ -117,14 +118,16 @@ static int ss_walk_all(struct ss_walk *walk)
 
 /*
  * Not in vain: only if somebody was born without room since, or places have become free for those that
- * found none the last time.
+ * found none the last time. For half of them, or some of a table that has not as many: most may have
+ * ended without ever having been in it.
  */
 static bool ss_may_adopt(const struct ss_process_stats *now)
 {
+	const u64 wanted = min_t(u64, ss_adoption.nr_full / 2, ss_adoption.nr_processes / 32);
+
 	if (now->nr_untracked != ss_adoption.nr_untracked)
 		return true;
-	return ss_adoption.nr_full &&
-	       now->nr_processes + ss_adoption.nr_full / 2 < ss_adoption.nr_processes;
+	return ss_adoption.nr_full && now->nr_processes + wanted < ss_adoption.nr_processes;
 }
 
 static void ss_adopt(struct work_struct *work)
