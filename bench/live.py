@@ -3,9 +3,10 @@
 """live.py BUILD_FOLDER [ROUNDS]: what it costs a machine to be watched. Needs root.
 
 Two processes hand a byte to and fro on one CPU; their CPU time per switch without a recorder and with one, alternated,
-gives pairs, and the median of their differences is what one switch costs. The same with a call of a CUDA function that does next to
+gives pairs, and the median of their differences is what one switch costs; and with and without the accounting of waiting, what that adds. The same with a call of a CUDA function that does next to
 nothing, in a stand-in library. Then the CPU time of the recorder on a busy machine, and whether anything
 is lost at 100 000 switches per second and CPU. First of all, what it takes on an idle one."""
+import math
 import os
 import shutil
 import signal
@@ -111,6 +112,33 @@ def cost(what, recorders, work_load):
               f"{statistics.median(p[1] / p[0] for p in pairs):>6.2f}")
 
 
+def median_interval(values):
+    """Where the median is with a confidence of 95%, whatever the distribution: between two of the values."""
+    values, rank, tail = sorted(values), 0, 0.0
+    while tail + math.comb(len(values), rank) / 2 ** len(values) <= 0.025:
+        tail += math.comb(len(values), rank) / 2 ** len(values)
+        rank += 1
+    return values[rank - 1], values[-rank]
+
+
+def waits_cost(nr_pairs=21):
+    """The accounting of waiting: both recorders' switches, alternated."""
+    command = RECORDERS["slotscope, bpf"]
+    print(f"\nWho waited for whom: ns per switch more than with --no-waits ({nr_pairs} pairs of {SECONDS:g} s)")
+    print(f"{'without ns':>10} {'with ns':>8} {'added ns':>9} {'95% interval':>15}")
+    pairs = []
+    for _ in range(nr_pairs):
+        times = []
+        for more in (["--no-waits"], []):
+            with Recorder(command + more):
+                times.append(ns_each(pingpong()))
+        pairs.append(times)
+    added = [after - before for before, after in pairs]
+    low, high = median_interval(added)
+    print(f"{statistics.median(p[0] for p in pairs):>10.0f} {statistics.median(p[1] for p in pairs):>8.0f} {statistics.median(added):>9.0f} "
+          f"{f'{low:.0f}..{high:.0f}':>15}")
+
+
 def counters(path):
     result = {}
     for line in open(path):
@@ -199,6 +227,7 @@ try:
     os.environ["LD_LIBRARY_PATH"] = os.path.dirname(LIBCUDA)  # the recorder probes it at its start
     idle_cost()
     cost("A switch", RECORDERS, pingpong)
+    waits_cost()
     cost("A CUDA call", CALL_RECORDERS, cuda_calls)
     recorder_cost()
 finally:

@@ -7,7 +7,7 @@ A recorder with a small ring, a segment per second, a consumer's socket and metr
 by the thousand, CUDA libraries come and go as files of their own, the disk is full now and then, consumers connect and
 leave, incidents are asked for, helpers of the load are killed, and the recorder itself stands still for a moment. After each of four
 quarters of that time all that ends, until the recorder has let go of it, and the last rest is compared with the second: what is
-in use of its heap at most 1% more (and what is resident 5%), not one file descriptor, mapping or thread more; and of the quarters before them, CPU time per event at most 5% more.
+in use of its heap at most 1% more (and what is resident 5%), not one file descriptor (the fewest of a rest), mapping or thread more; and of the quarters before them, CPU time per event at most 5% more.
 (The first is for what is made once.) Then nothing may be lost but what is counted, and every complete segment must say that its
 identity holds. SOAK_LOADS=births,libraries does these alone, to see whose fault it is; SOAK_CLOCK=1 also steps the machine's
 clock by up to 3 s, and back. Exit code 0 or 1."""
@@ -205,15 +205,16 @@ def quarter():
         raise ChildProcessError(f"the recorder ended with {recorder.returncode}")
     loaded = look()
     rest, since = look(), time.monotonic()
-    heaps = []  # of a frame that is being filled there is more or less
+    looks = []  # of a frame that is being filled there is more or less; a segment that ends is open once more
     while time.monotonic() - since < REST_S and time.monotonic() - end < 5 * REST_S:
         time.sleep(1)
         now = look()
         if (now.fds, now.maps, now.threads) != (rest.fds, rest.maps, rest.threads):
             since = time.monotonic()
         rest = now
-        heaps.append(now.heap)
-    return begin, loaded, rest._replace(heap=min(heaps[-int(REST_S):]))
+        looks.append(now)
+    looks = looks[-int(REST_S):]
+    return begin, loaded, rest._replace(heap=min(one.heap for one in looks), fds=min(one.fds for one in looks))
 
 
 def show(quarters):
