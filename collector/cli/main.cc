@@ -25,9 +25,8 @@ void OpenClosedStandardFiles() {
 }
 
 // One heap for all threads. What one has allocated another frees (slots, batches, blocks), and of a heap
-// for each the parts that are free in one are not used by the others: in soaks they grew by 5% within
-// minutes, from 44 MB, and what is resident by a fifth; with one they stay at 41 MB. It takes no more
-// CPU time.
+// for each the parts that are free in one are not used by the others: in soaks of minutes they grew by
+// 5%, and what is resident by a fifth. With one they do not.
 void UseOneHeap() { mallopt(M_ARENA_MAX, 1); }
 
 }  // namespace

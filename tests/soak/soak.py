@@ -205,16 +205,16 @@ def quarter():
         raise ChildProcessError(f"the recorder ended with {recorder.returncode}")
     loaded = look()
     rest, since = look(), time.monotonic()
-    looks = []  # of a frame that is being filled there is more or less; a segment that ends is open once more
+    at_rest = []  # of a frame that is being filled there is more or less; a segment that ends is open once more
     while time.monotonic() - since < REST_S and time.monotonic() - end < 5 * REST_S:
         time.sleep(1)
         now = look()
         if (now.fds, now.maps, now.threads) != (rest.fds, rest.maps, rest.threads):
             since = time.monotonic()
         rest = now
-        looks.append(now)
-    looks = looks[-int(REST_S):]
-    return begin, loaded, rest._replace(heap=min(one.heap for one in looks), fds=min(one.fds for one in looks))
+        at_rest.append(now)
+    at_rest = at_rest[-int(REST_S):]
+    return begin, loaded, rest._replace(heap=min(one.heap for one in at_rest), fds=min(one.fds for one in at_rest))
 
 
 def show(quarters):
