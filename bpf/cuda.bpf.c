@@ -443,10 +443,12 @@ static __always_inline void ss_cuda_fill(struct ss_cuda_call *call, struct task_
 	__builtin_memcpy(call->values, open_call->values, sizeof(call->values));
 }
 
-static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct *task,
-					 struct ss_cuda_thread *thread,
-					 const struct ss_cuda_probe *probe,
-					 const struct ss_cuda_open_call *open_call)
+/* Returns the queue if it is to be written, and released. */
+static __always_inline struct ss_cuda_queue *ss_cuda_send(struct pt_regs *ctx,
+							  struct task_struct *task,
+							  struct ss_cuda_thread *thread,
+							  const struct ss_cuda_probe *probe,
+							  const struct ss_cuda_open_call *open_call)
 {
 	struct ss_cuda_queue *queue = ss_cuda_take_queue(bpf_get_smp_processor_id());
 	__u64 now_ns = bpf_ktime_get_ns();
@@ -456,15 +458,16 @@ static __always_inline void ss_cuda_send(struct pt_regs *ctx, struct task_struct
 		ss_cuda_fill(&call, task, thread, probe, open_call, now_ns);
 		if (ss_output(ctx, &call.hdr, sizeof(call)))
 			ss_cuda_lose(SS_CUDA_NR_UNWRITTEN, call.tgid, call.start_time_ns);
-		return;
+		return NULL;
 	}
 	if (queue->nr == 0)
 		queue->first_ns = now_ns;
 	ss_cuda_fill(&queue->batch.calls[SS_CUDA_MASKED(queue->nr, SS_CUDA_BATCH)], task, thread, probe,
 		     open_call, now_ns);
 	if (++queue->nr >= SS_CUDA_BATCH || now_ns - queue->first_ns > SS_CUDA_QUEUE_NS)
-		ss_cuda_write(ctx, queue, now_ns);
+		return queue;
 	ss_cuda_release_queue(queue);
+	return NULL;
 }
 
 /* Said again once in a while, because a message may be lost. */
@@ -480,27 +483,29 @@ static __always_inline bool ss_cuda_is_known(struct ss_cuda_thread *thread)
 	return false;
 }
 
-static __always_inline void ss_cuda_returned(struct pt_regs *ctx, struct task_struct *task,
-					     struct ss_cuda_thread *thread, __u32 index)
+static __always_inline struct ss_cuda_queue *ss_cuda_returned(struct pt_regs *ctx,
+							      struct task_struct *task,
+							      struct ss_cuda_thread *thread,
+							      __u32 index)
 {
 	struct ss_cuda_probe *probe;
 
 	ss_cuda_count(SS_CUDA_NR_CALLED);
 	if ((__s32)ctx->ax != 0) {
 		ss_cuda_count(SS_CUDA_NR_FAILED);
-		return;
+		return NULL;
 	}
 	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
 	if (!probe)
-		return;
+		return NULL;
 	ss_cuda_read_results(&thread->outer, probe);
 	if (thread->outer.unreadable) {
 		ss_cuda_lose_mine(SS_CUDA_NR_UNREADABLE, task);
-		return;
+		return NULL;
 	}
 	if (probe->op == SS_CUDA_GOT_DEVICE && ss_cuda_is_known(thread))
-		return;
-	ss_cuda_send(ctx, task, thread, probe, &thread->outer);
+		return NULL;
+	return ss_cuda_send(ctx, task, thread, probe, &thread->outer);
 }
 
 /* A launch that sets up first what it needs is not on its way before that is done. */
@@ -517,26 +522,30 @@ static __always_inline void ss_cuda_begin_behind(struct ss_cuda_thread *thread)
  * Of a call within a call, only that the driver was initialized matters, as all is known since then,
  * which device is which, and which context is whose: others may name it.
  */
-static __always_inline void ss_cuda_nested(struct pt_regs *ctx, struct task_struct *task,
-					   struct ss_cuda_thread *thread, __u64 cookie)
+static __always_inline struct ss_cuda_queue *ss_cuda_nested(struct pt_regs *ctx,
+							    struct task_struct *task,
+							    struct ss_cuda_thread *thread,
+							    __u64 cookie)
 {
+	struct ss_cuda_queue *full = NULL;
 	struct ss_cuda_probe *probe;
 	__u32 index = cookie;
 
 	ss_cuda_count(SS_CUDA_NR_NESTED);
 	if (!(cookie & SS_CUDA_COOKIE_TOLD) || (__s32)ctx->ax != 0 || thread->told.start_ns == 0 ||
 	    thread->told_probe != cookie)
-		return;
+		return NULL;
 	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
 	if (!probe)
-		return;
+		return NULL;
 	ss_cuda_read_results(&thread->told, probe);
 	if (thread->told.unreadable)
 		ss_cuda_lose_mine(SS_CUDA_NR_UNREADABLE, task);
 	else
-		ss_cuda_send(ctx, task, thread, probe, &thread->told);
+		full = ss_cuda_send(ctx, task, thread, probe, &thread->told);
 	ss_cuda_begin_behind(thread);
 	thread->told.start_ns = 0; /* what called it may be one of these, too: once is enough */
+	return full;
 }
 
 /* The return of a call that is not open. */
@@ -550,7 +559,11 @@ static __always_inline void ss_cuda_unmatched(struct ss_cuda_thread *thread, str
 	ss_cuda_lose_mine(SS_CUDA_NR_RESUMED, task);
 }
 
-static __noinline int ss_cuda_went_back(struct pt_regs *ctx)
+/*
+ * Returns the queue if it is to be written, and released: by who called this. What the verifier has to
+ * look at where a batch may be lost is long, and would be looked at on each way here.
+ */
+static __noinline struct ss_cuda_queue *ss_cuda_went_back(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -559,22 +572,21 @@ static __noinline int ss_cuda_went_back(struct pt_regs *ctx)
 	bool found = false;
 
 	if (ss_cuda_is_bypassed())
-		return 0;
+		return NULL;
 	/* Made anew only if it was never entered; null: somebody else's look-up is in the way. */
 	thread = bpf_task_storage_get(&ss_cuda_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ss_cuda_lose_mine(SS_CUDA_NR_UNTRACKED, task);
-		return 0;
+		return NULL;
 	}
 	ss_cuda_resume(thread);
 	if (thread->depth == 0) {
 		ss_cuda_unmatched(thread, task);
-		return 0;
+		return NULL;
 	}
 	if (thread->depth > SS_CUDA_MAX_DEPTH) {
 		thread->depth--;
-		ss_cuda_nested(ctx, task, thread, cookie);
-		return 0;
+		return ss_cuda_nested(ctx, task, thread, cookie);
 	}
 	for (int i = 0; i < SS_CUDA_MAX_DEPTH && !found; i++) {
 		struct ss_cuda_frame *top = ss_cuda_top(thread);
@@ -586,13 +598,11 @@ static __noinline int ss_cuda_went_back(struct pt_regs *ctx)
 		if (!found)
 			ss_cuda_count(SS_CUDA_NR_UNRETURNED);
 	}
-	if (!found)
-		ss_cuda_unmatched(thread, task);
-	else if (thread->depth > 0)
-		ss_cuda_nested(ctx, task, thread, cookie);
-	else
-		ss_cuda_returned(ctx, task, thread, cookie);
-	return 0;
+	if (found)
+		return thread->depth > 0 ? ss_cuda_nested(ctx, task, thread, cookie)
+					 : ss_cuda_returned(ctx, task, thread, cookie);
+	ss_cuda_unmatched(thread, task);
+	return NULL;
 }
 
 static __always_inline void ss_cuda_own_stack(void)
@@ -623,11 +633,16 @@ int ss_cuda_enter(struct pt_regs *ctx)
 SEC("uretprobe")
 int ss_cuda_leave(struct pt_regs *ctx)
 {
+	struct ss_cuda_queue *full;
 	__u64 begun_ns;
 
 	ss_cuda_own_stack();
 	begun_ns = ss_cost_begin();
-	ss_cuda_went_back(ctx);
+	full = ss_cuda_went_back(ctx);
+	if (full) {
+		ss_cuda_write(ctx, full, bpf_ktime_get_ns());
+		ss_cuda_release_queue(full);
+	}
 	ss_cost_end(begun_ns);
 	ss_cuda_share_stack();
 	return 0;

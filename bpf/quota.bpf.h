@@ -71,13 +71,25 @@ static __always_inline __u64 *ss_unthrottled(__u32 cpu)
 
 /* Set by the collector: 1 if a group's queues are per-CPU data (7.3), 0: an array of them (6.18). */
 const volatile unsigned int ss_queues_are_per_cpu;
-extern const void __per_cpu_offset __weak __ksym;
+/*
+ * Of x86. Found by its type: for a symbol without one libbpf reads all of /proc/kallsyms, which takes
+ * it longer than to load most programs.
+ */
+extern const unsigned long this_cpu_off __weak __ksym;
+
+/* What is to be added to the address of per-CPU data. */
+static __always_inline unsigned long ss_per_cpu_offset(__u32 cpu)
+{
+	const unsigned long *offset = &this_cpu_off ? bpf_per_cpu_ptr(&this_cpu_off, cpu) : NULL;
+
+	return offset ? *offset : 0;
+}
 
 /* The group's queue there. Returns how many of it and the groups above it are throttled. */
 static __always_inline int ss_quota_key_of(struct task_group *group, void *rq,
 					   struct ss_quota_key *key)
 {
-	unsigned long queues = 0, offset = 0;
+	unsigned long queues = 0;
 	struct cfs_rq *queue = NULL;
 
 	key->group = (__u64)group;
@@ -85,9 +97,7 @@ static __always_inline int ss_quota_key_of(struct task_group *group, void *rq,
 	key->zero = 0;
 	bpf_core_read(&queues, sizeof(queues), &group->cfs_rq);
 	if (ss_queues_are_per_cpu) {
-		bpf_probe_read_kernel(&offset, sizeof(offset),
-				      (const unsigned long *)&__per_cpu_offset + key->cpu);
-		queue = (struct cfs_rq *)(queues + offset);
+		queue = (struct cfs_rq *)(queues + ss_per_cpu_offset(key->cpu));
 	} else {
 		bpf_probe_read_kernel(&queue, sizeof(queue), (struct cfs_rq **)queues + key->cpu);
 	}

@@ -29,6 +29,7 @@
 #include "nvml/sampler.h"
 #include "ring/bpf_object.h"
 #include "ring/item_queue.h"
+#include "ring/kernel_types.h"
 #include "ring/module_info.h"
 #include "run/capabilities.h"
 #include "run/command.h"
@@ -233,6 +234,7 @@ class Recording {
 
   Status Run() {
     if (Status status = CheckBpfUsable(); !status.ok()) return status;
+    types_ = KernelTypes::Get();
     if (Status status = CheckPidNamespace(options_); !status.ok()) return status;
     signals_ = OpenSignals();
     manager_.Open();
@@ -287,6 +289,7 @@ class Recording {
     Facts facts;
     facts.joined = EscapeControls(options_.join_remediate);
     if (Status status = StartGpu(&facts); !status.ok()) return status;
+    types_.reset();
     const ClockPair clocks = ReadClocks();
     GatherFacts(options_, source_->info(), why_, clocks, has_command() ? command_.pid() : 0, &facts);
     if (!options_.raw.empty())
@@ -563,6 +566,7 @@ class Recording {
   Output output_{options_.output};
   RawFileWriter raw_;
   Command command_;
+  std::shared_ptr<const KernelTypes> types_;  // all that begins shares them
   std::unique_ptr<Source> source_;
   ItemQueue others_;
   std::shared_ptr<Nvml> nvml_;

@@ -15,6 +15,7 @@
 
 #include "base/cpu_list.h"
 #include "base/errno_text.h"
+#include "ring/kernel_types.h"
 
 namespace slotscope {
 namespace {
@@ -58,7 +59,7 @@ bool NeedsSysAdmin() {
   // Upstream's largest is 2: what is above that is of the distribution's own patch.
   int paranoid = 0;
   std::ifstream("/proc/sys/kernel/perf_event_paranoid") >> paranoid;
-  return paranoid > 2 || libbpf_find_vmlinux_btf_id("bpf_rdonly_cast", BPF_TRACE_FENTRY) < 0;
+  return paranoid > 2 || !KernelTypes::Get()->HasFunction("bpf_rdonly_cast");
 }
 
 void QuietLibbpf() { libbpf_set_print(PrintLibbpf); }

@@ -5,11 +5,30 @@
 #include <fmt/core.h>
 #include <linux/bpf.h>
 
+#include <mutex>
+
 namespace slotscope {
 
 void KernelTypes::Deleter::operator()(btf* types) const { btf__free(types); }
 
 KernelTypes::KernelTypes() : types_(btf__load_vmlinux_btf()) {}
+
+std::shared_ptr<const KernelTypes> KernelTypes::Get() {
+  static std::mutex mutex;
+  static std::weak_ptr<const KernelTypes> held;
+  std::lock_guard lock(mutex);
+  std::shared_ptr<const KernelTypes> types = held.lock();
+  if (!types) held = types = std::shared_ptr<const KernelTypes>(new KernelTypes);
+  return types;
+}
+
+bool KernelTypes::HasFunction(const char* name) const {
+  return types_ && btf__find_by_name_kind(types_.get(), name, BTF_KIND_FUNC) >= 0;
+}
+
+bool KernelTypes::HasVariable(const char* name) const {
+  return types_ && btf__find_by_name_kind(types_.get(), name, BTF_KIND_VAR) >= 0;
+}
 
 const btf_type* KernelTypes::Follow(const btf_type* type) const {
   return type ? btf__type_by_id(types_.get(), type->type) : nullptr;

@@ -13,19 +13,23 @@ namespace slotscope {
 
 class KernelTypes {
  public:
-  // Takes some milliseconds.
-  KernelTypes();
+  // Reads them, which takes tens of milliseconds, unless somebody holds them: all share what is held.
+  static std::shared_ptr<const KernelTypes> Get();
 
   // Null: the kernel has none, and then nothing is found.
   const btf* get() const { return types_.get(); }
   // Type of a member of a struct; null: there is no such member.
   const btf_type* MemberOf(const char* name, std::string_view member) const;
+  bool HasFunction(const char* name) const;
+  bool HasVariable(const char* name) const;  // per-CPU ones
+  bool HasTracepoint(std::string_view name) const { return NrTracepointArguments(name) > 0; }
   // What is passed to a program on that tracepoint; 0 if there is no such tracepoint.
   size_t NrTracepointArguments(std::string_view tracepoint) const;
   // Is it a pointer to a struct, and not to pointers?
   bool PointsToStruct(const btf_type* pointer) const;
 
  private:
+  KernelTypes();
   // Null: it cannot be followed.
   const btf_type* Follow(const btf_type* type) const;
   const btf_type* WithoutModifiers(const btf_type* type) const;

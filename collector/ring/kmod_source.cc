@@ -210,9 +210,9 @@ class KmodSource final : public Source {
     skeleton_->rodata->ss_waits = has_waits_;
     bpf_program__set_autoload(skeleton_->progs.ss_wait_relay, has_waits_);
     auto& progs = skeleton_->progs;
-    const KernelTypes types;
-    const QuotaWay way = has_waits_ ? QuotaHooks::Best(types, false) : QuotaWay();
-    info_.has_steal = has_waits_ && TellsSteal(types);
+    const auto types = KernelTypes::Get();
+    const QuotaWay way = has_waits_ ? QuotaHooks::Best(*types, false) : QuotaWay();
+    info_.has_steal = has_waits_ && TellsSteal(*types);
     info_.has_quota = way.view == QuotaView::kHooks;
     skeleton_->rodata->ss_queues_are_per_cpu = way.has_per_cpu_queues;
     QuotaHooks::Choose(way.view, progs.ss_tg_throttle_down, progs.ss_tg_unthrottle_up);

@@ -207,7 +207,7 @@ class NativeSource final : public Source {
     bpf_program* program;
     bpf_object__for_each_program(program, skeleton_->obj) {
       const std::string_view hook = HookOf(program);
-      if (!hook.empty() && libbpf_find_vmlinux_btf_id(hook.data(), BPF_TRACE_RAW_TP) < 0) return hook;
+      if (!hook.empty() && !KernelTypes::Get()->HasTracepoint(hook)) return hook;
     }
     return {};
   }
@@ -231,17 +231,17 @@ class NativeSource final : public Source {
 
   // With the timer if the kernel allows bpf_timer, else with the perf event tick.
   Status Load() {
-    use_timer_ = libbpf_find_vmlinux_btf_id("hrtimer_expire_exit", BPF_TRACE_RAW_TP) >= 0;
-    const KernelTypes types;
-    has_switch_state_ = types.NrTracepointArguments("sched_switch") > 3;
+    const auto types = KernelTypes::Get();
+    use_timer_ = types->HasTracepoint("hrtimer_expire_exit");
+    has_switch_state_ = types->NrTracepointArguments("sched_switch") > 3;
     if (!has_switch_state_)
       info_.notes.emplace_back(
           "this kernel does not pass the state of who is switched out: some who were woken meanwhile "
           "count "
           "as preempted");
-    if (options_.waits) quota_way_ = QuotaHooks::Best(types, true);
+    if (options_.waits) quota_way_ = QuotaHooks::Best(*types, true);
     info_.has_quota = quota_way_.view != QuotaView::kNone;
-    info_.has_steal = options_.waits && TellsSteal(types);
+    info_.has_steal = options_.waits && TellsSteal(*types);
     int err = TryLoad();
     if (err && use_timer_ && err != -EPERM) {
       use_timer_ = false;

@@ -37,6 +37,7 @@ QuotaWay QuotaHooks::Best(const KernelTypes& types, bool fields) {
   QuotaWay way;
   if (!types.get()) return way;
   way.has_per_cpu_queues = types.PointsToStruct(types.MemberOf("task_group", "cfs_rq"));
+  if (way.has_per_cpu_queues && !types.HasVariable("this_cpu_off")) return way;
   if (IsAllowed(types.get(), "tg_throttle_down") && IsAllowed(types.get(), "tg_unthrottle_up"))
     way.view = QuotaView::kHooks;
   else if (fields && types.MemberOf("task_struct", "throttled") &&
