@@ -106,13 +106,13 @@ COLD := cli/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% re
 $(filter $(COLD:%=$(B)/obj/collector/%.o) $(COLD:%/%=$(B)/obj/unity/%.o),$(COLLECTOR_OBJ)): private CXXFLAGS_ALL += -O1
 
 # Compiled in half the time; how fast they are matters for those alone that try thousands of cases.
-TEST_OPTIMIZATION = $(if $(findstring /gen/,$@),,$(if $(findstring oracle_test,$@),-O1,-O0))
+TEST_OPTIMIZATION = $(if $(findstring /gen/,$@),,$(if $(findstring oracle_test,$@)$(findstring /live/,$@),-O1,-O0))
 $(B)/obj/tests/%.o: private CXXFLAGS_ALL += $(TEST_OPTIMIZATION)
 
 # What most sources include is compiled once (PCH=: not at all), with the flags of those that it is for.
 # GCC 12 then warns of a text that is push_back()ed to strings, without reason: emplace_back() it.
 PCH := 1
-precompiled = $(if $(findstring oracle_test,$@),,$(and $(PCH),$(filter $@,$(COLLECTOR_OBJ)),$(B)/pch/collector.h)\
+precompiled = $(if $(findstring oracle_test,$@)$(findstring tests/live/,$@),,$(and $(PCH),$(filter $@,$(COLLECTOR_OBJ)),$(B)/pch/collector.h)\
 	$(and $(PCH),$(filter $@,$(TEST_OBJ)),$(B)/pch/tests.h))
 ifneq ($(PCH),)
 $(COLLECTOR_OBJ): | $(B)/pch/collector.h.gch
