@@ -10,6 +10,7 @@
 #   kernels.sh image NAME        print the path of vmlinuz
 #   kernels.sh modules NAME      print the path of lib/modules/RELEASE
 #   kernels.sh matrix            print the names on which the project is tested, one per line
+#   kernels.sh qemu              print the path of an emulator for them, Debian 13's
 #
 # NAME is a series such as 6.1 or 7.3, with -rt for PREEMPT_RT: its newest release at the time of the
 # first fetch (delete the file "KERNELS/NAME.release" to look again). It is taken from this machine's
@@ -24,7 +25,7 @@
 #   NAME.release       the release that NAME stands for
 #   RELEASE/           image, headers and kbuild packages unpacked over each other. It appears by
 #                      one rename, so where it exists it is whole.
-#   debian13-DIGEST/   a root of Debian 13, with the compiler that headers of its kernels require
+#   debian13-DIGEST/   a root of Debian 13, with the compiler that headers of its kernels require; another with QEMU
 #   debian13.apt/      what apt knows of Debian 13
 #   .lock              held (flock) while somebody resolves a name or unpacks
 
@@ -33,7 +34,7 @@ set -euo pipefail
 die() { echo "kernels.sh: $*" >&2; exit 1; }
 
 usage() {
-	echo "usage: kernels.sh fetch NAME... | {release|kdir|root|image|modules} NAME | matrix"
+	echo "usage: kernels.sh fetch NAME... | {release|kdir|root|image|modules} NAME | matrix | qemu"
 	echo "NAME: a series (6.1, 6.12-rt, 6.12-deb13, 7.3, newest), 6.1-debug, 6.12-debug, 6.12-unsafe, or a full release such as 6.1.0-56-amd64"
 }
 
@@ -203,26 +204,50 @@ unpack() {
 
 # Debian 13 as far as its kernels' headers require it: they are built with gcc 14 and have programs for its libc.
 readonly root_packages=base-files,bash,coreutils,dash,diffutils,findutils,gcc-14,grep,kmod,libc-bin,libelf1t64,make,mawk,pahole,perl,sed
+# QEMU before 8.1 may execute an instruction that another CPU has replaced meanwhile.
+readonly qemu_packages=qemu-system-x86
 
-# Sets root.
+# make_root PACKAGES: sets root to one with these of Debian 13.
 make_root() {
 	local work
-	root=$kernels/debian13-$(cksum <<<$root_packages | cut -d ' ' -f 1)
+	root=$kernels/debian13-$(cksum <<<"$1" | cut -d ' ' -f 1)
 	[ ! -d "$root" ] || return 0
-	[ "$(id -u)" = 0 ] || die "building modules for kernels of Debian 13 needs root, for a chroot"
+	mkdir -p "$kernels"
+	exec 9>"$kernels/.lock"
+	flock 9
+	[ ! -d "$root" ] || return 0 # another process was faster
+	[ "$(id -u)" = 0 ] || die "a root of Debian 13 is to be made once, by root"
 	"$here/deps.sh" debian13 >&2
 	use_debian 13
 	work=$(mktemp -d "$kernels/.root.XXXXXX")
 	# shellcheck disable=SC2064 # expand now
 	trap "rm -rf '$work'" EXIT
-	mmdebstrap --quiet --mode=root --variant=extract --include=$root_packages \
+	mmdebstrap --quiet --mode=root --variant=extract --include="$1" \
 		trixie "$work/root" "$kernels/debian13.apt/sources.list" >"$work/log" 2>&1 ||
 		{ cat "$work/log" >&2; die "mmdebstrap could not make a root of Debian 13 (see above)"; }
-	ln -s mawk "$work/root/usr/bin/awk" # left to a script, which did not run
-	mkdir "$work/root/module" # where build-kmod.sh puts what it builds
+	finish_root "$work/root"
 	mv -T "$work/root" "$root"
 	rm -rf "$work"
 	trap - EXIT
+	exec 9>&-
+}
+
+# finish_root ROOT: what else it needs.
+finish_root() {
+	if [ ! -e "$1/usr/bin/qemu-system-x86_64" ]; then
+		ln -s mawk "$1/usr/bin/awk" # left to a script, which did not run
+		mkdir "$1/module"           # where build-kmod.sh puts what it builds
+		return
+	fi
+	# It brings its libraries, and runs where these are not.
+	cat >"$1/qemu-system-x86_64" <<-'END'
+		#!/bin/sh
+		root=$(dirname "$0")
+		export QEMU_MODULE_DIR="$root/usr/lib/x86_64-linux-gnu/qemu"
+		exec "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" \
+			"$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" -L "$root/usr/lib/ipxe/qemu" "$@"
+	END
+	chmod +x "$1/qemu-system-x86_64"
 }
 
 # resolve NAME sets $release, and fetches it unless it is in the cache.
@@ -282,6 +307,11 @@ matrix)
 	done
 	exit
 	;;
+qemu)
+	make_root $qemu_packages
+	echo "$root/qemu-system-x86_64"
+	exit
+	;;
 -h | --help) usage; exit 0 ;;
 *) bad_usage ;;
 esac
@@ -296,10 +326,7 @@ for name in "$@"; do
 		;;
 	root)
 		[[ $release == *+deb13* ]] || continue
-		exec 9>"$kernels/.lock"
-		flock 9
-		make_root
-		exec 9>&-
+		make_root $root_packages
 		echo "$root"
 		;;
 	image) echo "$kernels/$release/boot/vmlinuz-$release" ;;

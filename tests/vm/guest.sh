@@ -24,7 +24,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernels_sh=$here/../../scripts/kernels.sh
 cache_home=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}
 cache=${SLOTSCOPE_CACHE:-$cache_home/slotscope}/guests
-qemu=${QEMU:-qemu-system-x86_64}
+qemu=${QEMU:-}
 
 # What the kernel prints when it found a fault in itself, at the start of a message (prefix) or
 # anywhere where the word is not used for anything else. "WARNING:" counts only at the start:
@@ -104,6 +104,10 @@ done
 
 require() {
 	local missing=() busybox_info
+	if [ -z "$qemu" ] && ! qemu=$("$kernels_sh" qemu); then
+		qemu='qemu-system-x86_64'
+		note "Debian 13's QEMU cannot be had (reason above); this machine's own may trip over a defect of it (exit code $EXIT_EMULATOR)"
+	fi
 	command -v "$qemu" >/dev/null || missing+=(qemu-system-x86)
 	command -v cpio >/dev/null || missing+=(cpio)
 	busybox=$(command -v busybox) || busybox=
@@ -394,6 +398,35 @@ make_overlay() {
 	rm -rf "$root"
 }
 
+# --- the kernel ------------------------------------------------------------------------------
+
+# Sets $image to the kernel in it, uncompressed (cached), if QEMU can boot that: in the guest it would take seconds.
+uncompress_image() {
+	local start length release whole
+	release=$(basename "$image")-$(stat -L -c %s-%Y "$image")
+	whole=$cache/vmlinux-$release
+	if [ ! -e "$whole" ]; then
+		# By the header of a bzImage, see Documentation/arch/x86/boot.rst. The payload ends with its length.
+		start=$((($(image_number 497 1) + 1) * 512 + $(image_number 584 4)))
+		length=$(image_number 588 4)
+		dd if="$image" iflag=skip_bytes,count_bytes skip="$start" count="$((length - 4))" status=none of="$work/payload"
+		mkdir -p "$cache"
+		case $(od -An -tx1 -N 4 "$work/payload" | tr -d ' ') in
+		fd377a58) xz -dc "$work/payload" ;;
+		28b52ffd) zstd -dcq "$work/payload" ;;
+		1f8b*) gzip -dc "$work/payload" ;;
+		esac >"$work/whole" 2>/dev/null || : >"$work/whole"
+		readelf -n "$work/whole" 2>/dev/null | grep -q Xen || : >"$work/whole"	# CONFIG_PVH: how QEMU boots it
+		rm "$work/payload"
+		mv "$work/whole" "$cache/.new.$$"
+		mv "$cache/.new.$$" "$whole"
+	fi
+	touch -c "$whole"
+	[ ! -s "$whole" ] || image=$whole
+}
+image_number() { od -An --endian=little "-tu$2" -j "$1" -N "$2" "$image" | tr -d ' '; }
+
+[ "$(od -An -tx1 -j 514 -N 4 "$image" | tr -d ' ')" != 48647253 ] || uncompress_image	# "HdrS"
 make_base
 make_overlay
 cat "$base" "$work/overlay.cpio" >"$work/initrd"
@@ -405,12 +438,14 @@ rm -f "$work/overlay.cpio"
 # sysrq_always_enabled, nokaslr: for ask_guest and name_code below. no5lvl: while a booting kernel lists the
 # features of its CPU, it takes itself for one of four levels for a moment; KASAN reports whatever an interrupt
 # touches then. tsc: the CPUs of the emulator share one, but the kernel cannot know, and takes the emulated HPET, whose
-# reading is an access to a device, under the emulator's one lock.
-cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check tsc=reliable clocksource=tsc printk.devkmsg=on log_buf_len=4M sysrq_always_enabled no5lvl nokaslr"
+# reading is an access to a device, under the emulator's one lock. -erms, init_on_alloc=0: the emulator moves and clears
+# memory byte by byte where the CPU says that it is good at that, and pages are cleared before they are filled. The last two: a CPU may stand still because
+# its host has other things to do.
+cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check tsc=reliable clocksource=tsc printk.devkmsg=on log_buf_len=4M sysrq_always_enabled no5lvl nokaslr init_on_alloc=0 rcupdate.rcu_cpu_stall_timeout=60 watchdog_thresh=30"
 cmdline+="$append"
 
 # shellcheck disable=SC2054 # QEMU separates with commas, too
-arguments=(-accel "$accelerator" -cpu max -smp "$smp" -m "$mem" -nodefaults -no-user-config
+arguments=(-accel "$accelerator" -cpu max,-erms,-fsrm -smp "$smp" -m "$mem" -nodefaults -no-user-config
 	-display none -no-reboot -kernel "$image" -initrd "$work/initrd"
 	-device "isa-debug-exit,iobase=0xf4,iosize=0x04")
 

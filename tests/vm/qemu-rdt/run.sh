@@ -115,7 +115,7 @@ run() { # run KERNEL NAME
 }
 
 firmware="-L /usr/share/seabios -L /usr/share/qemu -L /usr/lib/ipxe/qemu"
-cpu='-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6,cqm=on'
+cpu='-cpu max,-erms,vendor=GenuineIntel,family=6,model=106,stepping=6,cqm=on'
 if [ "$1" = --qemu-arguments ]; then
 	echo "$firmware $cpu"
 	exit
