@@ -118,9 +118,13 @@ CudaProbes::~CudaProbes() {
 
 int CudaProbes::watchdog_fd() const { return bpf_map__fd(skeleton_->maps.ss_cuda_watchdog); }
 
-Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
+void CudaProbes::AskKernel() {
   const auto types = KernelTypes::Get();
   use_multi_ = types->HasFunction("bpf_uprobe_multi_link_attach");
+  shares_stack_ = types->HasFunction("bpf_jit_supports_private_stack");
+}
+
+Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
   skeleton_.reset(cuda__open());
   if (!skeleton_)
     return {Exit::kKernel, fmt::format("cannot open the CUDA probes: {}", ErrnoText(errno))};
@@ -129,7 +133,7 @@ Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
     for (bpf_program* program : {progs.ss_cuda_enter, progs.ss_cuda_leave, progs.ss_cuda_nothing})
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));
   skeleton_->rodata->ss_cuda_is_watched = is_watched;
-  skeleton_->rodata->ss_cuda_shares_stack = types->HasFunction("bpf_jit_supports_private_stack");
+  skeleton_->rodata->ss_cuda_shares_stack = shares_stack_;
   nr_cpus_ = PossibleCpus();
   bpf_map__set_max_entries(skeleton_->maps.ss_cuda_queues, static_cast<uint32_t>(nr_cpus_));
   int error = bpf_map__reuse_fd(skeleton_->maps.ss_events, events_fd);

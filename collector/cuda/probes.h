@@ -47,6 +47,8 @@ class CudaProbes {
   CudaProbes();
   ~CudaProbes();
 
+  // What the kernel can do. Before Load().
+  void AskKernel();
   // Messages go into the source's rings: `events_fd` is its perf event array, `errors_fd` counts what
   // could not be written. `is_watched`: there may be heartbeats in watchdog_fd().
   Status Load(int events_fd, int errors_fd, bool is_watched);
@@ -85,6 +87,7 @@ class CudaProbes {
   ss_cuda_queue* queues_ = nullptr;  // nr_cpus_ of them, mapped; null: none is used
   size_t nr_cpus_ = 0;
   bool use_multi_ = false;
+  bool shares_stack_ = false;  // see cuda.bpf.c
 };
 
 }  // namespace slotscope

@@ -43,7 +43,7 @@ constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib
                                           "/usr/local/cuda/lib64", "/usr/lib/wsl/lib"};
 constexpr const char* kLibraryPatterns[] = {"libcuda.so.1", "libcudart.so.[0-9]*"};
 
-constexpr int kDriverMs = 60'000;
+constexpr int kDriverMs = 20'000;
 // NVIDIA's, and that of Windows below WSL.
 constexpr const char* kDrivers[] = {"/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg"};
 
@@ -60,11 +60,15 @@ CudaWatcher::~CudaWatcher() { Stop(); }
 
 Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, bool has_watchdog,
                           bool waits_for_driver, ItemQueue* items) {
-  waits_for_driver_ = waits_for_driver;
+  waits_for_driver_ = waits_for_driver && !HasDriver();
+  events_fd_ = events_fd;
+  errors_fd_ = errors_fd;
   gpus_ = std::move(gpus);
   items_ = items;
   if (Status status = CheckUretprobesAreSafe(); !status.ok()) return status;
-  if (Status status = probes_.Load(events_fd, errors_fd, has_watchdog); !status.ok()) return status;
+  probes_.AskKernel();
+  if (!waits_for_driver_)
+    if (Status status = LoadProbes(has_watchdog); !status.ok()) return status;
   if (has_watchdog) {
     Status status = watchdog_.Pin(probes_.watchdog_fd(), kWatchdogPath, &news_);
     if (status.code() == Exit::kKernel)
@@ -73,15 +77,23 @@ Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> g
       return status;
   }
   if (Status status = OpenEventFd(&wake_); !status.ok()) return status;
-  probes_.UseQueues();
-  items_->SetLosses(
-      [this](SourceLosses* losses, std::vector<LostCalls>* lost) { AddLosses(losses, lost); });
+  items_->SetLosses([this](SourceLosses* losses, std::vector<LostCalls>* lost) {
+    if (is_loaded_) AddLosses(losses, lost);
+  });
   items_->SetPrompt([this] {
+    if (!is_loaded_) return;
     probes_.Flush();
     watchdog_.Poll(ClockNs(CLOCK_BOOTTIME));
   });
-  AttachSystemLibraries();
+  if (!waits_for_driver_) AttachSystemLibraries();
   thread_ = std::thread([this] { Run(); });
+  return {};
+}
+
+Status CudaWatcher::LoadProbes(bool has_watchdog) {
+  if (Status status = probes_.Load(events_fd_, errors_fd_, has_watchdog); !status.ok()) return status;
+  probes_.UseQueues();
+  is_loaded_ = true;
   return {};
 }
 
@@ -119,7 +131,15 @@ void CudaWatcher::AddLosses(SourceLosses* losses, std::vector<LostCalls>* lost) 
 
 void CudaWatcher::Run() {
   NameThread("ss-cuda");
-  if (waits_for_driver_) WaitForDriver();
+  if (waits_for_driver_) {
+    WaitForDriver();
+    if (stop_requested_.load(std::memory_order_relaxed)) return;
+    if (const Status status = LoadProbes(false); !status.ok()) {
+      news_.Tell(fmt::format("GPUs are not observed: {}", status.message()));
+      return;
+    }
+    AttachSystemLibraries();
+  }
   const Status watches = map_events_.Open();
   if (!watches.ok())
     news_.Tell(
@@ -150,6 +170,7 @@ void CudaWatcher::Run() {
 }
 
 uint64_t CudaWatcher::probe_ns() const {
+  if (!is_loaded_) return 0;
   const ProgramCosts costs = probes_.costs();
   return costs.ns + static_cast<uint64_t>(trap_ns_.load(std::memory_order_relaxed) *
                                           static_cast<double>(costs.nr_runs));

@@ -39,7 +39,8 @@ class CudaWatcher {
   // and to those of running processes, and starts the thread. `gpus` are those in the facts; which of
   // them a process sees goes to *items, which outlives this. `has_watchdog`: whoever acts on it may beat
   // (see Watchdog); without a BPF file system nobody can, and that is said. `waits_for_driver`: on a
-  // machine without a GPU's driver nobody is looked for before there is one.
+  // machine without a GPU's driver nothing is loaded and nobody is looked for before there is one; the
+  // two descriptors outlive this.
   Status Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, bool has_watchdog,
                bool waits_for_driver, ItemQueue* items);
   // Detaches.
@@ -67,6 +68,7 @@ class CudaWatcher {
     std::set<int32_t> users;
   };
 
+  Status LoadProbes(bool has_watchdog);
   void Run();
   void WaitForDriver();
   void FollowWish();
@@ -117,10 +119,12 @@ class CudaWatcher {
   std::atomic<bool> probing_wanted_{true};
   bool is_suspended_ = false;
   bool waits_for_driver_ = false;
-  std::mutex unprobed_mutex_;       // of the two below
-  uint64_t unprobed_ns_ = 0;        // before
-  uint64_t unprobed_since_ns_ = 0;  // 0: it is probed
-  std::atomic<double> trap_ns_{0};  // see MeasureTrap()
+  int events_fd_ = -1, errors_fd_ = -1;
+  std::atomic<bool> is_loaded_{false};  // before, only our thread touches probes_
+  std::mutex unprobed_mutex_;           // of the two below
+  uint64_t unprobed_ns_ = 0;            // before
+  uint64_t unprobed_since_ns_ = 0;      // 0: it is probed
+  std::atomic<double> trap_ns_{0};      // see MeasureTrap()
   News news_;
 };
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 // What is recorded of processes that use CUDA is what they did, by the stand-in libraries' own account.
+#include <bpf/bpf.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 
+#include "base/clock.h"
+#include "base/unique_fd.h"
 #include "cuda/uretprobe_safety.h"
 #include "harness.h"
 #include "recording/reader.h"
@@ -610,6 +615,52 @@ TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {
   }
   for (const auto& line : truth.lines)
     EXPECT_TRUE(line.key != "sum" || nr_launches == line.values.at(0)) << nr_launches;
+}
+
+size_t NrCudaPrograms() {
+  size_t nr = 0;
+  uint32_t id = 0;
+  while (bpf_prog_get_next_id(id, &id) == 0) {
+    const UniqueFd fd(bpf_prog_get_fd_by_id(id));
+    bpf_prog_info info = {};
+    uint32_t size = sizeof(info);
+    if (fd.valid() && bpf_obj_get_info_by_fd(fd.get(), &info, &size) == 0)
+      nr += std::string_view(info.name).starts_with("ss_cuda_");
+  }
+  return nr;
+}
+
+// Whoever does not ask for GPUs has no probes loaded before there is a driver. (A service may begin
+// first.)
+TEST(Cuda, ADriverThatComesIsSeen) {
+  if (!IsEmulated()) GTEST_SKIP() << "to others on this machine it would be one, too";
+  WaitForDetachers();
+  const std::string dir = MakeDir("cuda-driver"), driver = "/dev/nvidiactl";
+  const size_t nr_before = NrCudaPrograms();
+  std::string output;
+  ASSERT_EQ(
+      Shell(
+          "cd " + dir + " && { LD_LIBRARY_PATH=" + StandinFolder() +
+              " $S record --source $SRC -o a.csv -- sh -c 'touch begun; until [ -e go ]; do sleep 0.1; "
+              "done; $T --workload cuda 0' >out 2>&1 & echo $! >pid; }; "
+              "until [ -e begun ]; do sleep 0.1; done",
+          &output),
+      0)
+      << output;
+  EXPECT_EQ(NrCudaPrograms(), nr_before);
+  std::ofstream(driver).close();
+  const uint64_t until_ns = MonotonicNs() + 120'000'000'000;
+  while (NrCudaPrograms() == nr_before && MonotonicNs() < until_ns) usleep(100'000);
+  unlink(driver.c_str());
+  EXPECT_GT(NrCudaPrograms(), nr_before);
+  ASSERT_EQ(
+      Shell("cd " + dir + " && touch go && while kill -0 $(cat pid) 2>/dev/null; do sleep 0.1; done",
+            &output),
+      0)
+      << output;
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  EXPECT_GT(Number(csv.comments.at("cuda_calls")), 0u) << Text(dir + "/out");
 }
 
 TEST(Cuda, OffMeansOff) {
