@@ -17,7 +17,7 @@
 # Debian 12 or, if that does not have it, from Debian 13 and its backports; 6.12-deb13 is Debian 13's
 # where both have it. "newest" is the newest of all. 6.1-debug, 6.12-debug and 6.12-unsafe are built by
 # source-kernel.sh beside this (20 minutes once); a full release such as 6.1.0-56-amd64 works, too. All but
-# matrix fetch first where needed. Once a name is in the cache, neither apt nor a network is needed for it.
+# matrix fetch first where needed (for qemu: root). Once a name is in the cache, neither apt nor a network is needed for it.
 #
 # Exit codes: 1 failed, 2 usage, 66 Debian does not serve this kernel, or no headers of it.
 #
