@@ -164,7 +164,7 @@ class NativeSource final : public Source {
     // To detach takes a while: from tens of milliseconds to seconds (PREEMPT_RT), in which some CPUs
     // would have ticks and others none.
     if (skeleton_ && skeleton_->bss) skeleton_->bss->ss_recording = 0;
-    tick_links_.clear();
+    for (Link& link : tick_links_) link.reset();  // a CPU may still go offline
     links_.clear();
     quota_.Detach();
   }

@@ -254,7 +254,8 @@ void Reader::FollowLosses() {
   const uint64_t now_ns = MonotonicNs();  // what is lost from here on is told next time
   SourceLosses losses = source_->losses();
   AddOthersLosses(&losses);
-  if (losses.nr_output_errors != losses_.nr_output_errors) ReopenDeadRings();
+  // At the end nobody writes to a new one.
+  if (losses.nr_output_errors != losses_.nr_output_errors && ended_ns_ == UINT64_MAX) ReopenDeadRings();
   if (losses.nr_output_errors != losses_.nr_output_errors ||
       losses.nr_skipped_runs != losses_.nr_skipped_runs || losses.nr_untracked != losses_.nr_untracked ||
       losses.nr_untold_renames != losses_.nr_untold_renames)
