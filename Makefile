@@ -105,7 +105,7 @@ COLD := cli/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% re
 	ring/kmod_source ring/module_info ring/native_source sinks/straggle_sink
 $(filter $(COLD:%=$(B)/obj/collector/%.o) $(COLD:%/%=$(B)/obj/unity/%.o),$(COLLECTOR_OBJ)): private CXXFLAGS_ALL += -O1
 
-# Compiled in half the time; how fast they are matters for those alone that try thousands of cases.
+# Compiled in half the time; how fast they are matters for those alone that try thousands of cases, or run in guests.
 TEST_OPTIMIZATION = $(if $(findstring /gen/,$@),,$(if $(findstring oracle_test,$@)$(findstring /live/,$@),-O1,-O0))
 $(B)/obj/tests/%.o: private CXXFLAGS_ALL += $(TEST_OPTIMIZATION)
 

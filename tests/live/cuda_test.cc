@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
@@ -630,6 +631,13 @@ size_t NrCudaPrograms() {
   return nr;
 }
 
+size_t NrLinks() {
+  size_t nr = 0;
+  uint32_t id = 0;
+  while (bpf_link_get_next_id(id, &id) == 0) nr++;
+  return nr;
+}
+
 // Whoever does not ask for GPUs has no probes loaded before there is a driver. (A service may begin
 // first.)
 TEST(Cuda, ADriverThatComesIsSeen) {
@@ -643,14 +651,17 @@ TEST(Cuda, ADriverThatComesIsSeen) {
           "cd " + dir + " && { LD_LIBRARY_PATH=" + StandinFolder() +
               " $S record --source $SRC -o a.csv -- sh -c 'touch begun; until [ -e go ]; do sleep 0.1; "
               "done; $T --workload cuda 0' >out 2>&1 & echo $! >pid; }; "
-              "until [ -e begun ]; do sleep 0.1; done",
+              "until [ -e begun ]; do kill -0 $(cat pid) || exit 1; sleep 0.1; done",
           &output),
       0)
       << output;
   EXPECT_EQ(NrCudaPrograms(), nr_before);
+  const size_t nr_links = NrLinks();
   std::ofstream(driver).close();
   const uint64_t until_ns = MonotonicNs() + 120'000'000'000;
-  while (NrCudaPrograms() == nr_before && MonotonicNs() < until_ns) usleep(100'000);
+  // The libraries are probed behind that, function by function: until for a second there are no more.
+  for (size_t before = nr_links; MonotonicNs() < until_ns; usleep(1'000'000))
+    if (const size_t now = NrLinks(); now > nr_links && now == std::exchange(before, now)) break;
   unlink(driver.c_str());
   EXPECT_GT(NrCudaPrograms(), nr_before);
   ASSERT_EQ(
@@ -659,6 +670,7 @@ TEST(Cuda, ADriverThatComesIsSeen) {
       0)
       << output;
   const CsvFile csv = ReadCsv(dir + "/a.csv");
+  ASSERT_TRUE(csv.comments.contains("cuda_calls")) << Text(dir + "/out");
   CheckIdentity(csv);
   EXPECT_GT(Number(csv.comments.at("cuda_calls")), 0u) << Text(dir + "/out");
 }

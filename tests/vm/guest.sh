@@ -416,7 +416,7 @@ uncompress_image() {
 		28b52ffd) zstd -dcq "$work/payload" ;;
 		1f8b*) gzip -dc "$work/payload" ;;
 		esac >"$work/whole" 2>/dev/null || : >"$work/whole"
-		readelf -n "$work/whole" 2>/dev/null | grep -q Xen || : >"$work/whole"	# CONFIG_PVH: how QEMU boots it
+		readelf -n "$work/whole" 2>/dev/null | grep Xen >/dev/null || : >"$work/whole"	# CONFIG_PVH: how QEMU boots it
 		rm "$work/payload"
 		mv "$work/whole" "$cache/.new.$$"
 		mv "$cache/.new.$$" "$whole"
@@ -439,8 +439,8 @@ rm -f "$work/overlay.cpio"
 # features of its CPU, it takes itself for one of four levels for a moment; KASAN reports whatever an interrupt
 # touches then. tsc: the CPUs of the emulator share one, but the kernel cannot know, and takes the emulated HPET, whose
 # reading is an access to a device, under the emulator's one lock. -erms, init_on_alloc=0: the emulator moves and clears
-# memory byte by byte where the CPU says that it is good at that, and pages are cleared before they are filled. The last two: a CPU may stand still because
-# its host has other things to do.
+# memory byte by byte where the CPU says that it is good at that, and pages are cleared before they are filled. The last
+# two: a CPU may stand still because its host has other things to do.
 cmdline="console=ttyS0 panic=-1 oops=panic no_timer_check tsc=reliable clocksource=tsc printk.devkmsg=on log_buf_len=4M sysrq_always_enabled no5lvl nokaslr init_on_alloc=0 rcupdate.rcu_cpu_stall_timeout=60 watchdog_thresh=30"
 cmdline+="$append"
 
