@@ -659,8 +659,8 @@ TEST(Cuda, ADriverThatComesIsSeen) {
   const size_t nr_links = NrLinks();
   std::ofstream(driver).close();
   const uint64_t until_ns = MonotonicNs() + 120'000'000'000;
-  // The libraries are probed behind that, function by function: until for a second there are no more.
-  for (size_t before = nr_links; MonotonicNs() < until_ns; usleep(1'000'000))
+  // The libraries are probed behind that, function by function: until for 0.9 s there are no more.
+  for (size_t before = nr_links; MonotonicNs() < until_ns; usleep(900'000))
     if (const size_t now = NrLinks(); now > nr_links && now == std::exchange(before, now)) break;
   unlink(driver.c_str());
   EXPECT_GT(NrCudaPrograms(), nr_before);
