@@ -13,6 +13,8 @@ failed=0
 skipped=0
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
+[ -n "${SLOTSCOPE_FAILURES:-}" ] || first=1
+export SLOTSCOPE_FAILURES=${SLOTSCOPE_FAILURES:-$logs/failures}
 
 skip() { # skip NAME REASON
 	echo "  SKIP   $1: $2"
@@ -24,6 +26,14 @@ failed_tests() {
 	awk '/^\[ RUN      \]/ { said = "" }
 		{ said = said $0 "\n" }
 		/^\[  FAILED  \] .* ms\)$/ { printf "%s", said; said = "" }' "$1"
+}
+
+# What failed in short, for the end of it all: whoever keeps only that can still say why.
+remember() { # remember NAME CODE LOG
+	{
+		echo "FAILED: $1 (exit code $2)"
+		{ failed_tests "$3" && grep -a '^FAIL ' "$3"; } | cut -c 1-400 | head -n 12 | grep . || tail -n 8 "$3" | cut -c 1-400
+	} >>"$SLOTSCOPE_FAILURES"
 }
 
 # step NAME COMMAND...: 69 and 77 mean that it cannot run here, 72 that the emulator of a guest tripped over
@@ -54,6 +64,7 @@ step() {
 		tail -n 15 "$log"
 		echo "         before that:"
 		tail -n 100 "$log" | head -n -15
+		remember "$name" $code "$log"
 		failed=$((failed + 1))
 		;;
 	esac
@@ -313,5 +324,6 @@ for group in "$@"; do
 	esac
 done
 echo
+[ -z "${first:-}" ] || [ ! -s "$SLOTSCOPE_FAILURES" ] || cat "$SLOTSCOPE_FAILURES"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -473,15 +473,17 @@ int OpenAsPerfmon(int) {
   return 0;
 }
 
-// Three computing processes on one CPU with shares of about 1/7, 2/7 and 4/7 of it, by their weights.
+// Three computing processes on one CPU with shares of about 1/7, 2/7 and 4/7 of it, by their weights:
+// high ones, so that this machine's other processes take little.
 int Shares(int milliseconds) {
   int cpu = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) - 1;
   std::vector<pid_t> pids;
-  for (int nice_value : {6, 3, 0})
+  for (int lower : {6, 3, 0})
     pids.push_back(Start([=] {
       Pin(cpu);
-      if (nice(nice_value) == -1 && errno) _exit(1);
-      prctl(PR_SET_NAME, ("share" + std::to_string(nice_value)).c_str());
+      errno = 0;
+      if (nice(lower - 5) == -1 && errno) _exit(1);
+      prctl(PR_SET_NAME, ("share" + std::to_string(lower)).c_str());
       const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(milliseconds) * 1'000'000;
       while (MonotonicNs() < end_ns) Loop(100'000);
       RestBeforeTheEnd();

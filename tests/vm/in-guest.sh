@@ -545,9 +545,9 @@ program="$program:Cli.AFile*:Cli.Nohup*:Cli.TwoCollectorsOnOne*:Remediate.Anothe
 program="$program:Accuracy.CommandRecords*:Accuracy.HostileNames*:Cuda.TheLastRaw*:Cuda.Replay*"
 [ -z "${ELSEWHERE:-}" ] || not_here="$not_here:$program"
 # Of the live tests, what depends on the kernel's flavour.
-quick='*WaitTruth*:Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits*:*Quota.IsNoNeighboursFault/V2:State*:Uretprobes.*:Cli.AKernel*'
+quick='Hotplug.*:*WaitTruth*:Cgroups.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits*:*Quota.IsNoNeighboursFault/V2:State*:Uretprobes.*:Cli.AKernel*'
 # The same for one of several guests.
-core='*WaitTruth*Crowd:*WaitTruth*Shuffle:*WaitTruth*Realtime:*Quota.IsNoNeighboursFault/V2:State.OfWhoDoesNot*:Cgroups.*:Uretprobes.*'
+core='Hotplug.*:*WaitTruth*Crowd:*WaitTruth*Shuffle:*WaitTruth*Realtime:*Quota.IsNoNeighboursFault/V2:State.OfWhoDoesNot*:Cgroups.*:Uretprobes.*'
 core="$core:Accuracy.EverySwitch*:Accuracy.Counters*:Accuracy.AThreadsName*:Cuda.MemoryOf*:Lifetime.*:*LifetimeTest*By*:*LifetimeTest*Leader*"
 core="$core:*LifetimeTest*Spinning*:*LifetimeTest*Vfork:*LifetimeTest*Zombie"
 few='*WaitTruth*Crowd:Cgroups.*:Uretprobes.*:Accuracy.EverySwitch*:Cuda.MemoryOf*:State.OfWhoDoesNot*:*LifetimeTest*Spinning*'
