@@ -229,8 +229,23 @@ void GpuTracker::AddGone(ProcessKey process, bool is_missing) {
   gone_in_order_.pop_front();
 }
 
+// Nobody uses a GPU, or all who do are still, and nothing is to be done before end_ns: as in most slots.
+inline bool GpuTracker::IsQuietUntil(uint64_t start_ns, uint64_t end_ns) const {
+  return awake_.empty() && soon_still_.empty() && queued_.empty() && ended_.empty() &&
+         machine_.is_quiet() && first_end_ns_ >= end_ns && applied_ns_ >= start_ns;
+}
+
 void GpuTracker::TakeSlot(uint64_t start_ns, uint64_t end_ns, std::vector<GpuUse>* uses,
                           GpuDetail* detail) {
+  if (!IsQuietUntil(start_ns, end_ns)) return TakeBusySlot(start_ns, end_ns, uses, detail);
+  detail->Clear();
+  uses->clear();
+  taken_until_ns_ = start_ns;
+  applied_ns_ = end_ns;
+}
+
+void GpuTracker::TakeBusySlot(uint64_t start_ns, uint64_t end_ns, std::vector<GpuUse>* uses,
+                              GpuDetail* detail) {
   detail->Clear();
   if (applied_ns_ < start_ns) {  // what was before the first slot
     ApplyUntil(start_ns);

@@ -90,6 +90,8 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
     }
   };
 
+  bool IsQuietUntil(uint64_t start_ns, uint64_t end_ns) const;
+  void TakeBusySlot(uint64_t start_ns, uint64_t end_ns, std::vector<GpuUse>* uses, GpuDetail* detail);
   void OnKernels(const KernelSpan& span) override;
   void OnMemory(const MemorySpan& span) override;
   bool HasRoomForSpan();

@@ -14,7 +14,8 @@ constexpr size_t kMinIndexed = 16;  // a drain round of 5 ms, with some to spare
 constexpr uint64_t kTrimPeriod = 1024;  // slots
 
 void ClearIndex(OpenSlot* slot) {
-  for (const OpenRow& row : slot->rows) slot->row_of[row.process] = 0;
+  uint32_t* const index = slot->row_of.data();
+  for (const OpenRow& row : slot->rows) index[row.process] = 0;
 }
 
 // `most`: elements that were needed lately.

@@ -508,22 +508,27 @@ void SlotBuilder::FindStill() {
 }
 
 // A few rows are put in order by counting for each how many are before it: no branch depends on who ran.
-void SlotBuilder::OrderFew(const OpenSlot& slot) {
-  const std::vector<uint32_t>& ranks = tracker_.Ranks();
-  std::array<int32_t, kFewRows> by_row;
-  by_row.fill(INT32_MAX);
+// What one more row adds to eight counts is a comparison and a subtraction.
+template <size_t kVectors>
+inline void SlotBuilder::OrderFew(const OpenSlot& slot, const std::vector<uint32_t>& ranks) {
+  using Eight [[gnu::vector_size(16)]] = int16_t;
+  union {
+    std::array<Eight, kVectors> by_eight;
+    std::array<int16_t, 8 * kVectors> by_row;
+  } rank, nr_before;
+  for (size_t i = 0; i < kVectors; i++) nr_before.by_eight[i] = Eight{};
   const size_t nr = slot.rows.size();
-  for (size_t i = 0; i < nr; i++) by_row[i] = static_cast<int32_t>(ranks[slot.rows[i].process]);
-  for (size_t i = 0; i < nr; i++) {
-    int32_t nr_before = 0;
-    for (int32_t rank : by_row) nr_before += rank < by_row[i];
-    order_[static_cast<size_t>(nr_before)] = static_cast<uint32_t>(i);
-  }
+  for (size_t i = 0; i < nr; i++) rank.by_row[i] = static_cast<int16_t>(ranks[slot.rows[i].process]);
+  for (size_t i = nr; i < 8 * kVectors; i++) rank.by_row[i] = 0;  // is not looked at
+  for (size_t i = 0; i < nr; i++)
+    for (size_t at = 0; at < kVectors; at++)
+      nr_before.by_eight[at] -= rank.by_eight[at] > rank.by_row[i];
+  for (size_t i = 0; i < nr; i++)
+    order_[static_cast<size_t>(nr_before.by_row[i])] = static_cast<uint32_t>(i);
 }
 
 // Of many a bit is set for each rank, and bits are read in order.
-void SlotBuilder::OrderMany(const OpenSlot& slot) {
-  const std::vector<uint32_t>& ranks = tracker_.Ranks();
+void SlotBuilder::OrderMany(const OpenSlot& slot, const std::vector<uint32_t>& ranks) {
   ranks_used_.resize((tracker_.nr_ranks() + 63) / 64);
   row_at_rank_.resize(tracker_.nr_ranks());
   uint32_t nr = 0;
@@ -541,11 +546,14 @@ void SlotBuilder::OrderMany(const OpenSlot& slot) {
 // In the order of ranks. Returns their cpu_ns.
 uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
   const size_t nr = slot.rows.size();
-  order_.resize(std::max(order_.size(), std::max(nr, kFewRows)));
-  if (nr <= kFewRows)
-    OrderFew(slot);
+  order_.resize(std::max(order_.size(), nr));
+  const std::vector<uint32_t>& ranks = tracker_.Ranks();
+  if (nr > 32 || tracker_.nr_ranks() > INT16_MAX)
+    OrderMany(slot, ranks);
+  else if (nr > 16)
+    OrderFew<4>(slot, ranks);
   else
-    OrderMany(slot);
+    OrderFew<2>(slot, ranks);
   static constexpr Row kBlank;        // copied where there are more than before: see OpenSlots
   finished_.rows.resize(nr, kBlank);  // rows of an older slot are written over
   finished_.rdt.clear();
@@ -554,11 +562,12 @@ uint64_t SlotBuilder::FillRows(const OpenSlot& slot) {
   finished_.wait_causes = options_.wait_causes;
   const bool has_beside = rdt_.on() || more_.on();
   Sums written = {};
-  for (size_t i = 0; i < nr; i++) {
-    const OpenRow& row = slot.rows[order_[i]];
-    Add(&written, row.sums);
-    FillRow(slot, row, &finished_.rows[i]);
-    if (has_beside) AddBeside(slot, order_[i], &finished_.rows[i]);
+  const OpenRow* const open = slot.rows.data();
+  Row* row = finished_.rows.data();
+  for (const uint32_t* at = order_.data(); at != order_.data() + nr; ++at, ++row) {
+    Add(&written, open[*at].sums);
+    FillRow(slot, open[*at], row);
+    if (has_beside) AddBeside(slot, *at, row);
   }
   Add(&accounting_.written, written);
   return written[kCpuNs];

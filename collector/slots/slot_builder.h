@@ -195,9 +195,9 @@ class SlotBuilder final : public MergeSink {
   void Retire();
   void JoinGpu(OpenSlot* slot);
   void FindStill();
-  static constexpr size_t kFewRows = 32;
-  void OrderFew(const OpenSlot& slot);
-  void OrderMany(const OpenSlot& slot);
+  template <size_t kVectors>
+  void OrderFew(const OpenSlot& slot, const std::vector<uint32_t>& ranks);
+  void OrderMany(const OpenSlot& slot, const std::vector<uint32_t>& ranks);
   uint64_t FillRows(const OpenSlot& slot);
   StateSince StateOfRow(const OpenSlot& slot, const OpenRow& row);
   void FillRow(const OpenSlot& slot, const OpenRow& open, Row* row);
