@@ -38,7 +38,8 @@ EDGES = {
     "fleet": "base slots remediate",
     "metrics": "base slots remediate fleet",
     "run": "base ring raw merge track slots gpu straggle join recording sinks detect/inputs detect/patterns detect/host detect/live remediate fleet metrics",
-    "cli": "base ring nvml cuda gpu recording sinks detect/inputs detect/patterns detect/host fleet run",
+    "check": "base ring raw run",
+    "cli": "base ring nvml cuda raw check gpu recording sinks detect/inputs detect/patterns detect/host fleet run",
 }
 EDGES = {stage: its.split() for stage, its in EDGES.items()}
 STAGES = list(EDGES)

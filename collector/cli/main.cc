@@ -5,6 +5,7 @@
 
 #include "base/say.h"
 #include "base/version.h"
+#include "cli/check.h"
 #include "cli/detect.h"
 #include "cli/gpu.h"
 #include "cli/options.h"
@@ -59,6 +60,8 @@ int main(int argc, char** argv) {
       return PrintGpus(options.gpu);
     case Options::Verb::kDetect:
       return Detect(options.detect);
+    case Options::Verb::kCheck:
+      return Check(options.check);
   }
   return 0;
 }

@@ -26,7 +26,13 @@ struct VerbText {
   bool is_for_tests = false;
 };
 
+// Of slotscope check.
+constexpr const char* kTrialSeconds = "3";
+
 constexpr VerbText kVerbs[] = {
+    {"check", "[--json]",
+     "says what this machine can and cannot measure, why, and what to do about it;\n"
+     "what a recording costs here, and how far back a ring would reach\n"},
     {"record", "[options] [-- COMMAND [ARG...]]",
      "writes a row per process and millisecond to slotscope.rec, until Ctrl-C,\n"
      "for --duration, or until COMMAND exits (its rows, the rest folded into one)\n"},
@@ -65,6 +71,13 @@ std::string Overview() {
     }
   }
   return text + "\n";
+}
+
+std::string VerbNames() {
+  std::string names;
+  for (const VerbText& verb : kVerbs)
+    if (!verb.is_for_tests) names += fmt::format("{}{}", names.empty() ? "" : ", ", verb.name);
+  return names;
 }
 
 // Of one verb. REQUIRES: there is such a verb.
@@ -157,17 +170,27 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     return Status();
   };
   if (verb == "--help" || verb == "-h" || verb == "help") return {};
-  if (verb == "--version") {
+  if (verb == "--version" || verb == "-V") {
     options->verb = Options::Verb::kShowVersion;
     return {};
   }
   const auto is_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
-  if ((verb == "rmids" || verb == "gpu") && std::any_of(words.begin(), words.end(), is_help))
+  if ((verb == "rmids" || verb == "gpu" || verb == "check") &&
+      std::any_of(words.begin(), words.end(), is_help))
     return show_help(nullptr);
   if (verb == "rmids") {
     if (!words.empty()) return Usage(fmt::format("rmids takes no '{}'", words[0]));
     options->verb = Options::Verb::kRmids;
     return {};
+  }
+  if (verb == "check") {
+    for (const std::string& word : words)
+      if (word != "--json")
+        return Usage(fmt::format("check takes no '{}'; see slotscope check --help", word));
+    options->verb = Options::Verb::kCheck;
+    options->check.json = !words.empty();
+    record.duration = kTrialSeconds;
+    return ParseRecord(record, &options->check.trial);
   }
   if (verb == "gpu") {
     options->verb = Options::Verb::kGpu;
@@ -220,7 +243,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     options->verb = Options::Verb::kDetect;
     return ParseDetect(detect, &options->detect);
   }
-  return Usage(fmt::format("there is no '{}'; see slotscope --help", verb));
+  return Usage(fmt::format("there is no '{}'; there are {}: see slotscope --help", verb, VerbNames()));
 }
 
 }  // namespace slotscope

@@ -30,6 +30,11 @@ struct GenerateOptions {
   std::string path;
 };
 
+struct CheckOptions {
+  RecordOptions trial;
+  bool json = false;
+};
+
 struct GpuOptions {
   std::string path;  // a raw file; empty: this machine, now
 };
@@ -61,7 +66,8 @@ struct Options {
     kGenerate,
     kRmids,
     kGpu,
-    kDetect
+    kDetect,
+    kCheck
   } verb = Verb::kShowHelp;
   std::string help;  // for kShowHelp
   RecordOptions record;
@@ -69,6 +75,7 @@ struct Options {
   GenerateOptions generate;
   GpuOptions gpu;
   DetectOptions detect;
+  CheckOptions check;
 };
 
 // Exit::kUsage with a sentence for whatever cannot be meant.

@@ -146,10 +146,10 @@ void GatherFacts(const RecordOptions& options, const SourceInfo& info, const std
 class ProgressLine {
  public:
   // A command on the same terminal has it for itself.
-  ProgressLine(bool has_command, const ServiceManager* manager)
+  ProgressLine(bool has_command, bool is_quiet, const ServiceManager* manager)
       : manager_(manager),
         tty_(isatty(STDERR_FILENO)),
-        silent_(tty_ && has_command),
+        silent_(is_quiet || (tty_ && has_command)),
         start_ns_(MonotonicNs()) {}
 
   void Show(const RunCounts& now, uint64_t nr_rows) {
@@ -230,7 +230,8 @@ UniqueFd OpenSignals() {
 // One recording, in the order of its life.
 class Recording {
  public:
-  explicit Recording(const RecordOptions& options) : options_(options) {}
+  // `report`: of one that is made to be looked at, and says nothing; may be null.
+  Recording(const RecordOptions& options, RecordReport* report) : options_(options), report_(report) {}
 
   Status Run() {
     if (Status status = CheckBpfUsable(); !status.ok()) return status;
@@ -351,8 +352,13 @@ class Recording {
     SayAll(pipeline.TakeWarnings());
     RunSummary run = Summarize(pipeline.engine());
     run.elapsed_s = static_cast<double>(end_ns - start_ns) / 1e9;
-    run.notes = source_->info().notes;
     const Status status = Finish(pipeline, &run);
+    if (report_) {
+      report_->facts = facts;
+      report_->counts = run.counts;
+      report_->ring_bytes = source_->rings().ring_bytes();
+      report_->seconds = run.elapsed_s;
+    }
     StopHelpers(status);
     services_.SaySent(run);
     return status;
@@ -398,7 +404,7 @@ class Recording {
     }
     if (is_asked_for) return status;
     facts->notes.push_back(fmt::format("GPUs are not observed: {}", status.message()));
-    SayAll(facts->notes);
+    SayAll({facts->notes.back()});
     return {};
   }
 
@@ -438,6 +444,7 @@ class Recording {
   }
 
   void Announce() {
+    if (report_) return;
     const std::string to = KindOf(options_.output.path) == OutputKind::kStream
                                ? "standard output"
                                : EscapeName(options_.output.path);
@@ -467,7 +474,7 @@ class Recording {
   }
 
   void WaitForEnd(Pipeline* pipeline, Writer* writer, uint64_t start_ns, int nr_stops) {
-    ProgressLine progress(has_command(), &manager_);
+    ProgressLine progress(has_command(), report_ != nullptr, &manager_);
     const size_t nr_cpus = ReadCpuList("online").size();
     OverheadGuard guard(options_.max_overhead, nr_cpus);
     OverheadMeter meter([this] { return source_->probe_ns() + cuda_.probe_ns(); }, nr_cpus);
@@ -496,7 +503,11 @@ class Recording {
       progress.Show(now, writer->nr_rows());
       manager_.Poll(MonotonicNs(), now.merge.nr_rounds);  // reader and merge go on
       ReturnMemory(MonotonicNs());
-      if (meter.Poll(MonotonicNs()) && !Guard(pipeline, &guard, &progress, meter.percent())) break;
+      if (!meter.Poll(MonotonicNs())) continue;
+      if (report_)
+        report_->TakeCost(meter.percent());
+      else if (!Guard(pipeline, &guard, &progress, meter.percent()))
+        break;
     }
     progress.End();
   }
@@ -509,7 +520,8 @@ class Recording {
     malloc_trim(0);
   }
 
-  static void SayAll(const std::vector<std::string>& warnings) {
+  void SayAll(const std::vector<std::string>& warnings) const {
+    if (report_) return;
     for (const std::string& warning : warnings) Say(stderr, "slotscope: {}\n", warning);
   }
 
@@ -561,6 +573,7 @@ class Recording {
   }
 
   const RecordOptions& options_;
+  RecordReport* const report_;
   UniqueFd signals_;
   ServiceManager manager_;
   Output output_{options_.output};
@@ -583,11 +596,15 @@ class Recording {
 }  // namespace
 
 int Record(const RecordOptions& options) {
-  Recording recording(options);
+  Recording recording(options, nullptr);
   Status status = recording.Run();
   if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
   recording.WaitForCommand();
   return recording.ExitCodeOf(status);
+}
+
+Status RecordQuietly(const RecordOptions& options, RecordReport* report) {
+  return Recording(options, report).Run();
 }
 
 }  // namespace slotscope

@@ -45,7 +45,6 @@ Status RunReplay(const ReplayOptions& options) {
   }
 
   RunSummary run = Summarize(engine);
-  run.notes = facts.notes;
   if (facts.raw_segment > 0)
     run.notes.push_back("the recording began before what is here: the counts are from its beginning on");
   run.input_error = end.error;

@@ -42,6 +42,7 @@ struct OutputOptions {
   bool raw_table = false;  // what the kernel sent is in it, too
   TriggerOptions triggers;
   bool strict = false;
+  bool is_quiet = false;  // nothing is printed at its end
 };
 
 // Whether CUDA is observed. kAuto: if this machine lets us, and once a process uses it.

@@ -244,6 +244,7 @@ Status Output::OpenRawTable(const Facts& facts, uint64_t begin_ns, RawSink** sin
 
 void Output::Begin(const Facts& facts, std::function<RunCounts()> counts) {
   const HeaderLines header = MakeHeader(options_, facts);
+  not_measured_ = NotMeasured(facts);
   for (Side& side : sides_) side.sink->WriteHeader(header);
   if (rotation_)
     rotation_->Begin(facts, header, options_.slot_ns, std::move(counts));
@@ -343,6 +344,16 @@ Status Output::CommitSides() {
   return first;
 }
 
+void Output::SaySummary(const RunSummary& run) const {
+  Say(stdout, "{}", SummaryTable(run));
+  if (csv_->is_full())
+    Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
+        run.counts.nr_unwritten_slots);
+  Say(stdout, "wrote {}\n", WhatWasWritten());
+  for (const Side& side : sides_)
+    if (side.status.ok()) Say(stdout, "wrote {} ({})\n", EscapeName(side.path), side.sink->Contents());
+}
+
 Status Output::Finish(RunSummary* run) {
   run->counts.nr_rows = csv_->nr_rows();
   run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
@@ -350,6 +361,7 @@ Status Output::Finish(RunSummary* run) {
   AddTo(&run->counts);
   run->totals = table_.totals.Sorted();
   run->pairs = table_.pairs.Worst(kShownPairs);
+  run->not_measured = not_measured_;
   Status status = CommitFile(SummaryLines(*run));
   if (status.ok()) status = raw;
   const Status sides = CommitSides();
@@ -357,13 +369,7 @@ Status Output::Finish(RunSummary* run) {
     if (!sides.ok()) Say(stderr, "slotscope: {}\n", sides.message());
     return status;
   }
-  Say(stdout, "{}", SummaryTable(*run));
-  if (csv_->is_full())
-    Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
-        run->counts.nr_unwritten_slots);
-  Say(stdout, "wrote {}\n", WhatWasWritten());
-  for (const Side& side : sides_)
-    if (side.status.ok()) Say(stdout, "wrote {} ({})\n", EscapeName(side.path), side.sink->Contents());
+  if (!options_.is_quiet) SaySummary(*run);
   if (!run->counts.accounting.Holds())
     return {Exit::kIdentity,
             "the accounting identity is broken: please report this with the last lines of the file"};

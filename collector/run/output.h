@@ -86,6 +86,7 @@ class Output final : public VerdictListener {
   Status CommitFile(const HeaderLines& last_lines);
   Status CommitSides();
   std::string WhatWasWritten() const;
+  void SaySummary(const RunSummary& run) const;
 
   const OutputOptions& options_;
   const OutputKind kind_ = KindOf(options_.path);
@@ -99,6 +100,7 @@ class Output final : public VerdictListener {
   std::deque<Side> sides_;   // files that are wanted
   std::deque<Side> tables_;  // of the folder, beside the rows
   RunTables table_;
+  std::string not_measured_;  // columns, with blanks between them
   std::unique_ptr<CsvSink> csv_;
   std::unique_ptr<Writer> writer_;
 };

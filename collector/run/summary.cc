@@ -221,6 +221,8 @@ std::string SummaryTable(const RunSummary& run) {
                    counts.joined.nr_joined, counts.remote.nr_connections);
   if (!run.input_cut.empty()) fmt::format_to(out, "note: {}\n", run.input_cut);
   for (const std::string& note : run.notes) fmt::format_to(out, "note: {}\n", note);
+  if (!run.not_measured.empty() && run.not_measured != "nothing")
+    fmt::format_to(out, "not measured: {} (slotscope check says why)\n", run.not_measured);
   fmt::format_to(out, "identity {}\n", IdentityText(run));
   return text;
 }

@@ -19,7 +19,9 @@ inline constexpr size_t kShownPairs = 5;
 
 struct RunSummary {
   RunCounts counts;
-  std::vector<std::string> notes;  // of the source
+  std::vector<std::string> notes;
+  std::string
+      not_measured;  // columns, with blanks between them; why: see the header, or slotscope check
   uint64_t slot_ns = 0;
   size_t nr_cpus = 0;
   size_t nr_more = 0;                   // perf counters behind the first ones

@@ -103,6 +103,39 @@ TEST(Cli, WithoutRootSaysSo) {
   EXPECT_FALSE(Exists(dir + "/slotscope.rec"));
 }
 
+// What a machine can measure, by a recording of seconds of which nothing is left.
+TEST(Cli, CheckSaysWhatThisMachineCanMeasure) {
+  const std::string dir = TempDir() + "/try";
+  mkdir(dir.c_str(), 0755);
+  const std::string in_dir = "cd " + dir + " && export TMPDIR=" + dir + " && ";
+  std::string output;
+  ASSERT_EQ(Shell(in_dir + "$S check && ls -A", &output), 0) << output;
+  std::istringstream lines(output);
+  std::string last;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 80u) << line;
+    last = line;
+  }
+  EXPECT_EQ(last, "A recording can be made: slotscope record") << "and nothing is left";
+  const std::string module = UsesModule() ? "yes     module" : "no      module";
+  EXPECT_NE(output.find(module), std::string::npos) << output;
+  for (const char* name : {"yes     kernel", "yes     waiting", "cost", "ring", "losses"})
+    EXPECT_NE(output.find(name), std::string::npos) << output;
+
+  output.clear();
+  ASSERT_EQ(Shell(in_dir + "$S check --json", &output), 0) << output;
+  EXPECT_TRUE(output.starts_with("{\"slotscope\":")) << output;
+  EXPECT_NE(output.find("\"can_record\":true"), std::string::npos) << output;
+  EXPECT_EQ(output.find('\n'), output.size() - 1) << output;
+  output.clear();
+  // What cannot be recorded has the exit code of a recording.
+  EXPECT_EQ(
+      Shell(in_dir + "unshare -m sh -c 'mount -t tmpfs none /sys/kernel/btf && $S check'", &output), 4)
+      << output;
+  EXPECT_NE(output.find("no      kernel"), std::string::npos) << output;
+  EXPECT_EQ(Shell("$S check now", &output), 2);
+}
+
 TEST(Cli, ModuleAbsentSaysHowToLoadIt) {
   if (UsesModule()) GTEST_SKIP() << "the module is loaded here";
   std::string output;

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "check/trial.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "base/perf_counter.h"
+
+namespace slotscope {
+namespace {
+
+using State = CheckLine::State;
+
+std::string Join(const std::vector<std::string>& words, std::string_view between) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += between;
+    text += word;
+  }
+  return text;
+}
+
+// "9 h", "40 days".
+std::string Length(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+  if (seconds < 2 * kMinute) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 2 * kHour) return fmt::format("{:.0f} min", seconds / kMinute);
+  if (seconds < 2 * kDay) return fmt::format("{:.0f} h", seconds / kHour);
+  return fmt::format("{:.0f} days", seconds / kDay);
+}
+
+std::string Size(double bytes) {
+  return bytes < 1e6 ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / 1e6);
+}
+
+// The sentence that begins with "NAME: ", without that.
+std::string NoteOf(const Facts& facts, const std::string& name) {
+  for (const std::string& note : facts.notes)
+    if (note.starts_with(name + ": ")) return note.substr(name.size() + 2);
+  return "";
+}
+
+}  // namespace
+
+CheckLine CheckSource(const Trial& trial) {
+  return {"source", State::kYes, fmt::format("{} ({})", trial.facts.source, trial.facts.source_reason),
+          ""};
+}
+
+CheckLine CheckCounters(const Trial& trial) {
+  const Facts& facts = trial.facts;
+  std::vector<std::string> counted, missing;
+  std::string why;
+  for (size_t i = 0; i < SS_NR_COUNTERS; i++) {
+    const std::string name(kPerfCounters[i].name);
+    (facts.events[i].empty() ? missing : counted).push_back(name);
+    if (facts.events[i].empty() && why.empty()) why = NoteOf(facts, name);
+  }
+  if (missing.empty()) return {"perf counters", State::kYes, Join(counted, ", "), ""};
+  if (const size_t end = why.find("; the column"); end != std::string::npos) why.resize(end);
+  if (counted.empty())
+    return {"perf counters", State::kNo, why.empty() ? "none is counted" : why,
+            "give the virtual machine a PMU (KVM: -cpu host,pmu=on)"};
+  return {"perf counters", State::kPartly,
+          fmt::format("{}; not {}: {}", Join(counted, ", "), Join(missing, ", "), why),
+          "who else counts (an NMI watchdog, perf), or this CPU, leaves no more room"};
+}
+
+CheckLine CheckWaits(const Trial& trial) {
+  const Facts& facts = trial.facts;
+  if (!facts.has_waits)
+    return {"waiting", State::kNo, "this kernel does not say how long processes wait for a CPU",
+            "a kernel that is built with CONFIG_SCHED_INFO=y, as those of all distributions are"};
+  std::vector<std::string> causes = {"who ran instead", "own threads", "wake-ups"};
+  if (facts.has_quota) causes.emplace_back("quotas");
+  // Where there is no hypervisor it takes nothing, which cannot be told from one that does not say it.
+  if (facts.has_steal) causes.emplace_back("steal");
+  const std::string told = Join(causes, ", ");
+  if (facts.has_quota) return {"waiting", State::kYes, told, ""};
+  return {"waiting", State::kPartly,
+          fmt::format("{}; those of quotas are laid on who ran meanwhile", told),
+          "a kernel whose functions eBPF may look at, or 6.18 and later"};
+}
+
+CheckLine CheckCuda(const Trial& trial) {
+  if (!trial.facts.gpu.empty()) return {"CUDA", State::kYes, trial.facts.gpu, ""};
+  std::string why;
+  for (const std::string& note : trial.facts.notes)
+    if (note.starts_with("GPUs are not observed: ")) why = note.substr(note.find(": ") + 2);
+  return {"CUDA", State::kNo, why.empty() ? "it is not observed" : why, ""};
+}
+
+CheckLine CheckBuffers(const Trial& trial) {
+  return {"buffers", State::kSize,
+          fmt::format("{} for each of {} CPUs", Size(static_cast<double>(trial.ring_bytes)),
+                      trial.facts.present_cpus.size()),
+          ""};
+}
+
+CheckLine CheckLosses(const Trial& trial) {
+  const Accounting& accounting = trial.counts.accounting;
+  const double time_ns =
+      static_cast<double>(accounting.slots_ns) * static_cast<double>(trial.facts.present_cpus.size());
+  const double percent = time_ns > 0 ? 100 * static_cast<double>(accounting.lost_ns) / time_ns : 0;
+  const uint64_t nr_lost = trial.counts.merge.nr_lost + trial.counts.losses.nr_output_errors;
+  std::string what = fmt::format("{:.2g}% of CPU time, {} messages", percent, nr_lost);
+  if (accounting.nr_slots == 0)
+    return {"losses", State::kNo, "no whole slot was recorded", "try once more"};
+  if (trial.counts.slots.nr_missed_switches)
+    what += fmt::format("; {} switches hidden from eBPF", trial.counts.slots.nr_missed_switches);
+  if (percent >= 1 || nr_lost)
+    return {"losses", State::kPartly, what,
+            "collector/README.md says what each counter of a loss means"};
+  return {"losses", State::kYes, what, ""};
+}
+
+CheckLine CheckCost(const Trial& trial) {
+  return {"cost", State::kSize,
+          fmt::format("{:.2g}% of {} CPUs, in a recording of {:.0f} s just now", trial.cost_percent,
+                      trial.facts.present_cpus.size(), trial.seconds),
+          ""};
+}
+
+CheckLine CheckRing(const Trial& trial, uint64_t bytes, const std::string& folder) {
+  // What RecordingFolder gives to tables that are kept longer, where they want it.
+  const auto room = static_cast<double>(bytes);
+  const double rate = std::max(trial.fine_bytes_per_s + trial.coarse_bytes_per_s, 1.0);
+  const double fine_s = 0.2 * room / std::max(trial.fine_bytes_per_s, 1.0);
+  const double coarse_s = 0.8 * room / std::max(trial.coarse_bytes_per_s, 1.0);
+  return {
+      "ring", State::kSize,
+      fmt::format(
+          "{:.1f} GiB in {}: {} to the millisecond ({} once seconds have their four fifths, {}); "
+          "{}/s just now",
+          room / (1 << 30), folder, Length(room / rate), Length(fine_s), Length(coarse_s), Size(rate)),
+      ""};
+}
+
+double BytesPerSecond(uint64_t bytes_on_disk, uint64_t text_bytes, uint64_t header_bytes,
+                      double seconds) {
+  if (text_bytes == 0 || seconds <= 0) return 0;
+  return static_cast<double>(bytes_on_disk) * static_cast<double>(text_bytes - header_bytes) /
+         static_cast<double>(text_bytes) / seconds;
+}
+
+}  // namespace slotscope
