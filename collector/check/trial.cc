@@ -93,6 +93,18 @@ CheckLine CheckCuda(const Trial& trial) {
   return {"CUDA", State::kNo, why.empty() ? "it is not observed" : why, ""};
 }
 
+CheckLines CheckNotes(const Trial& trial) {
+  CheckLines lines;
+  for (const std::string& note : trial.facts.notes) {
+    const std::string name = note.substr(0, note.find(": "));
+    const bool is_counter = std::any_of(kPerfCounters.begin(), kPerfCounters.end(),
+                                        [&](const auto& counter) { return counter.name == name; });
+    if (!is_counter && name != "GPUs are not observed")
+      lines.push_back({"besides", State::kPartly, note, ""});
+  }
+  return lines;
+}
+
 CheckLine CheckBuffers(const Trial& trial) {
   return {"buffers", State::kSize,
           fmt::format("{} for each of {} CPUs", Size(static_cast<double>(trial.ring_bytes)),

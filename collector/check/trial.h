@@ -26,6 +26,8 @@ CheckLine CheckCounters(const Trial& trial);
 CheckLine CheckWaits(const Trial& trial);
 // How CUDA is observed, once there is a driver.
 CheckLine CheckCuda(const Trial& trial);
+// What else the source says of this kernel.
+CheckLines CheckNotes(const Trial& trial);
 CheckLine CheckBuffers(const Trial& trial);
 CheckLine CheckLosses(const Trial& trial);
 CheckLine CheckCost(const Trial& trial);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/cpu_list.h"
 #include "base/escape.h"
@@ -133,6 +134,7 @@ CheckLines FindAll(const RecordOptions& trial_options, const std::string& releas
   if (has_driver) lines.push_back(CheckCuda(trial));
   lines.push_back(CheckCounters(trial));
   lines.push_back(CheckWaits(trial));
+  for (CheckLine& line : CheckNotes(trial)) lines.push_back(std::move(line));
   lines.push_back(CheckLosses(trial));
   lines.push_back(CheckBuffers(trial));
   lines.push_back(CheckCost(trial));

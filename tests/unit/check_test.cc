@@ -96,6 +96,14 @@ TEST(Check, WhatIsNotCountedHasItsReason) {
   EXPECT_EQ(CheckCounters(trial).what, "cycles, instructions, llc_misses");
 }
 
+TEST(Check, WhatElseTheSourceSaysIsThereOnce) {
+  Trial trial;
+  trial.facts.notes = {"cycles: none", "GPUs are not observed: none", "isolated CPUs are not watched"};
+  const CheckLines lines = CheckNotes(trial);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].what, "isolated CPUs are not watched");
+}
+
 TEST(Check, CausesThatAreNotToldApartAreNamed) {
   Trial trial;
   EXPECT_EQ(CheckWaits(trial).state, State::kNo);
