@@ -27,11 +27,12 @@ std::string EscapeUnless(IsPlain is_plain, std::string_view text) {
 inline bool IsPrintable(unsigned char byte) { return byte >= 0x20 && byte <= 0x7e; }
 
 // A name as it is written in files and on screens: bytes below 0x21 except space, the comma, the double
-// quote, the backslash and bytes above 0x7e become \xHH. So a CSV line is a row and never needs
-// quotes, and no name can move a terminal's cursor.
+// quote, the backslash, '#' and bytes above 0x7e become \xHH. So a CSV line is a row and never needs
+// quotes, nobody takes the rest of it for a comment, and no name can move a terminal's cursor.
 inline std::string EscapeName(std::string_view name) {
   return EscapeUnless(
-      [](unsigned char c) { return IsPrintable(c) && c != ',' && c != '"' && c != '\\'; }, name);
+      [](unsigned char c) { return IsPrintable(c) && c != ',' && c != '"' && c != '\\' && c != '#'; },
+      name);
 }
 
 // The same for a text of ours that came through a file: only what no sentence of ours holds.

@@ -110,6 +110,8 @@ boost::program_options::options_description DescribeOutput(OutputTexts* texts, O
       "waits", Text(&output->waits, "FILE"),
       "also why processes waited for a CPU: by slot, cause, who ran instead, and CPU")(
       "max-size", Text(&texts->max_size, "BYTES"), "stop before the rows take more (K, M, G, T)")(
+      "verbose,v", po::bool_switch(&output->has_details),
+      "say at the end what each counter of a loss means, and the accounts")(
       "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")("help,h",
                                                                                        "this text");
   return options;

@@ -42,7 +42,8 @@ struct OutputOptions {
   bool raw_table = false;  // what the kernel sent is in it, too
   TriggerOptions triggers;
   bool strict = false;
-  bool is_quiet = false;  // nothing is printed at its end
+  bool is_quiet = false;     // nothing is printed at its end
+  bool has_details = false;  // what is printed says what each counter means
 };
 
 // Whether CUDA is observed. kAuto: if this machine lets us, and once a process uses it.

@@ -2,6 +2,7 @@
 #include "run/output.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include "base/perf_counter.h"
 #include "base/say.h"
 #include "base/version.h"
+#include "run/summary_text.h"
 #include "sinks/gpu_csv_sink.h"
 #include "sinks/perfetto_sink.h"
 #include "sinks/seconds_sink.h"
@@ -142,11 +144,19 @@ void SayLeftover(const std::string& path) {
     Say(stderr, "slotscope: an unfinished recording left its data; it is now {}\n", EscapeName(path));
 }
 
+// One that was recorded before goes when the new one is complete.
+void SayReplaced(const std::string& path) {
+  if (access(path.c_str(), F_OK) == 0)
+    Say(stderr, "slotscope: {} is there; it is replaced when the new one is complete\n",
+        EscapeName(path));
+}
+
 }  // namespace
 
 Status OpenRaw(RawFileWriter* file, const std::string& path) {
   if (Status status = file->Open(path); !status.ok()) return status;
   SayLeftover(file->leftover_path());
+  SayReplaced(path);
   return {};
 }
 
@@ -159,6 +169,7 @@ Status Output::Open() {
     case OutputKind::kFile:
       if (Status status = file_.Open(options_.path); !status.ok()) return status;
       SayLeftover(file_.leftover_path());
+      SayReplaced(options_.path);
       break;
     case OutputKind::kStream:
       // Whatever is said there goes to the screen instead.
@@ -173,6 +184,7 @@ Status Output::Open() {
     side.kind = &kind;
     if (Status status = side.file.Open(path); !status.ok()) return status;
     SayLeftover(side.file.leftover_path());
+    SayReplaced(path);
   }
   return {};
 }
@@ -218,6 +230,7 @@ Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
   if (rotation_) rotation_->SetSinks(csv_.get(), std::move(of_tables));
   FoldOptions fold = options_.fold;
   fold.followed_only = facts.command_tgid != 0 && !options_.all;
+  has_selection_ = fold.Selects();
   writer_ =
       std::make_unique<Writer>(queue, fold, csv_.get(), &table_, std::move(sinks), rotation_.get());
   return writer_.get();
@@ -345,7 +358,7 @@ Status Output::CommitSides() {
 }
 
 void Output::SaySummary(const RunSummary& run) const {
-  Say(stdout, "{}", SummaryTable(run));
+  Say(stdout, "{}", SummaryText(run, options_.has_details));
   if (csv_->is_full())
     Say(stdout, "note: stopped at --max-size; the last {} of these slots are not in the file\n",
         run.counts.nr_unwritten_slots);
@@ -362,6 +375,7 @@ Status Output::Finish(RunSummary* run) {
   run->totals = table_.totals.Sorted();
   run->pairs = table_.pairs.Worst(kShownPairs);
   run->not_measured = not_measured_;
+  run->has_selection = has_selection_;
   Status status = CommitFile(SummaryLines(*run));
   if (status.ok()) status = raw;
   const Status sides = CommitSides();

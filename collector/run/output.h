@@ -101,6 +101,7 @@ class Output final : public VerdictListener {
   std::deque<Side> tables_;  // of the folder, beside the rows
   RunTables table_;
   std::string not_measured_;  // columns, with blanks between them
+  bool has_selection_ = false;
   std::unique_ptr<CsvSink> csv_;
   std::unique_ptr<Writer> writer_;
 };

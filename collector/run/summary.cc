@@ -9,56 +9,6 @@
 #include "base/escape.h"
 
 namespace slotscope {
-namespace {
-
-constexpr size_t kShownProcesses = 12;
-
-std::string NameOf(const Total& total) {
-  switch (total.kind) {
-    case RowKind::kIdle:
-      return "[idle]";
-    case RowKind::kLost:
-      return "[lost]";
-    case RowKind::kOffline:
-      return "[offline]";
-    case RowKind::kOther:
-      return "[other]";
-    default:
-      break;
-  }
-  std::string name = EscapeName(CommText(total.comm));
-  return name.empty() ? "?" : name;
-}
-
-// "-" for what was not measured.
-std::string Millis(const Total& total, Additive id) {
-  if (total.unmeasured >> id & 1) return "-";
-  return fmt::format("{:.1f}", static_cast<double>(total.sums[id]) / 1e6);
-}
-
-std::string Count(const Total& total, Additive id) {
-  if (total.unmeasured >> id & 1) return "-";
-  return fmt::format("{}", total.sums[id]);
-}
-
-// "share0 (4711)".
-std::string NameOf(const ProcessKey& key, const Comm& comm) {
-  const std::string name = EscapeName(CommText(comm));
-  return name.empty() ? fmt::format("process {}", key.tgid) : fmt::format("{} ({})", name, key.tgid);
-}
-
-std::string Ipc(const Total& total) {
-  uint32_t need = 1u << kCycles | 1u << kInstructions;
-  if ((total.unmeasured & need) || total.sums[kCycles] == 0) return "-";
-  return fmt::format("{:.2f}", static_cast<double>(total.sums[kInstructions]) /
-                                   static_cast<double>(total.sums[kCycles]));
-}
-
-double CpuTimeNs(const RunSummary& run) {
-  return static_cast<double>(run.counts.accounting.slots_ns) * static_cast<double>(run.nr_cpus);
-}
-
-}  // namespace
 
 RunSummary Summarize(const Engine& engine) {
   RunSummary run;
@@ -91,15 +41,6 @@ std::string MoreText(const MoreAccounting& more, size_t i) {
   return fmt::format("received {} {} written {} + late {} + before {} + after {}",
                      more.received[i].delta, more.Holds(i) ? "=" : "!=", more.written[i].delta,
                      more.late[i].delta, more.before[i].delta, more.after[i].delta);
-}
-
-std::string PairLines(const std::vector<PairTotal>& pairs) {
-  if (pairs.empty()) return "";
-  std::string text = "Who kept whom waiting for a CPU, the longest:\n";
-  for (const PairTotal& pair : pairs)
-    text += fmt::format("{:>10.1f} ms  {} waited while {} ran\n", static_cast<double>(pair.ns) / 1e6,
-                        NameOf(pair.waiter, pair.waiter_comm), NameOf(pair.ran, pair.ran_comm));
-  return text + "\n";
 }
 
 // Of a slot.
@@ -167,64 +108,6 @@ HeaderLines CountsSoFar(const RunCounts& counts) {
     if (IsInScope(counter.scope, counts))
       lines.emplace_back(counter.name, std::to_string(counter.of(counts)));
   return lines;
-}
-
-std::string SummaryTable(const RunSummary& run) {
-  std::string text = PairLines(run.pairs);
-  auto out = std::back_inserter(text);
-  double whole_ns = CpuTimeNs(run);
-  fmt::format_to(out, "{:>7} {:<15} {:<10} {:>8} {:>5} {:>8} {:>7} {:>8} {:>4}\n", "TGID", "COMM",
-                 "KIND", "CPU ms", "CPU%", "SWITCHES", "PREEMPT", "WAIT ms", "IPC");
-  size_t shown = 0, hidden = 0;
-  for (const Total& total : run.totals) {
-    bool process = IsProcess(total.kind);
-    if (process && shown >= kShownProcesses) {
-      hidden++;
-      continue;
-    }
-    shown += process;
-    double percent = whole_ns > 0 ? 100.0 * static_cast<double>(total.sums[kCpuNs]) / whole_ns : 0;
-    fmt::format_to(out, "{:>7} {:<15} {:<10} {:>8} {:>5.1f} {:>8} {:>7} {:>8} {:>4}\n",
-                   process ? std::to_string(total.key.tgid) : "-", NameOf(total),
-                   kRowKindNames[static_cast<size_t>(total.kind)], Millis(total, kCpuNs), percent,
-                   Count(total, kSwitches), Count(total, kPreemptions), Millis(total, kWaitNs),
-                   Ipc(total));
-  }
-  if (hidden) fmt::format_to(out, "{:>7} and {} more processes\n", "", hidden);
-  const RunCounts& counts = run.counts;
-  std::string rate;
-  if (run.elapsed_s > 0)
-    rate = fmt::format(" ({:.0f}/s)", static_cast<double>(counts.merge.nr_messages) / run.elapsed_s);
-  fmt::format_to(out, "\nslots {}, rows {}, messages {}{}, CPU time {:.0f} ms, of it lost {:.3f} ms\n",
-                 counts.accounting.nr_slots, counts.nr_rows, counts.merge.nr_messages, rate,
-                 whole_ns / 1e6, static_cast<double>(counts.accounting.lost_ns) / 1e6);
-  for (const Severity severity : {Severity::kLost, Severity::kNote}) {
-    bool any = false;
-    for (const Counter& counter : Counters()) {
-      if (counter.severity != severity || !IsInScope(counter.scope, counts)) continue;
-      if (const uint64_t nr = counter.of(counts)) {
-        fmt::format_to(out, "{}: {} {}: {}\n", severity == Severity::kLost ? "lost" : "note",
-                       counter.name, nr, counter.meaning);
-        any = true;
-      }
-    }
-    if (severity == Severity::kLost && !any) text += "lost: nothing\n";
-  }
-  if (IsInScope(CountScope::kCuda, counts))
-    fmt::format_to(out, "GPU: CUDA calls {}\n", counts.gpu.nr_calls);
-  if (counts.nr_episodes)
-    fmt::format_to(
-        out, "straggling: episodes {} (the table straggle, or --straggle FILE, says who ran instead)\n",
-        counts.nr_episodes);
-  if (IsInScope(CountScope::kJoined, counts))
-    fmt::format_to(out, "joined: lines {}, messages {}, connections {}\n", counts.remote.nr_lines,
-                   counts.joined.nr_joined, counts.remote.nr_connections);
-  if (!run.input_cut.empty()) fmt::format_to(out, "note: {}\n", run.input_cut);
-  for (const std::string& note : run.notes) fmt::format_to(out, "note: {}\n", note);
-  if (!run.not_measured.empty() && run.not_measured != "nothing")
-    fmt::format_to(out, "not measured: {} (slotscope check says why)\n", run.not_measured);
-  fmt::format_to(out, "identity {}\n", IdentityText(run));
-  return text;
 }
 
 }  // namespace slotscope

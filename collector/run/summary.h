@@ -20,8 +20,9 @@ inline constexpr size_t kShownPairs = 5;
 struct RunSummary {
   RunCounts counts;
   std::vector<std::string> notes;
-  std::string
-      not_measured;  // columns, with blanks between them; why: see the header, or slotscope check
+  bool has_selection = false;  // of processes: --pid, --comm, a command
+  // Columns, with blanks between them; why: see the header, or slotscope check.
+  std::string not_measured;
   uint64_t slot_ns = 0;
   size_t nr_cpus = 0;
   size_t nr_more = 0;                   // perf counters behind the first ones
@@ -44,8 +45,5 @@ HeaderLines SummaryLines(const RunSummary& run);
 
 // What was counted, in a file of a recording that goes on.
 HeaderLines CountsSoFar(const RunCounts& counts);
-
-// The table for the screen.
-std::string SummaryTable(const RunSummary& run);
 
 }  // namespace slotscope

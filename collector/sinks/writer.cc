@@ -95,11 +95,17 @@ void Writer::Trim(Batch* batch) {
   }
 }
 
+void Writer::AddToTables(const Slot& slot) {
+  table_->totals.OnSlot(slot);
+  table_->pairs.OnSlot(slot);
+}
+
 void Writer::Take(Slot* slot) {
-  table_->totals.OnSlot(*slot);
-  table_->pairs.OnSlot(*slot);
+  // Whom --top keeps in a slot it may fold in the next one: totals are of all that they did.
+  if (!fold_.Selects()) AddToTables(*slot);
   if (border_ && border_status_.ok()) border_status_ = border_->Before(*slot);
   FoldSlot(fold_, slot);
+  if (fold_.Selects()) AddToTables(*slot);
   for (SideSink* side : sides_) side->OnSlot(*slot);
   csv_->OnSlot(*slot);
   if (csv_->is_full()) full_.store(true, std::memory_order_release);

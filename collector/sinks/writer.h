@@ -84,6 +84,7 @@ class Writer final : public SlotSink {
   void Run();
   void Take(Batch* batch);
   void Take(Slot* slot);
+  void AddToTables(const Slot& slot);
   void Trim(Batch* batch);
 
   FoldOptions fold_;

@@ -18,7 +18,9 @@ struct FoldOptions {
   bool followed_only = false;      // and those that the tracker follows
   size_t top = 0;                  // of what is kept, the most cpu_ns in each slot; 0: all
 
-  bool IsNoop() const { return tgids.empty() && comms.empty() && !followed_only && top == 0; }
+  // Only some processes are kept, the same ones in each slot.
+  bool Selects() const { return !tgids.empty() || !comms.empty() || followed_only; }
+  bool IsNoop() const { return !Selects() && top == 0; }
 };
 
 // Folds `slot` in place. The order of the kept rows does not change; other comes last.

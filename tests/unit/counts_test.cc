@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "run/summary.h"
+#include "run/summary_text.h"
 
 namespace slotscope {
 namespace {
@@ -60,7 +61,7 @@ TEST(Counts, WhatIsLostIsALossAndNothingElse) {
 TEST(Counts, TheFileAndTheScreenSayThemAll) {
   RunSummary run;
   run.counts = Numbered();
-  const std::string screen = SummaryTable(run);
+  const std::string screen = SummaryText(run, true);
   std::map<std::string, std::string> lines;
   for (const auto& [key, value] : SummaryLines(run)) lines[key] = value;
   for (const Counter& counter : Counters()) {
@@ -71,12 +72,15 @@ TEST(Counts, TheFileAndTheScreenSayThemAll) {
     EXPECT_NE(screen.find(word + name + " " + number + ": "), std::string::npos) << name;
   }
   EXPECT_EQ(screen.find("lost: nothing"), std::string::npos);
+  // In short, those that were lost have their names.
+  EXPECT_NE(SummaryText(run, false).find("lost_records "), std::string::npos) << SummaryText(run, false);
+  EXPECT_EQ(SummaryText(run, false).find("note: "), std::string::npos);
 }
 
 TEST(Counts, OfWhatThereWasNoneNothingIsSaid) {
   RunSummary run;
   run.counts.accounting.nr_slots = 5;
-  const std::string screen = SummaryTable(run);
+  const std::string screen = SummaryText(run, true);
   EXPECT_NE(screen.find("lost: nothing\n"), std::string::npos) << screen;
   EXPECT_EQ(screen.find("note: "), std::string::npos) << screen;
   for (const auto& [key, value] : SummaryLines(run)) {

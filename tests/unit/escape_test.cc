@@ -20,7 +20,7 @@ TEST(EscapeName, WritesWhatIsNotPlainInHex) {
       {"Web Content", "Web Content"},
       {"kworker/0:1-ev", "kworker/0:1-ev"},
       {"(sd-pam)", "(sd-pam)"},
-      {"~!'#$", "~!'#$"},
+      {"~!'#$", "~!'\\x23$"},
       {"a,b", "a\\x2cb"},
       {"\"", "\\x22"},
       {"\\", "\\x5c"},

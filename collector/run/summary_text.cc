@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+#include "run/summary_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/escape.h"
+#include "slots/column.h"
+
+namespace slotscope {
+namespace {
+
+constexpr size_t kMinGroups = 3;
+constexpr size_t kMaxGroups = 12;
+constexpr size_t kMaxNames = 5;  // of counters, in one line
+constexpr double kMuchLost = 1;  // percent
+
+// Processes of one name, or a kind that is none.
+struct Group {
+  std::string name;
+  size_t nr = 0;
+  int32_t tgid = 0;  // of one of them
+  Total total;
+};
+
+const char* NameOfKind(RowKind kind) {
+  switch (kind) {
+    case RowKind::kIdle:
+      return "[idle]";
+    case RowKind::kLost:
+      return "[lost]";
+    case RowKind::kOffline:
+      return "[offline]";
+    default:
+      return "[other]";
+  }
+}
+
+std::string NameOf(const Comm& comm) {
+  const std::string name = EscapeName(CommText(comm));
+  return name.empty() ? "?" : name;
+}
+
+// Threads of the kernel that differ by a CPU or a number behind a slash are of one name: kworker/0:1.
+std::string GroupName(const Total& total) {
+  const std::string name = NameOf(total.comm);
+  return total.kind == RowKind::kKernel ? name.substr(0, name.find('/')) : name;
+}
+
+// The one with the most CPU time first, and of equal ones by name.
+std::vector<Group> GroupsOf(const std::vector<Total>& totals) {
+  std::map<std::pair<bool, std::string>, Group> groups;
+  for (const Total& total : totals) {
+    const bool is_process = IsProcess(total.kind);
+    const std::string name = is_process ? GroupName(total) : NameOfKind(total.kind);
+    Group& group = groups[{is_process, name}];
+    if (group.nr++ == 0) {
+      group.name = name;
+      group.tgid = total.key.tgid;
+      group.total = total;
+      continue;
+    }
+    group.total.unmeasured |= total.unmeasured;
+    Add(&group.total.sums, total.sums);
+  }
+  std::vector<Group> sorted;
+  for (auto& [key, group] : groups) sorted.push_back(std::move(group));
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Group& a, const Group& b) {
+    return a.total.sums[kCpuNs] > b.total.sums[kCpuNs];
+  });
+  return sorted;
+}
+
+// "-" for what was not measured.
+std::string Millis(const Total& total, Additive id) {
+  if (total.unmeasured >> id & 1) return "-";
+  return fmt::format("{:.1f}", static_cast<double>(total.sums[id]) / 1e6);
+}
+
+std::string Count(const Total& total, Additive id) {
+  if (total.unmeasured >> id & 1) return "-";
+  return fmt::format("{}", total.sums[id]);
+}
+
+std::string Ipc(const Total& total) {
+  constexpr uint32_t kNeeded = 1u << kCycles | 1u << kInstructions;
+  if ((total.unmeasured & kNeeded) || total.sums[kCycles] == 0) return "-";
+  return fmt::format("{:.2f}", static_cast<double>(total.sums[kInstructions]) /
+                                   static_cast<double>(total.sums[kCycles]));
+}
+
+double CpuTimeNs(const RunSummary& run) {
+  return static_cast<double>(run.counts.accounting.slots_ns) * static_cast<double>(run.nr_cpus);
+}
+
+double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+// "share0 (4711)", "cc1 x 76".
+std::string Label(const Group& group) {
+  if (!IsProcess(group.total.kind)) return group.name;
+  return group.nr == 1 ? fmt::format("{} ({})", group.name, group.tgid)
+                       : fmt::format("{} x {}", group.name, group.nr);
+}
+
+std::string GroupLine(const Group& group, double whole_ns) {
+  const Total& total = group.total;
+  return fmt::format("{:<26} {:>10} {:>5.1f} {:>10} {:>9} {:>8} {:>5}\n", Label(group),
+                     Millis(total, kCpuNs), Percent(static_cast<double>(total.sums[kCpuNs]), whole_ns),
+                     Millis(total, kWaitNs), Count(total, kSwitches), Count(total, kPreemptions),
+                     Ipc(total));
+}
+
+// Those with the most time, and all that are no processes: in all at most `room` lines, if that is
+// enough for some.
+std::string GroupLines(const RunSummary& run, size_t room) {
+  const std::vector<Group> groups = GroupsOf(run.totals);
+  const auto is_process = [](const Group& group) { return IsProcess(group.total.kind); };
+  const auto nr = static_cast<size_t>(std::count_if(groups.begin(), groups.end(), is_process));
+  const size_t others = groups.size() - nr + 2;  // the header, and how many more there are
+  const size_t shown = std::clamp(room - std::min(room, others), kMinGroups, kMaxGroups);
+  std::string text = fmt::format("{:<26} {:>10} {:>5} {:>10} {:>9} {:>8} {:>5}\n", "NAME (PID)",
+                                 "CPU ms", "CPU%", "WAIT ms", "SWITCHES", "PREEMPT", "IPC");
+  size_t nr_shown = 0, nr_hidden = 0;
+  for (const Group& group : groups) {
+    if (is_process(group) && nr_shown == shown) {
+      nr_hidden += group.nr;
+      continue;
+    }
+    nr_shown += is_process(group);
+    text += GroupLine(group, CpuTimeNs(run));
+  }
+  if (nr_hidden) text += fmt::format("and {} more processes\n", nr_hidden);
+  return text;
+}
+
+std::string NameOf(const ProcessKey& key, const Comm& comm) {
+  const std::string name = EscapeName(CommText(comm));
+  return name.empty() ? fmt::format("process {}", key.tgid) : fmt::format("{} ({})", name, key.tgid);
+}
+
+std::string PairLines(const std::vector<PairTotal>& pairs) {
+  if (pairs.empty()) return "";
+  std::string text = "Who kept whom waiting for a CPU, the longest:\n";
+  for (const PairTotal& pair : pairs)
+    text += fmt::format("{:>10.1f} ms  {} waited while {} ran\n", static_cast<double>(pair.ns) / 1e6,
+                        NameOf(pair.waiter, pair.waiter_comm), NameOf(pair.ran, pair.ran_comm));
+  return text + "\n";
+}
+
+// "1234 rows in 3017 slots of 1 ms, 9151 messages (3046/s)".
+std::string SizeLine(const RunSummary& run) {
+  const RunCounts& counts = run.counts;
+  std::string text = fmt::format("{} rows in {} slots", counts.nr_rows, counts.accounting.nr_slots);
+  if (counts.accounting.nr_slots)
+    text += fmt::format(" of {:g} ms", static_cast<double>(counts.accounting.slots_ns) /
+                                           static_cast<double>(counts.accounting.nr_slots) / 1e6);
+  text += fmt::format(", {} messages", counts.merge.nr_messages);
+  if (run.elapsed_s > 0)
+    text += fmt::format(" ({:.0f}/s)", static_cast<double>(counts.merge.nr_messages) / run.elapsed_s);
+  if (IsInScope(CountScope::kCuda, counts)) text += fmt::format(", {} CUDA calls", counts.gpu.nr_calls);
+  return text + "\n";
+}
+
+// Counters of losses but CPU time, which has its share: "late_pieces 3, output_errors 1".
+std::string LossNames(const RunCounts& counts) {
+  std::string names;
+  size_t nr = 0;
+  for (const Counter& counter : Counters()) {
+    if (counter.severity != Severity::kLost || !IsInScope(counter.scope, counts)) continue;
+    const uint64_t of = counter.of(counts);
+    if (of == 0 || counter.name == "lost_ns") continue;
+    if (nr++ < kMaxNames) names += fmt::format("{}{} {}", names.empty() ? "" : ", ", counter.name, of);
+  }
+  if (nr > kMaxNames) names += fmt::format(" and {} more", nr - kMaxNames);
+  return names;
+}
+
+std::string LossLine(const RunSummary& run) {
+  const double percent = Percent(static_cast<double>(run.counts.accounting.lost_ns), CpuTimeNs(run));
+  const std::string names = LossNames(run.counts);
+  if (run.counts.accounting.lost_ns == 0 && names.empty()) return "lost: nothing\n";
+  std::string text = percent >= kMuchLost ? "WARNING: much was lost: " : "lost: ";
+  text += fmt::format("{:.2g}% of CPU time", percent);
+  if (!names.empty()) text += fmt::format("; {}", names);
+  return text + " (-v: what that means)\n";
+}
+
+// Columns by what they are of.
+std::string NotMeasuredLine(const std::string& columns) {
+  if (columns.empty() || columns == "nothing") return "";
+  const auto has = [&](std::string_view column) {
+    return (" " + columns + " ").find(fmt::format(" {} ", column)) != std::string::npos;
+  };
+  std::string rest = " " + columns + " ", text;
+  const auto take = [&](std::initializer_list<std::string_view> names, std::string_view as) {
+    if (!std::all_of(names.begin(), names.end(), has)) return;
+    for (std::string_view name : names)
+      if (const size_t at = rest.find(fmt::format(" {} ", name)); at != std::string::npos)
+        rest.erase(at, name.size() + 1);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", as);
+  };
+  take({"cycles", "instructions", "llc_misses"}, "perf counters");
+  take({"mbm_total_bytes", "mbm_local_bytes"}, "memory traffic");
+  take({"llc_occupancy_bytes"}, "cache");
+  take({"gpu_mem_bytes", "gpu_active_ns", "gpu_launches"}, "GPUs");
+  take({"straggle"}, "straggling");
+  take({"throughput_drop_pct"}, "");
+  while (text.ends_with(", ")) text.resize(text.size() - 2);
+  for (size_t at = 1; at < rest.size();) {
+    const size_t end = rest.find(' ', at);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", rest.substr(at, end - at));
+    at = end + 1;
+  }
+  return fmt::format("not measured: {} (slotscope check: why)\n", text);
+}
+
+std::string AccountLine(const RunSummary& run) {
+  const std::string text = IdentityText(run);
+  return fmt::format("accounting: {}\n", text.starts_with("holds") ? "complete" : text);
+}
+
+std::string Details(const RunSummary& run) {
+  std::string text;
+  for (const Severity severity : {Severity::kLost, Severity::kNote})
+    for (const Counter& counter : Counters()) {
+      if (counter.severity != severity || !IsInScope(counter.scope, run.counts)) continue;
+      if (const uint64_t nr = counter.of(run.counts))
+        text += fmt::format("{}: {} {}: {}\n", severity == Severity::kLost ? "lost" : "note",
+                            counter.name, nr, counter.meaning);
+    }
+  if (IsInScope(CountScope::kJoined, run.counts))
+    text += fmt::format("joined: lines {}, messages {}, connections {}\n", run.counts.remote.nr_lines,
+                        run.counts.joined.nr_joined, run.counts.remote.nr_connections);
+  return text + fmt::format("identity {}\n", IdentityText(run));
+}
+
+// Of this run alone.
+std::string Sentences(const RunSummary& run) {
+  std::string text;
+  const auto is_process = [](const Total& total) { return IsProcess(total.kind); };
+  if (run.has_selection && std::none_of(run.totals.begin(), run.totals.end(), is_process))
+    text +=
+        "WARNING: no process was selected (--pid, --comm, the command): all are in one row 'other'\n";
+  if (run.counts.nr_episodes)
+    text += fmt::format("straggling: {} episodes (the table straggle says who ran instead)\n",
+                        run.counts.nr_episodes);
+  if (!run.input_cut.empty()) text += fmt::format("note: {}\n", run.input_cut);
+  for (const std::string& note : run.notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+}  // namespace
+
+std::string SummaryText(const RunSummary& run, bool details) {
+  const std::string pairs = PairLines(run.pairs);
+  const std::string below = "\n" + SizeLine(run) + LossLine(run) + NotMeasuredLine(run.not_measured) +
+                            Sentences(run) + AccountLine(run);
+  const auto nr_lines = static_cast<size_t>(std::count(pairs.begin(), pairs.end(), '\n') +
+                                            std::count(below.begin(), below.end(), '\n'));
+  const size_t room = kScreenLines - 2 - std::min(kScreenLines - 2, nr_lines);
+  return pairs + GroupLines(run, room) + below + (details ? Details(run) : "");
+}
+
+}  // namespace slotscope
