@@ -21,8 +21,9 @@ namespace po = boost::program_options;
 
 struct VerbText {
   std::string_view name;
-  std::string_view words;  // behind it
-  std::string_view does;   // its lines
+  std::string_view words;          // behind it
+  std::string_view does;           // its lines
+  std::string_view examples = "";  // behind its options
   bool is_for_tests = false;
 };
 
@@ -31,15 +32,23 @@ constexpr const char* kTrialSeconds = "3";
 
 constexpr VerbText kVerbs[] = {
     {"check", "[--json]",
-     "says what this machine can and cannot measure, why, and what to do about it;\n"
+     "says what this machine can and cannot measure, and what to do about it;\n"
      "what a recording costs here, and how far back a ring would reach\n"},
     {"record", "[options] [-- COMMAND [ARG...]]",
-     "writes a row per process and millisecond to slotscope.rec, until Ctrl-C,\n"
-     "for --duration, or until COMMAND exits (its rows, the rest folded into one)\n"},
+     "writes a row per process and millisecond to slotscope.rec until Ctrl-C,\n"
+     "for --duration, or until COMMAND exits (its rows; the rest is one)\n",
+     "  slotscope record --duration 10                 all, to ./slotscope.rec\n"
+     "  slotscope record -- make -j8                   a command, and its descendants\n"
+     "  slotscope record --pid 4711 -o one.csv         a process, to one plain file\n"
+     "  slotscope record --keep 24h,10G --metrics      for months: the newest part\n"
+     "  slotscope record --spans run.pftrace           also for ui.perfetto.dev\n"},
     {"replay", "[options] [RECORDING|FILE]",
      "makes a recording again, from what record --raw-table or --raw FILE has\n"
-     "kept (default: the newest recording here, else the service's); no root\n"},
-    {"gen", "[options] FILE", "makes a raw FILE of a machine that does not exist, for tests\n", true},
+     "kept (default: the newest recording here, else the service's); no root\n",
+     "  slotscope replay --slot 100 -o coarse.csv      the newest, in slots of 100 ms\n"
+     "  slotscope replay run.raw --pid 4711            one process of a file\n"},
+    {"gen", "[options] FILE", "makes a raw FILE of a machine that does not exist, for tests\n", "",
+     true},
     {"rmids", "", "prints the RMID table of the kernel module\n"},
     {"gpu", "[RECORDING|FILE]",
      "prints the GPUs, the processes that use CUDA, and what can be seen of\n"
@@ -47,20 +56,18 @@ constexpr VerbText kVerbs[] = {
     {"detect", "[--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] ...",
      "finds what went wrong in what others wrote down: the flight recorder's\n"
      "dumps of a job's ranks, kernel logs, events of the cluster; and says\n"
-     "who caused it, and what to do. detect --demo shows one of each\n"},
+     "who caused it, and what to do. detect --demo shows one of each\n",
+     "  slotscope detect --fr-dir /tmp/dumps           which ranks hold up a job\n"
+     "  journalctl -k -o json | slotscope detect --kmsg -\n"},
 };
 
 std::string Synopsis(const VerbText& verb) {
   return fmt::format("slotscope {}{}{}", verb.name, verb.words.empty() ? "" : " ", verb.words);
 }
 
-// Of all verbs, in front of their options.
+// Of all verbs.
 std::string Overview() {
-  std::string text;
-  for (const VerbText& verb : kVerbs)
-    if (!verb.is_for_tests)
-      text += fmt::format("{} {}\n", text.empty() ? "Usage:" : "      ", Synopsis(verb));
-  text += "       slotscope VERB --help | --help | --version\n\n";
+  std::string text = "Usage: slotscope VERB [options]\n\n";
   for (const VerbText& verb : kVerbs) {
     if (verb.is_for_tests) continue;
     std::string_view name = verb.name;
@@ -70,7 +77,9 @@ std::string Overview() {
       text += fmt::format("{:<9}{}", name, line);
     }
   }
-  return text + "\n";
+  return text +
+         "\nFirst: slotscope check, then slotscope record. Options and examples of a verb:\n"
+         "slotscope VERB --help. The version: slotscope -V. All of it: man slotscope.\n";
 }
 
 std::string VerbNames() {
@@ -80,14 +89,26 @@ std::string VerbNames() {
   return names;
 }
 
+// Without blanks at the ends of lines, and with one empty line between groups.
+std::string Tidy(const std::string& text) {
+  std::string tidy;
+  for (char c : text) {
+    if (c == '\n')
+      while (tidy.ends_with(' ')) tidy.pop_back();
+    if (c != '\n' || !tidy.ends_with("\n\n")) tidy += c;
+  }
+  return tidy;
+}
+
 // Of one verb. REQUIRES: there is such a verb.
 std::string HelpOf(std::string_view name, const po::options_description* description) {
   const VerbText& verb = *std::find_if(std::begin(kVerbs), std::end(kVerbs),
                                        [&](const auto& one) { return one.name == name; });
   std::ostringstream text;
   text << "Usage: " << Synopsis(verb) << "\n\n" << name << ' ' << verb.does;
-  if (description) text << "\n" << *description;
-  return text.str();
+  if (description) text << *description;
+  if (!verb.examples.empty()) text << "\nExamples:\n" << verb.examples;
+  return Tidy(text.str());
 }
 
 // Parses a verb's `words` by `description`. Words that belong to no option go to *rest.
@@ -153,9 +174,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   po::options_description of_replay = DescribeOutput(&replay, &options->replay.output);
   po::options_description of_gen = DescribeGenerate(&gen, &options->generate.generator);
   po::options_description of_detect = DescribeDetect(&detect, &options->detect);
-  std::ostringstream help;
-  help << Overview() << of_record << "\n" << of_detect;
-  options->help = help.str();
+  options->help = Overview();
   of_gen.add_options()("help,h", "this text");
   of_detect.add_options()("help,h", "this text");
 

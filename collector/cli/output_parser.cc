@@ -90,30 +90,33 @@ Status ParseFilters(const OutputTexts& raw, FoldOptions* fold) {
 }  // namespace
 
 boost::program_options::options_description DescribeOutput(OutputTexts* texts, OutputOptions* output) {
-  po::options_description options("Options of record and replay");
-  options.add_options()(
+  po::options_description rows("Which rows");
+  rows.add_options()("pid", Text(&texts->pid, "LIST"),
+                     "keep these processes, fold the others into one row 'other'")(
+      "comm", Text(&texts->comm, "LIST"), "keep the processes of these names")(
+      "top", Text(&texts->top, "N"), "keep the N processes with the most cpu time of each slot")(
+      "all", po::bool_switch(&output->all), "keep all, also where a COMMAND is or was recorded")(
+      "slot", Text(&texts->slot, "MS"), "length of a slot in milliseconds (default 1)")(
+      "window", Text(&texts->window, "MS"), "how long a slot waits for late data (default 64)");
+  po::options_description where("Where to");
+  where.add_options()(
       "output,o", Text(&output->path, "PATH"),
       "a recording, which is a folder (default slotscope.rec, of replay replay.rec; one that is there "
       "becomes PATH.old); FILE.csv: one plain file; -: a stream to standard output")(
       "segment", Text(&texts->segment, "S"), "length of a recording's files in seconds (default 60)")(
-      "slot", Text(&texts->slot, "MS"), "length of a slot in milliseconds (default 1)")(
-      "window", Text(&texts->window, "MS"), "how long a slot waits for late data (default 64)")(
-      "pid", Text(&texts->pid, "LIST"), "keep these processes, fold the others into one row 'other'")(
-      "comm", Text(&texts->comm, "LIST"), "keep the processes of these names")(
-      "top", Text(&texts->top, "N"), "keep the N processes with the most cpu time of each slot")(
-      "all", po::bool_switch(&output->all), "keep all, also where a COMMAND is or was recorded")(
+      "max-size", Text(&texts->max_size, "BYTES"), "stop before the rows take more (K, M, G, T)")(
+      "waits", Text(&output->waits, "FILE"),
+      "also why processes waited for a CPU: by slot, cause, who ran instead, and CPU")(
       "spans", Text(&output->spans, "FILE"),
       "also what GPUs did, span by span: as CSV, or for Perfetto if FILE ends in .pftrace")(
       "gpu-csv", Text(&output->gpu_csv, "FILE"), "also what was done on each GPU, slot by slot")(
       "straggle", Text(&output->straggle, "FILE"),
       "also who straggles, and who ran while it waited, a JSON object per second and line")(
-      "waits", Text(&output->waits, "FILE"),
-      "also why processes waited for a CPU: by slot, cause, who ran instead, and CPU")(
-      "max-size", Text(&texts->max_size, "BYTES"), "stop before the rows take more (K, M, G, T)")(
+      "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")(
       "verbose,v", po::bool_switch(&output->has_details),
-      "say at the end what each counter of a loss means, and the accounts")(
-      "strict", po::bool_switch(&output->strict), "exit with 10 if any data was lost")("help,h",
-                                                                                       "this text");
+      "say at the end what each counter of a loss means, and the accounts")("help,h", "this text");
+  po::options_description options;
+  options.add(rows).add(where);
   return options;
 }
 

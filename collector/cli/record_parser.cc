@@ -135,38 +135,36 @@ Status ParseTriggers(const std::string& text, const RecordOptions& record, Trigg
 }  // namespace
 
 po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record) {
-  po::options_description options("Options of record");
-  options.add_options()("source", Text(&texts->source, "SOURCE"),
-                        "auto (default), kmod (the kernel module) or bpf (no module)")(
-      "gpu", Text(&texts->gpu, "WHEN"),
-      "observe CUDA: auto (default: once a process uses it), on (or fail) or off")(
-      "duration", Text(&texts->duration, "S"), "record S seconds")(
+  po::options_description kept("How long, and what is kept");
+  kept.add_options()("duration", Text(&texts->duration, "S"),
+                     "record S seconds (default: until Ctrl-C, or until COMMAND exits)")(
       "keep", Text(&texts->output.keep, "LIMITS"),
       "go on with the recording that is there, and keep its newest part, within a time, a size and a "
-      "share "
-      "of the disk: 24h, 10G, 10%, or some of them, as 24h,10G,10%")(
+      "share of the disk: 24h, 10G, 10%, or some of them, as 24h,10G,10%")(
       "trigger", Text(&texts->trigger, "LIST"),
       "what is kept beyond that, a minute before and half a minute behind: straggle, xid, nccl_hang, "
       "wait=20ms (a process waited so long for a CPU); SIGUSR2 does the same")(
-      "raw", Text(&record->raw, "FILE"), "also keep what the kernel sent, for replay")(
-      "raw-table", po::bool_switch(&record->output.raw_table), "the same, in the recording")(
+      "raw-table", po::bool_switch(&record->output.raw_table),
+      "also keep what the kernel sent, for replay")("raw", Text(&record->raw, "FILE"),
+                                                    "the same, as one file");
+  po::options_description measured("What is measured, and at what cost");
+  measured.add_options()("source", Text(&texts->source, "SOURCE"),
+                         "auto (default), kmod (the kernel module) or bpf (no module)")(
+      "gpu", Text(&texts->gpu, "WHEN"),
+      "observe CUDA: auto (default: once a process uses it), on (or fail) or off")(
       "events", Text(&texts->events, "LIST"),
       fmt::format("perf counters, commas between them, each optionally =EVENT: {} (default: the first "
                   "three); or none",
                   CounterColumns())
           .c_str())("no-waits", po::bool_switch(&texts->no_waits),
                     "do not tell why processes waited for a CPU, nor when; switches cost less so")(
+      "rmids", Text(&texts->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)")(
       "max-overhead", Text(&texts->max_overhead, "LIMIT"),
       "what the recording may cost: a share of all CPUs, a number of CPUs, or both (default 3%,2cpus); "
-      "above that it does without what it can until it costs less; with ,stop it ends")(
-      "remediate", Text(&record->remediate, "PATH")->implicit_value(kRemediateSocket),
-      "serve GPU memory and straggling to a consumer on a Unix socket (--remediate=PATH; default "
-      "/tmp/ingero-remediate.sock)")("remediate-group", Text(&record->remediate_group, "GROUP"),
-                                     "let this group connect, too")(
-      "join-remediate", Text(&record->join_remediate, "PATH"),
-      "join what another producer of that protocol says of memory and straggling")(
-      "metrics", Text(&record->metrics, "ADDRESS")->implicit_value(kMetricsAddress),
-      "metrics for Prometheus, over HTTP (--metrics=HOST:PORT; default 127.0.0.1:9464)")(
+      "above that it does without what it can until it costs less; with ,stop it ends");
+  po::options_description told("Who is told while it records");
+  told.add_options()("metrics", Text(&record->metrics, "ADDRESS")->implicit_value(kMetricsAddress),
+                     "metrics for Prometheus, over HTTP (--metrics=HOST:PORT; default 127.0.0.1:9464)")(
       "fleet", Text(&record->fleet, "URL"),
       "compare this node's health with its peers', by a Prometheus that gets our metrics and has our "
       "rules")("node-id", Text(&record->node_id, "NAME"),
@@ -174,6 +172,14 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       "cluster-id", Text(&record->cluster_id, "NAME"), "whose nodes are peers (default: default)")(
       "health-interval", Text(&texts->health_interval, "S"),
       "seconds between two looks at the node's health (default 10)")(
+      "remediate", Text(&record->remediate, "PATH")->implicit_value(kRemediateSocket),
+      "serve GPU memory and straggling to a consumer on a Unix socket (--remediate=PATH; default "
+      "/tmp/ingero-remediate.sock)")("remediate-group", Text(&record->remediate_group, "GROUP"),
+                                     "let this group connect, too")(
+      "join-remediate", Text(&record->join_remediate, "PATH"),
+      "join what another producer of that protocol says of memory and straggling");
+  po::options_description detectors("Detectors beside it");
+  detectors.add_options()(
       "detect", Text(&texts->detect, "LIST")->implicit_value("all"),
       fmt::format("run detectors beside the recording: {} (--detect=LIST; default all) on what the next "
                   "three follow",
@@ -185,10 +191,14 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       "k8s-events", Text(&record->k8s_events, "FILE"),
       "to which Kubernetes' objects are added, such as by kubectl get events -A -w -o json")(
       "verdicts", Text(&record->verdicts, "FILE"),
-      "verdicts are added to it, a JSON object per line; they are said and noted in any case")(
-      "rmids", Text(&texts->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)");
-  DescribeThresholds(&texts->judge, &options);
-  options.add(DescribeOutput(&texts->output, &record->output));
+      "verdicts are added to it, a JSON object per line; they are said and noted in any case");
+  DescribeThresholds(&texts->judge, &detectors);
+  po::options_description options;
+  options.add(kept)
+      .add(DescribeOutput(&texts->output, &record->output))
+      .add(measured)
+      .add(told)
+      .add(detectors);
   return options;
 }
 

@@ -214,7 +214,7 @@ WaitClaims WaitTruth::Claims(uint64_t first_slot, uint64_t last_slot, WaitSlack*
 }
 
 WaitVerdict CompareWaits(const WaitClaims& truth, const WaitSlack& slack, const WaitClaims& seen,
-                         bool by_slot, uint64_t least_ns, uint64_t lost_ns) {
+                         bool by_slot, uint64_t least_ns, uint64_t lost_ns, uint64_t hidden_ns) {
   WaitVerdict verdict;
   const auto fold = [&](const WaitClaims& claims, int32_t waiter) {
     std::map<WaitClaim, double> sums;
@@ -256,7 +256,7 @@ WaitVerdict CompareWaits(const WaitClaims& truth, const WaitSlack& slack, const 
           what +=
               " " + claim.cause + " " + std::to_string(claim.ran) + " -" + std::to_string(less / 1e6);
       }
-    const double wrong_share = std::max(0.0, wrong - excused) / all;
+    const double wrong_share = std::max(0.0, wrong - excused - static_cast<double>(hidden_ns)) / all;
     const double lost = excused + static_cast<double>(lost_ns);
     const double unknown_share = std::max(0.0, unknown - lost) / all;
     const double missing_share = std::max(0.0, std::abs(said_all - all) - lost) / all;

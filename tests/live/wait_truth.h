@@ -84,6 +84,7 @@ struct WaitVerdict {
   std::string worst;  // who, and what
 };
 // by_slot: a slot late is wrong, too. What even the truth does not know may be anything; lost_ns of each
-// waiter may be missing or unknown; and of each as much as its slack.
+// waiter may be missing or unknown, and hidden_ns on the wrong side: of switches that the kernel hid
+// from us, a pair leaves no trace. And of each as much as its slack.
 WaitVerdict CompareWaits(const WaitClaims& truth, const WaitSlack& slack, const WaitClaims& seen,
-                         bool by_slot, uint64_t least_ns, uint64_t lost_ns);
+                         bool by_slot, uint64_t least_ns, uint64_t lost_ns, uint64_t hidden_ns);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -614,13 +616,38 @@ TEST(Options, DetectsInputsAndTheirTimes) {
 
 TEST(Options, HelpNamesEveryOption) {
   Options options;
-  ASSERT_TRUE(Parse({"--help"}, &options).ok());
+  ASSERT_TRUE(Parse({"record", "--help"}, &options).ok());
   for (const char* name : {"--source", "--duration", "--output", "--slot", "--window", "--events",
                            "--rmids", "--pid", "--comm", "--top", "--max-size", "--strict", "--all",
-                           "--raw", "COMMAND", "rmids", "replay", "--max-overhead"})
+                           "--raw", "COMMAND", "--max-overhead", "Examples:"})
     EXPECT_NE(options.help.find(name), std::string::npos) << name;
   for (const char* of_tests : {" gen ", "--seed", "--hotplugs", "--wrap"})
     EXPECT_EQ(options.help.find(of_tests), std::string::npos) << of_tests;
+}
+
+TEST(Options, HelpFitsAScreenAndNamesEveryVerb) {
+  Options options;
+  ASSERT_TRUE(Parse({"--help"}, &options).ok());
+  EXPECT_LE(std::count(options.help.begin(), options.help.end(), '\n'), 24);
+  for (const char* verb : {"\ncheck ", "\nrecord ", "\nreplay ", "\nrmids ", "\ngpu ", "\ndetect "})
+    EXPECT_NE(options.help.find(verb), std::string::npos) << verb;
+  EXPECT_EQ(options.help.find("gen "), std::string::npos);
+  for (const Words& words : {Words{"--help"}, Words{"record", "--help"}, Words{"detect", "--help"}}) {
+    ASSERT_TRUE(Parse(words, &options).ok());
+    std::istringstream lines(options.help);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  }
+}
+
+// Who writes a wrong one is told which there are.
+TEST(Options, AnUnknownVerbListsTheVerbs) {
+  Options options;
+  const Status status = Parse({"recrod"}, &options);
+  EXPECT_EQ(status.code(), Exit::kUsage);
+  EXPECT_NE(status.message().find("check, record, replay, rmids, gpu, detect"), std::string::npos)
+      << status.message();
+  ASSERT_TRUE(Parse({"-V"}, &options).ok());
+  EXPECT_EQ(options.verb, Options::Verb::kShowVersion);
 }
 
 TEST(Options, AVerbsHelpIsOfThatVerbOnly) {
