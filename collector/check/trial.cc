@@ -118,15 +118,15 @@ CheckLine CheckLosses(const Trial& trial) {
       static_cast<double>(accounting.slots_ns) * static_cast<double>(trial.facts.present_cpus.size());
   const double percent = time_ns > 0 ? 100 * static_cast<double>(accounting.lost_ns) / time_ns : 0;
   const uint64_t nr_lost = trial.counts.merge.nr_lost + trial.counts.losses.nr_output_errors;
-  std::string what = fmt::format("{:.2g}% of CPU time, {} messages", percent, nr_lost);
+  std::string what = fmt::format("lost: {:.2g}% of CPU time, {} messages", percent, nr_lost);
   if (accounting.nr_slots == 0)
-    return {"losses", State::kNo, "no whole slot was recorded", "try once more"};
+    return {"complete", State::kNo, "no whole slot was recorded", "try once more"};
   if (trial.counts.slots.nr_missed_switches)
     what += fmt::format("; {} switches hidden from eBPF", trial.counts.slots.nr_missed_switches);
   if (percent >= 1 || nr_lost)
-    return {"losses", State::kPartly, what,
+    return {"complete", State::kPartly, what,
             "collector/README.md says what each counter of a loss means"};
-  return {"losses", State::kYes, what, ""};
+  return {"complete", State::kYes, what, ""};
 }
 
 CheckLine CheckCost(const Trial& trial) {
@@ -144,10 +144,10 @@ CheckLine CheckRing(const Trial& trial, uint64_t bytes, const std::string& folde
   const double coarse_s = 0.8 * room / std::max(trial.coarse_bytes_per_s, 1.0);
   return {
       "ring", State::kSize,
-      fmt::format(
-          "{:.1f} GiB in {}: {} to the millisecond ({} once seconds have their four fifths, {}); "
-          "{}/s just now",
-          room / (1 << 30), folder, Length(room / rate), Length(fine_s), Length(coarse_s), Size(rate)),
+      fmt::format("{:.1f} GiB in {}: {} to the millisecond at first, later {} and {} in seconds; {}/s "
+                  "just now",
+                  room / (1 << 30), folder, Length(room / rate), Length(fine_s), Length(coarse_s),
+                  Size(rate)),
       ""};
 }
 

@@ -122,7 +122,7 @@ CheckLines FindAll(const RecordOptions& trial_options, const std::string& releas
   *status = MakeTrial(trial_options, &trial);
   if (status->ok())
     lines.push_back(CheckSource(trial));
-  else
+  else if (status->code() != Exit::kPrivilege)
     lines.push_back({"recording", State::kNo, status->message(), ""});
   lines.push_back(CheckModule(""));
   lines.push_back(CheckRdt(""));

@@ -36,7 +36,7 @@ constexpr VerbText kVerbs[] = {
      "what a recording costs here, and how far back a ring would reach\n"},
     {"record", "[options] [-- COMMAND [ARG...]]",
      "writes a row per process and millisecond to slotscope.rec until Ctrl-C,\n"
-     "for --duration, or until COMMAND exits (its rows; the rest is one)\n",
+     "for --duration, or until COMMAND exits (the rest is one row)\n",
      "  slotscope record --duration 10                 all, to ./slotscope.rec\n"
      "  slotscope record -- make -j8                   a command, and its descendants\n"
      "  slotscope record --pid 4711 -o one.csv         a process, to one plain file\n"
@@ -180,6 +180,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
 
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty()) return Usage("say what to do: slotscope record, or slotscope --help");
+  if (words.size() == 2 && words[0] == "help") words = {words[1], "--help"};
   const std::string verb = words[0];
   words.erase(words.begin());
   std::vector<std::string> rest;
@@ -189,7 +190,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     return Status();
   };
   if (verb == "--help" || verb == "-h" || verb == "help") return {};
-  if (verb == "--version" || verb == "-V") {
+  if (verb == "--version" || verb == "-V" || verb == "version") {
     options->verb = Options::Verb::kShowVersion;
     return {};
   }

@@ -178,7 +178,7 @@ class ProgressLine {
     const double rate = static_cast<double>(now.merge.nr_messages - last->nr_messages) /
                         (static_cast<double>(time_ns - last->ns) / 1e9);
     *last = {time_ns, now.merge.nr_messages};
-    return fmt::format("{:6.1f} s  {:8.0f} events/s  {:10} rows  {} lost",
+    return fmt::format("{:6.1f} s  {:8.0f} events/s  {:10} rows  {} messages lost",
                        static_cast<double>(time_ns - start_ns_) / 1e9, rate, nr_rows, now.merge.nr_lost);
   }
 
@@ -448,7 +448,7 @@ class Recording {
     const std::string to = KindOf(options_.output.path) == OutputKind::kStream
                                ? "standard output"
                                : EscapeName(options_.output.path);
-    Say(stderr, "slotscope: recording to {}, source {} ({}){}\n", to, source_->info().name, why_,
+    Say(stderr, "slotscope: recording to {}, source {}{}\n", to, source_->info().name,
         options_.duration_ns || !options_.command.empty() ? "" : ", Ctrl-C ends it");
   }
 

@@ -54,6 +54,7 @@ class RecordingFolder {
   void Discard();
   // What was there is now PATH.old; what was PATH.old goes when the first segment is complete.
   bool has_old() const { return has_old_; }
+  bool has_older() const { return has_older_; }
 
   // After Close(), where it is then: somebody may have renamed it.
   const std::string& path() const { return path_; }

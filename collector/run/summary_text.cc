@@ -17,8 +17,9 @@ namespace {
 
 constexpr size_t kMinGroups = 3;
 constexpr size_t kMaxGroups = 12;
-constexpr size_t kMaxNames = 5;  // of counters, in one line
-constexpr double kMuchLost = 1;  // percent
+constexpr size_t kMaxNames = 5;             // of counters, in one line
+constexpr uint64_t kLeastShownNs = 50'000;  // 0.1 ms on the screen
+constexpr double kMuchLost = 1;             // percent
 
 // Processes of one name, or a kind that is none.
 struct Group {
@@ -134,7 +135,7 @@ std::string GroupLines(const RunSummary& run, size_t room) {
     nr_shown += is_process(group);
     text += GroupLine(group, CpuTimeNs(run));
   }
-  if (nr_hidden) text += fmt::format("and {} more processes\n", nr_hidden);
+  if (nr_hidden) text += fmt::format("and {} more process{}\n", nr_hidden, nr_hidden == 1 ? "" : "es");
   return text;
 }
 
@@ -144,11 +145,12 @@ std::string NameOf(const ProcessKey& key, const Comm& comm) {
 }
 
 std::string PairLines(const std::vector<PairTotal>& pairs) {
-  if (pairs.empty()) return "";
+  if (pairs.empty() || pairs.front().ns < kLeastShownNs) return "";
   std::string text = "Who kept whom waiting for a CPU, the longest:\n";
   for (const PairTotal& pair : pairs)
-    text += fmt::format("{:>10.1f} ms  {} waited while {} ran\n", static_cast<double>(pair.ns) / 1e6,
-                        NameOf(pair.waiter, pair.waiter_comm), NameOf(pair.ran, pair.ran_comm));
+    if (pair.ns >= kLeastShownNs)
+      text += fmt::format("{:>10.1f} ms  {} waited while {} ran\n", static_cast<double>(pair.ns) / 1e6,
+                          NameOf(pair.waiter, pair.waiter_comm), NameOf(pair.ran, pair.ran_comm));
   return text + "\n";
 }
 
@@ -245,7 +247,8 @@ std::string Sentences(const RunSummary& run) {
   const auto is_process = [](const Total& total) { return IsProcess(total.kind); };
   if (run.has_selection && std::none_of(run.totals.begin(), run.totals.end(), is_process))
     text +=
-        "WARNING: no process was selected (--pid, --comm, the command): all are in one row 'other'\n";
+        "WARNING: none of those that are selected (--pid, --comm, the command) ran: all is in "
+        "one row 'other'\n";
   if (run.counts.nr_episodes)
     text += fmt::format("straggling: {} episodes (the table straggle says who ran instead)\n",
                         run.counts.nr_episodes);
@@ -262,7 +265,7 @@ std::string SummaryText(const RunSummary& run, bool details) {
                             Sentences(run) + AccountLine(run);
   const auto nr_lines = static_cast<size_t>(std::count(pairs.begin(), pairs.end(), '\n') +
                                             std::count(below.begin(), below.end(), '\n'));
-  const size_t room = kScreenLines - 2 - std::min(kScreenLines - 2, nr_lines);
+  const size_t room = kSummaryLines - std::min(kSummaryLines, nr_lines);
   return pairs + GroupLines(run, room) + below + (details ? Details(run) : "");
 }
 

@@ -9,11 +9,11 @@
 
 namespace slotscope {
 
-// With the line that says what was written, and the prompt behind it.
-inline constexpr size_t kScreenLines = 24;
+// A screen has 24: the command, that it records, what was written, and the prompt take one each.
+inline constexpr size_t kSummaryLines = 20;
 
 // Who kept whom waiting; who took how much, by name; what was lost, what is not measured, whether the
-// accounts add up. At most kScreenLines less two, but for sentences on this run alone. `details`: also
+// accounts add up. At most kSummaryLines, but for sentences on this run alone. `details`: also
 // what each counter that is not 0 means, and the accounts.
 std::string SummaryText(const RunSummary& run, bool details);
 

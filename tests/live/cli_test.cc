@@ -119,7 +119,7 @@ TEST(Cli, CheckSaysWhatThisMachineCanMeasure) {
   EXPECT_EQ(last, "A recording can be made: slotscope record") << "and nothing is left";
   const std::string module = UsesModule() ? "yes     module" : "no      module";
   EXPECT_NE(output.find(module), std::string::npos) << output;
-  for (const char* name : {"yes     kernel", "yes     waiting", "cost", "ring", "losses"})
+  for (const char* name : {"yes     kernel", "yes     waiting", "cost", "ring", "complete"})
     EXPECT_NE(output.find(name), std::string::npos) << output;
 
   output.clear();

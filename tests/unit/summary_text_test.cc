@@ -53,8 +53,8 @@ TEST(SummaryText, FitsAScreenOf24Lines) {
   std::istringstream lines(text);
   size_t nr = 0;
   for (std::string line; std::getline(lines, line); nr++) EXPECT_LE(line.size(), 80u) << line;
-  EXPECT_LE(nr, 22u) << text;
-  EXPECT_GE(nr, 20u) << "there is room for more names\n" << text;
+  EXPECT_LE(nr, kSummaryLines) << text;
+  EXPECT_GE(nr, kSummaryLines - 1) << "there is room for more names\n" << text;
 }
 
 TEST(SummaryText, ProcessesOfOneNameAreALine) {
@@ -92,11 +92,11 @@ TEST(SummaryText, WhatIsNotMeasuredIsNamedByWhatItIsOf) {
 TEST(SummaryText, AFilterThatSelectsNobodyIsAWarning) {
   RunSummary run = Crowded();
   run.has_selection = true;
-  EXPECT_EQ(SummaryText(run, false).find("no process was selected"), std::string::npos);
+  EXPECT_EQ(SummaryText(run, false).find("none of those that are selected"), std::string::npos);
   std::erase_if(run.totals, [](const Total& total) { return IsProcess(total.kind); });
-  EXPECT_NE(SummaryText(run, false).find("WARNING: no process was selected"), std::string::npos);
+  EXPECT_NE(SummaryText(run, false).find("WARNING: none of those that are selected"), std::string::npos);
   run.has_selection = false;
-  EXPECT_EQ(SummaryText(run, false).find("no process was selected"), std::string::npos);
+  EXPECT_EQ(SummaryText(run, false).find("none of those that are selected"), std::string::npos);
 }
 
 TEST(SummaryText, AccountsThatAreBrokenSaySo) {
