@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/cuda_driver.h"
 #include "base/escape.h"
 #include "ring/module_info.h"
 
@@ -83,26 +84,26 @@ size_t NrResctrlGroups(const std::string& folder) {
 }  // namespace
 
 CheckLine CheckKernel(const std::string& root, const std::string& release) {
+  const std::string name = EscapeName(release);
+  if (!IsThere(root + "/sys/kernel/btf/vmlinux"))
+    return {
+        "kernel", State::kNo,
+        fmt::format("{} has no type information (/sys/kernel/btf/vmlinux is missing): nothing can be "
+                    "recorded",
+                    name),
+        "boot a kernel that is built with CONFIG_DEBUG_INFO_BTF=y, as those of Debian 11 and later are"};
   const std::string lockdown = ReadText(root + "/sys/kernel/security/lockdown");
-  const bool has_types = IsThere(root + "/sys/kernel/btf/vmlinux");
-  if (has_types && lockdown.find("[confidentiality]") != std::string::npos)
+  if (lockdown.find("[confidentiality]") != std::string::npos)
     return {"kernel", State::kNo,
             fmt::format("{} is locked down to keep its memory confidential: no eBPF program may read it",
-                        EscapeName(release)),
+                        name),
             "boot with lockdown=integrity, or without lockdown="};
-  if (has_types && lockdown.find("[integrity]") != std::string::npos)
+  if (lockdown.find("[integrity]") != std::string::npos)
     return {"kernel", State::kPartly,
             fmt::format("{} is locked down: it loads only modules that are signed with a key it knows",
-                        EscapeName(release)),
+                        name),
             "for the module: enroll the key that dkms signs with (README, Secure Boot)"};
-  if (has_types)
-    return {"kernel", State::kYes, fmt::format("{}: BTF, not locked down", EscapeName(release)), ""};
-  return {
-      "kernel", State::kNo,
-      fmt::format("{} has no type information (/sys/kernel/btf/vmlinux is missing): nothing can be "
-                  "recorded",
-                  EscapeName(release)),
-      "boot a kernel that is built with CONFIG_DEBUG_INFO_BTF=y, as those of Debian 11 and later are"};
+  return {"kernel", State::kYes, fmt::format("{}: BTF, not locked down", name), ""};
 }
 
 CheckLine CheckModule(const std::string& root) {
@@ -138,7 +139,7 @@ CheckLine CheckRdt(const std::string& root) {
   }
   const std::string module = ReadText(root + kModuleInfoPath);
   const RdtShape shape = ParseModuleRdt(ParseModuleInfo(module));
-  if (shape.has_mbm_total || shape.has_mbm_local || shape.has_occupancy)
+  if (shape.any())
     return {"RDT", State::kYes,
             fmt::format("memory bandwidth{} in {} L3 domain{}",
                         shape.has_occupancy ? ", cache occupancy" : "", shape.domains.size(),
@@ -166,9 +167,7 @@ CheckLine CheckClock(const std::string& root, const std::string& tick) {
 }
 
 CheckLine CheckCudaDriver(const std::string& root) {
-  // NVIDIA's, and that of Windows below WSL.
-  for (const char* path : {"/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg"})
-    if (IsThere(root + path)) return {"GPU driver", State::kYes, "loaded", ""};
+  if (HasCudaDriver(root)) return {"GPU driver", State::kYes, "loaded", ""};
   return {"GPU driver", State::kNo, "NVIDIA's is not loaded (looked for again every 20 s)", ""};
 }
 

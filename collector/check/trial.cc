@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/perf_counter.h"
+#include "base/size_text.h"
 
 namespace slotscope {
 namespace {
@@ -30,10 +31,6 @@ std::string Length(double seconds) {
   if (seconds < 2 * kHour) return fmt::format("{:.0f} min", seconds / kMinute);
   if (seconds < 2 * kDay) return fmt::format("{:.0f} h", seconds / kHour);
   return fmt::format("{:.0f} days", seconds / kDay);
-}
-
-std::string Size(double bytes) {
-  return bytes < 1e6 ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / 1e6);
 }
 
 // The sentence that begins with "NAME: ", without that.
@@ -107,47 +104,48 @@ CheckLines CheckNotes(const Trial& trial) {
 
 CheckLine CheckBuffers(const Trial& trial) {
   return {"buffers", State::kSize,
-          fmt::format("{} for each of {} CPUs", Size(static_cast<double>(trial.ring_bytes)),
+          fmt::format("{} for each of {} CPUs", SizeText(static_cast<double>(trial.ring_bytes)),
                       trial.facts.present_cpus.size()),
           ""};
 }
 
 CheckLine CheckLosses(const Trial& trial) {
-  const Accounting& accounting = trial.counts.accounting;
-  const double time_ns =
-      static_cast<double>(accounting.slots_ns) * static_cast<double>(trial.facts.present_cpus.size());
-  const double percent = time_ns > 0 ? 100 * static_cast<double>(accounting.lost_ns) / time_ns : 0;
-  const uint64_t nr_lost = trial.counts.merge.nr_lost + trial.counts.losses.nr_output_errors;
-  std::string what = fmt::format("lost: {:.2g}% of CPU time, {} messages", percent, nr_lost);
-  if (accounting.nr_slots == 0)
+  const RunCounts& counts = trial.counts;
+  if (counts.accounting.nr_slots == 0)
     return {"complete", State::kNo, "no whole slot was recorded", "try once more"};
-  if (trial.counts.slots.nr_missed_switches)
-    what += fmt::format("; {} switches hidden from eBPF", trial.counts.slots.nr_missed_switches);
-  if (percent >= 1 || nr_lost)
-    return {"complete", State::kPartly, what,
-            "collector/README.md says what each counter of a loss means"};
-  return {"complete", State::kYes, what, ""};
+  const double percent = LostPercent(counts, trial.facts.present_cpus.size());
+  const std::string names = LossNames(counts);
+  std::string what = fmt::format("lost: {:.2g}% of CPU time", percent);
+  if (!names.empty()) what += fmt::format(", {}", names);
+  if (counts.slots.nr_missed_switches)
+    what += fmt::format("; {} switches hidden from eBPF", counts.slots.nr_missed_switches);
+  if (percent < kMuchLostPercent && names.empty()) return {"complete", State::kYes, what, ""};
+  return {"complete", State::kPartly, what,
+          "slotscope record -v says what each counter of a loss means"};
 }
 
 CheckLine CheckCost(const Trial& trial) {
+  if (!trial.cost_percent) return {"cost", State::kSize, "not measured: no whole second passed", ""};
   return {"cost", State::kSize,
-          fmt::format("{:.2g}% of {} CPUs, in a recording of {:.0f} s just now", trial.cost_percent,
+          fmt::format("{:.2g}% of {} CPUs, in a recording of {:.0f} s just now", *trial.cost_percent,
                       trial.facts.present_cpus.size(), trial.seconds),
           ""};
 }
 
 CheckLine CheckRing(const Trial& trial, uint64_t bytes, const std::string& folder) {
+  if (bytes == 0 || trial.fine_bytes_per_s <= 0 || trial.coarse_bytes_per_s <= 0)
+    return {"ring", State::kSize, fmt::format("how far back {} would reach is not known", folder), ""};
   // What RecordingFolder gives to tables that are kept longer, where they want it.
   const auto room = static_cast<double>(bytes);
-  const double rate = std::max(trial.fine_bytes_per_s + trial.coarse_bytes_per_s, 1.0);
-  const double fine_s = 0.2 * room / std::max(trial.fine_bytes_per_s, 1.0);
-  const double coarse_s = 0.8 * room / std::max(trial.coarse_bytes_per_s, 1.0);
+  const double rate = trial.fine_bytes_per_s + trial.coarse_bytes_per_s;
+  const double fine_s = 0.2 * room / trial.fine_bytes_per_s;
+  const double coarse_s = 0.8 * room / trial.coarse_bytes_per_s;
   return {
       "ring", State::kSize,
       fmt::format("{:.1f} GiB in {}: {} to the millisecond at first, later {} and {} in seconds; {}/s "
                   "just now",
                   room / (1 << 30), folder, Length(room / rate), Length(fine_s), Length(coarse_s),
-                  Size(rate)),
+                  SizeText(rate)),
       ""};
 }
 

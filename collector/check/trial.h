@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "check/line.h"
@@ -13,9 +14,9 @@ namespace slotscope {
 
 struct Trial {
   Facts facts;
-  size_t ring_bytes = 0;    // of one CPU
-  double seconds = 0;       // recorded
-  double cost_percent = 0;  // of all CPUs; the recorder and what runs in the kernel for it
+  size_t ring_bytes = 0;               // of one CPU
+  double seconds = 0;                  // recorded
+  std::optional<double> cost_percent;  // of all CPUs; the recorder and what runs in the kernel for it
   RunCounts counts;
   // On the disk, per second: tables of milliseconds, and those that are kept longer.
   double fine_bytes_per_s = 0, coarse_bytes_per_s = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 
 #include "base/status.h"
 #include "cli/options.h"
@@ -18,11 +19,11 @@ int Record(const RecordOptions& options);
 struct RecordReport {
   Facts facts;
   RunCounts counts;
-  size_t ring_bytes = 0;    // of one CPU
-  double seconds = 0;       // recorded
-  double cost_percent = 0;  // of all CPUs: the most that it took in a second
+  size_t ring_bytes = 0;               // of one CPU
+  double seconds = 0;                  // recorded
+  std::optional<double> cost_percent;  // of all CPUs: the most that it took in a second
 
-  void TakeCost(double percent) { cost_percent = std::max(cost_percent, percent); }
+  void TakeCost(double percent) { cost_percent = std::max(cost_percent.value_or(0), percent); }
 };
 
 // The same, without a word, and whatever it costs. *report is filled if it ends well.

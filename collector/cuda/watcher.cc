@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/cuda_driver.h"
 #include "base/errno_text.h"
 #include "base/event_fd.h"
 #include "base/proc.h"
@@ -44,13 +45,6 @@ constexpr const char* kSystemFolders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib
 constexpr const char* kLibraryPatterns[] = {"libcuda.so.1", "libcudart.so.[0-9]*"};
 
 constexpr int kDriverMs = 20'000;
-// NVIDIA's, and that of Windows below WSL.
-constexpr const char* kDrivers[] = {"/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg"};
-
-bool HasDriver() {
-  return std::any_of(std::begin(kDrivers), std::end(kDrivers),
-                     [](const char* path) { return access(path, F_OK) == 0; });
-}
 
 bool IsAlive(int32_t tgid) { return kill(tgid, 0) == 0 || errno == EPERM; }
 
@@ -60,7 +54,7 @@ CudaWatcher::~CudaWatcher() { Stop(); }
 
 Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> gpus, bool has_watchdog,
                           bool waits_for_driver, ItemQueue* items) {
-  waits_for_driver_ = waits_for_driver && !HasDriver();
+  waits_for_driver_ = waits_for_driver && !HasCudaDriver();
   events_fd_ = events_fd;
   errors_fd_ = errors_fd;
   gpus_ = std::move(gpus);
@@ -179,7 +173,7 @@ uint64_t CudaWatcher::probe_ns() const {
 // Or for the end.
 void CudaWatcher::WaitForDriver() {
   pollfd stop = {wake_.get(), POLLIN, 0};
-  while (!HasDriver() && !stop_requested_.load(std::memory_order_relaxed)) {
+  while (!HasCudaDriver() && !stop_requested_.load(std::memory_order_relaxed)) {
     eventfd_t times;
     if (poll(&stop, 1, kDriverMs) > 0) eventfd_read(wake_.get(), &times);
   }

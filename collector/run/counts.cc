@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "run/counts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "run/engine.h"
@@ -228,6 +230,26 @@ std::span<const Counter> Counters() { return kCounters; }
 bool HasLosses(const RunCounts& run) {
   return std::any_of(std::begin(kCounters), std::end(kCounters),
                      [&](const Counter& one) { return one.severity == kLost && one.of(run) > 0; });
+}
+
+std::string LossNames(const RunCounts& counts) {
+  constexpr size_t kMaxNames = 5;
+  std::string names;
+  size_t nr = 0;
+  for (const Counter& counter : Counters()) {
+    if (counter.severity != Severity::kLost || !IsInScope(counter.scope, counts)) continue;
+    const uint64_t of = counter.of(counts);
+    if (of == 0 || counter.name == "lost_ns") continue;
+    if (nr++ < kMaxNames) names += fmt::format("{}{} {}", names.empty() ? "" : ", ", counter.name, of);
+  }
+  if (nr > kMaxNames) names += fmt::format(" and {} more", nr - kMaxNames);
+  return names;
+}
+
+double LostPercent(const RunCounts& counts, size_t nr_cpus) {
+  const Accounting& accounting = counts.accounting;
+  const double time_ns = static_cast<double>(accounting.slots_ns) * static_cast<double>(nr_cpus);
+  return time_ns > 0 ? 100 * static_cast<double>(accounting.lost_ns) / time_ns : 0;
 }
 
 }  // namespace slotscope

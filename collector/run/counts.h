@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "gpu/tracker.h"
@@ -77,5 +78,10 @@ std::span<const Counter> Counters();
 
 // Was anything lost that should be in the file?
 bool HasLosses(const RunCounts& counts);
+// Of counters of losses those that are not 0, but for CPU time: "late_pieces 3, output_errors 1".
+std::string LossNames(const RunCounts& counts);
+// Of CPU time. From so much on it is a warning.
+double LostPercent(const RunCounts& counts, size_t nr_cpus);
+inline constexpr double kMuchLostPercent = 1;
 
 }  // namespace slotscope

@@ -10,6 +10,7 @@
 #include "base/escape.h"
 #include "base/perf_counter.h"
 #include "base/say.h"
+#include "base/size_text.h"
 #include "base/version.h"
 #include "run/summary_text.h"
 #include "sinks/gpu_csv_sink.h"
@@ -325,11 +326,7 @@ Status Output::CommitFile(const HeaderLines& last_lines) {
 }
 
 std::string Output::WhatWasWritten() const {
-  const auto size_of = [](uint64_t bytes) {
-    const auto size = static_cast<double>(bytes);
-    return bytes < 1'000'000 ? fmt::format("{:.1f} kB", size / 1e3)
-                             : fmt::format("{:.1f} MB", size / 1e6);
-  };
+  const auto size_of = [](uint64_t bytes) { return SizeText(static_cast<double>(bytes)); };
   switch (kind_) {
     case OutputKind::kStream:
       return fmt::format("a stream of {}", size_of(stream_.size()));

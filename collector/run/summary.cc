@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/escape.h"
-
 namespace slotscope {
 
 RunSummary Summarize(const Engine& engine) {

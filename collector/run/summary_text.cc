@@ -17,9 +17,7 @@ namespace {
 
 constexpr size_t kMinGroups = 3;
 constexpr size_t kMaxGroups = 12;
-constexpr size_t kMaxNames = 5;             // of counters, in one line
 constexpr uint64_t kLeastShownNs = 50'000;  // 0.1 ms on the screen
-constexpr double kMuchLost = 1;             // percent
 
 // Processes of one name, or a kind that is none.
 struct Group {
@@ -29,17 +27,9 @@ struct Group {
   Total total;
 };
 
-const char* NameOfKind(RowKind kind) {
-  switch (kind) {
-    case RowKind::kIdle:
-      return "[idle]";
-    case RowKind::kLost:
-      return "[lost]";
-    case RowKind::kOffline:
-      return "[offline]";
-    default:
-      return "[other]";
-  }
+// "[idle]", "[lost]".
+std::string NameOfKind(RowKind kind) {
+  return fmt::format("[{}]", kRowKindNames[static_cast<size_t>(kind)]);
 }
 
 std::string NameOf(const Comm& comm) {
@@ -168,25 +158,11 @@ std::string SizeLine(const RunSummary& run) {
   return text + "\n";
 }
 
-// Counters of losses but CPU time, which has its share: "late_pieces 3, output_errors 1".
-std::string LossNames(const RunCounts& counts) {
-  std::string names;
-  size_t nr = 0;
-  for (const Counter& counter : Counters()) {
-    if (counter.severity != Severity::kLost || !IsInScope(counter.scope, counts)) continue;
-    const uint64_t of = counter.of(counts);
-    if (of == 0 || counter.name == "lost_ns") continue;
-    if (nr++ < kMaxNames) names += fmt::format("{}{} {}", names.empty() ? "" : ", ", counter.name, of);
-  }
-  if (nr > kMaxNames) names += fmt::format(" and {} more", nr - kMaxNames);
-  return names;
-}
-
 std::string LossLine(const RunSummary& run) {
-  const double percent = Percent(static_cast<double>(run.counts.accounting.lost_ns), CpuTimeNs(run));
+  const double percent = LostPercent(run.counts, run.nr_cpus);
   const std::string names = LossNames(run.counts);
   if (run.counts.accounting.lost_ns == 0 && names.empty()) return "lost: nothing\n";
-  std::string text = percent >= kMuchLost ? "WARNING: much was lost: " : "lost: ";
+  std::string text = percent >= kMuchLostPercent ? "WARNING: much was lost: " : "lost: ";
   text += fmt::format("{:.2g}% of CPU time", percent);
   if (!names.empty()) text += fmt::format("; {}", names);
   return text + " (-v: what that means)\n";
@@ -210,9 +186,7 @@ std::string NotMeasuredLine(const std::string& columns) {
   take({"mbm_total_bytes", "mbm_local_bytes"}, "memory traffic");
   take({"llc_occupancy_bytes"}, "cache");
   take({"gpu_mem_bytes", "gpu_active_ns", "gpu_launches"}, "GPUs");
-  take({"straggle"}, "straggling");
-  take({"throughput_drop_pct"}, "");
-  while (text.ends_with(", ")) text.resize(text.size() - 2);
+  take({"straggle", "throughput_drop_pct"}, "straggling");
   for (size_t at = 1; at < rest.size();) {
     const size_t end = rest.find(' ', at);
     text += fmt::format("{}{}", text.empty() ? "" : ", ", rest.substr(at, end - at));

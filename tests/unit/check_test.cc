@@ -128,6 +128,10 @@ TEST(Check, OnePercentLostIsTooMuch) {
   trial.counts.accounting.lost_ns = 0;
   trial.counts.merge.nr_lost = 1;
   EXPECT_EQ(CheckLosses(trial).state, State::kPartly);
+  trial.counts.merge.nr_lost = 0;
+  EXPECT_EQ(CheckLosses(trial).state, State::kYes);
+  trial.counts.slots.nr_late_pieces = 1;
+  EXPECT_EQ(CheckLosses(trial).state, State::kPartly) << "as any counter of a loss";
 }
 
 // Headers are once per segment, which a trial has one of in some seconds.
@@ -146,6 +150,16 @@ TEST(Check, TheRingReachesAsFarAsItsBytes) {
   EXPECT_NE(what.find(": 28 h to the millisecond at first, later 6 h and 9 days in seconds; 100.0 kB/s"),
             std::string::npos)
       << what;
+}
+
+// What was not measured is no number.
+TEST(Check, ATrialThatWasTooShortSaysSo) {
+  EXPECT_NE(CheckCost({}).what.find("not measured"), std::string::npos);
+  EXPECT_NE(CheckRing({}, 1 << 30, "/var/lib/slotscope").what.find("not known"), std::string::npos);
+  Trial trial;
+  trial.cost_percent = 0.5;
+  trial.seconds = 3;
+  EXPECT_TRUE(CheckCost(trial).what.starts_with("0.5% of 0 CPUs")) << CheckCost(trial).what;
 }
 
 TEST(Check, LinesAreBrokenAtBlanks) {
