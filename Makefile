@@ -25,7 +25,7 @@ LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell comman
 # Functions and lines, for a backtrace; variables too would be a quarter of the time that it takes to build.
 CXXFLAGS ?= -O3 -g1
 CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I. -I$(B)/bpf $(CXXFLAGS)
-LIBS := -lbpf -lcap-ng -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -lzstd -pthread
+LIBS := -lbpf -lcap-ng -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -lzstd -ldate-tz -pthread
 # Where vmlinux.h is, which is not ours: clang 14 warns of that of 7.3.
 BPFTYPES := $(B)/bpf
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -Ibpf -isystem $(BPFTYPES)
@@ -35,14 +35,14 @@ PREFIX ?= /usr/local
 COLLECTOR_SRC := $(filter-out collector/cli/main.cc,$(wildcard collector/*/*.cc collector/*/*/*.cc tests/gen/*.cc))
 # Folders that compile as one source each, in a third of the time (UNITY=: file by file). So what they have in unnamed
 # namespaces needs different names.
-UNITY := cli cuda detect/host detect/inputs detect/live detect/patterns remediate run
+UNITY := cli cuda detect/host detect/inputs detect/live detect/patterns explain remediate run
 unity_src = $(filter-out collector/cli/main.cc,$(wildcard collector/$1/*.cc))
 COLLECTOR_OBJ := $(patsubst %.cc,$(B)/obj/%.o,$(filter-out $(foreach folder,$(UNITY),$(call unity_src,$(folder))),$(COLLECTOR_SRC))) \
 	$(UNITY:%=$(B)/obj/unity/%.o)
 KMOD_SRC := $(wildcard kmod/*.c kmod/*.h) kmod/Kbuild
 HEADERS := $(wildcard include/slotscope/*.h)
 SKELETONS := $(B)/bpf/relay.skel.h $(B)/bpf/native.skel.h $(B)/bpf/cuda.skel.h
-UNIT_SRC := $(wildcard tests/unit/*.cc)
+UNIT_SRC := $(wildcard tests/unit/*.cc tests/incidents/*.cc)
 # Pure C of the module, that unit tests run on the host.
 PORTABLE_SRC := kmod/rdt_cpuid.c kmod/rdt_domain.c kmod/rdt_cpu.c kmod/share.c
 LIVE_SRC := $(wildcard tests/live/*.cc)
@@ -106,13 +106,13 @@ COLD := cli/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% re
 $(filter $(COLD:%=$(B)/obj/collector/%.o) $(COLD:%/%=$(B)/obj/unity/%.o),$(COLLECTOR_OBJ)): private CXXFLAGS_ALL += -O1
 
 # Compiled in half the time; how fast they are matters for those alone that try thousands of cases, or run in guests.
-TEST_OPTIMIZATION = $(if $(findstring /gen/,$@),,$(if $(findstring oracle_test,$@)$(findstring /live/,$@),-O1,-O0))
+TEST_OPTIMIZATION = $(if $(findstring /gen/,$@),,$(if $(findstring oracle_test,$@)$(findstring /live/,$@)$(findstring /incidents/,$@),-O1,-O0))
 $(B)/obj/tests/%.o: private CXXFLAGS_ALL += $(TEST_OPTIMIZATION)
 
 # What most sources include is compiled once (PCH=: not at all), with the flags of those that it is for.
 # GCC 12 then warns of a text that is push_back()ed to strings, without reason: emplace_back() it.
 PCH := 1
-precompiled = $(if $(findstring oracle_test,$@)$(findstring tests/live/,$@),,$(and $(PCH),$(filter $@,$(COLLECTOR_OBJ)),$(B)/pch/collector.h)\
+precompiled = $(if $(findstring oracle_test,$@)$(findstring tests/live/,$@)$(findstring tests/incidents/,$@),,$(and $(PCH),$(filter $@,$(COLLECTOR_OBJ)),$(B)/pch/collector.h)\
 	$(and $(PCH),$(filter $@,$(TEST_OBJ)),$(B)/pch/tests.h))
 ifneq ($(PCH),)
 $(COLLECTOR_OBJ): | $(B)/pch/collector.h.gch

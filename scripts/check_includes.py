@@ -29,6 +29,7 @@ EDGES = {
     "straggle": "base slots",
     "join": "base ring slots",
     "recording": "base",
+    "explain": "base ring slots recording track",
     "sinks": "base slots",
     "detect/inputs": "base",
     "detect/patterns": "base detect/inputs",
@@ -37,9 +38,9 @@ EDGES = {
     "remediate": "base ring slots",
     "fleet": "base slots remediate",
     "metrics": "base slots remediate fleet",
-    "run": "base ring raw merge track slots gpu straggle join recording sinks detect/inputs detect/patterns detect/host detect/live remediate fleet metrics",
+    "run": "base ring raw merge track slots gpu straggle join recording sinks detect/patterns detect/host detect/live remediate fleet metrics",
     "check": "base ring raw run",
-    "cli": "base ring nvml cuda raw check gpu recording sinks detect/inputs detect/patterns detect/host fleet run",
+    "cli": "base ring nvml cuda raw check gpu recording explain sinks slots detect/inputs detect/patterns detect/host fleet run",
 }
 EDGES = {stage: its.split() for stage, its in EDGES.items()}
 STAGES = list(EDGES)

@@ -19,6 +19,7 @@ declare -A why=(
 	[libfmt-dev]="formats text and CSV"
 	[libxxhash-dev]="checksums of raw files"
 	[libzstd-dev]="recordings"
+	[libhowardhinnant-date-dev]="time zones"
 	[libprotozero-dev]="traces for Perfetto"
 	[prometheus-cpp-dev]="metrics"
 	[libcurl4-openssl-dev]="asks Prometheus for the fleet's threshold"
@@ -65,7 +66,7 @@ declare -A why=(
 	[seabios]="the test QEMU's firmware"
 )
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
-	libxxhash-dev libcap-ng-dev libzstd-dev zstd libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
+	libxxhash-dev libcap-ng-dev libzstd-dev zstd libhowardhinnant-date-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
 testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 python3-jsonschema qemu-system-x86
 	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils mmdebstrap)
 peers=(linux-perf bpftrace)

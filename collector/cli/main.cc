@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "cli/check.h"
 #include "cli/detect.h"
+#include "cli/explain.h"
 #include "cli/gpu.h"
 #include "cli/options.h"
 #include "cli/record.h"
@@ -62,6 +63,8 @@ int main(int argc, char** argv) {
       return Detect(options.detect);
     case Options::Verb::kCheck:
       return Check(options.check);
+    case Options::Verb::kExplain:
+      return Explain(options.explain);
   }
   return 0;
 }

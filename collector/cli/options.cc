@@ -12,6 +12,7 @@
 #include "cli/gen_parser.h"
 #include "cli/option_text.h"
 #include "cli/output_parser.h"
+#include "cli/reader_parser.h"
 #include "cli/record_parser.h"
 
 namespace slotscope {
@@ -42,6 +43,12 @@ constexpr VerbText kVerbs[] = {
      "  slotscope record --pid 4711 -o one.csv         a process, to one plain file\n"
      "  slotscope record --keep 24h,10G --metrics      for months: the newest part\n"
      "  slotscope record --spans run.pftrace           also for ui.perfetto.dev\n"},
+    {"explain", "[options] [RECORDING]",
+     "the five worst moments of a recording: who was held up, why, by whom\n"
+     "(default: the newest recording here, else the service's); no root\n",
+     "  slotscope explain                              the worst of the newest\n"
+     "  slotscope explain --at 03:12:07.120            100 ms of it, whatever is usual\n"
+     "  slotscope explain --since -1h --comm web,db    whose, and when\n"},
     {"replay", "[options] [RECORDING|FILE]",
      "makes a recording again, from what record --raw-table or --raw FILE has\n"
      "kept (default: the newest recording here, else the service's); no root\n",
@@ -174,6 +181,12 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   po::options_description of_replay = DescribeOutput(&replay, &options->replay.output);
   po::options_description of_gen = DescribeGenerate(&gen, &options->generate.generator);
   po::options_description of_detect = DescribeDetect(&detect, &options->detect);
+  ReaderTexts explain;
+  std::string explain_nr = "5";
+  po::options_description of_explain = DescribeReader(&explain, &options->explain.reader);
+  of_explain.add_options()(",n", Text(&explain_nr, "N"), "how many moments (default 5)")(
+      "rows", Text(&options->explain.rows, "TABLE"),
+      "shows the rows of that table instead: slots, seconds or waits")("help,h", "this text");
   options->help = Overview();
   of_gen.add_options()("help,h", "this text");
   of_detect.add_options()("help,h", "this text");
@@ -211,6 +224,20 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     options->check.json = !words.empty();
     record.duration = kTrialSeconds;
     return ParseRecord(record, &options->check.trial);
+  }
+  if (verb == "explain") {
+    if (Status status = ParseWords(verb, words, of_explain, &rest, &wants_help); !status.ok())
+      return status;
+    if (wants_help) return show_help(&of_explain);
+    options->verb = Options::Verb::kExplain;
+    if (!rest.empty())
+      if (Status status = TakeFile("explain", rest, &options->explain.reader.path); !status.ok())
+        return status;
+    uint64_t nr;
+    if (!ParseNumber(explain_nr, 1, 1000, &nr))
+      return Usage(fmt::format("-n {}: give a number of moments, 1 to 1000", explain_nr));
+    options->explain.nr = nr;
+    return ParseReader(explain, &options->explain.reader);
   }
   if (verb == "gpu") {
     options->verb = Options::Verb::kGpu;

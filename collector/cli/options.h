@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cli/reader_parser.h"
 #include "detect/host/rank_note.h"
 #include "detect/inputs/inputs.h"
 #include "detect/inputs/timestamp.h"
@@ -33,6 +34,12 @@ struct GenerateOptions {
 struct CheckOptions {
   RecordOptions trial;
   bool json = false;
+};
+
+struct ExplainOptions {
+  ReaderOptions reader;
+  std::string rows;  // the table whose rows are shown instead
+  size_t nr = 5;
 };
 
 struct GpuOptions {
@@ -67,7 +74,8 @@ struct Options {
     kRmids,
     kGpu,
     kDetect,
-    kCheck
+    kCheck,
+    kExplain
   } verb = Verb::kShowHelp;
   std::string help;  // for kShowHelp
   RecordOptions record;
@@ -76,6 +84,7 @@ struct Options {
   GpuOptions gpu;
   DetectOptions detect;
   CheckOptions check;
+  ExplainOptions explain;
 };
 
 // Exit::kUsage with a sentence for whatever cannot be meant.

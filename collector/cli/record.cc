@@ -118,6 +118,7 @@ void GatherFacts(const RecordOptions& options, const SourceInfo& info, const std
   uname(&name);
   Facts& facts = *to;
   facts.host = EscapeName(name.nodename);
+  facts.time_zone = EscapeName(HostZoneName());
   facts.boot_id = EscapeName(ReadFirstLine("/proc/sys/kernel/random/boot_id"));
   facts.kernel = EscapeName(name.release);
   facts.source = info.name;

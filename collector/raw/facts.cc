@@ -120,6 +120,7 @@ std::string FactsToJson(const Facts& facts) {
   };
   if (facts.raw_begin_ns || facts.raw_segment)
     object["raw"] = {{"segment", facts.raw_segment}, {"begin_ns", facts.raw_begin_ns}};
+  if (!facts.time_zone.empty()) object["time_zone"] = facts.time_zone;
   if (!facts.gpu.empty()) object["gpu"] = facts.gpu;
   if (!facts.joined.empty()) object["joined"] = facts.joined;
   if (!facts.gpus.empty()) object["gpus"] = GpusToJson(facts.gpus);
@@ -156,6 +157,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
       facts->raw_segment = Number<uint64_t>(object.at("raw").at("segment"));
       facts->raw_begin_ns = Number<uint64_t>(object.at("raw").at("begin_ns"));
     }
+    if (object.contains("time_zone")) object.at("time_zone").get_to(facts->time_zone);
     if (object.contains("gpu")) object.at("gpu").get_to(facts->gpu);
     if (object.contains("joined")) object.at("joined").get_to(facts->joined);
     if (object.contains("gpus")) facts->gpus = ParseGpus(object.at("gpus"));
@@ -168,9 +170,9 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     return {Exit::kBadInput, fmt::format("what it says of its run cannot be read: {}", error.what())};
   }
   // They go to screens and files.
-  for (std::string* member :
-       {&facts->host, &facts->boot_id, &facts->kernel, &facts->source, &facts->source_reason,
-        &facts->backend, &facts->backend_reason, &facts->tick, &facts->gpu, &facts->joined})
+  for (std::string* member : {&facts->host, &facts->boot_id, &facts->kernel, &facts->source,
+                              &facts->source_reason, &facts->backend, &facts->backend_reason,
+                              &facts->tick, &facts->time_zone, &facts->gpu, &facts->joined})
     *member = EscapeControls(*member);
   for (std::string& event : facts->events) event = EscapeControls(event);
   for (std::string& note : facts->notes) note = EscapeControls(note);

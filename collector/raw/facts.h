@@ -20,7 +20,8 @@ struct Facts {
   std::string host;
   std::string boot_id;
   std::string kernel;
-  std::string source;  // "kmod", "bpf" or "gen"
+  std::string time_zone;  // of the host's clock on the wall; empty: it did not say
+  std::string source;     // "kmod", "bpf" or "gen"
   std::string source_reason;
   std::string backend;
   std::string backend_reason;

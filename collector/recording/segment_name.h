@@ -12,11 +12,17 @@ namespace slotscope {
 // The table that every recording has.
 inline constexpr std::string_view kSlotsTable = "slots";
 
+// Rows of seconds, which are kept for longer, and who ran while somebody waited.
+inline constexpr std::string_view kSecondsTable = "seconds";
+inline constexpr std::string_view kWaitsTable = "waits";
+
 // The one that has what the kernel sent.
 inline constexpr std::string_view kRawTable = "raw";
 
 // What is kept for longer than the rest, because it is small: seconds, and what was found.
-inline bool IsKeptLonger(std::string_view table) { return table == "seconds" || table == "straggle"; }
+inline bool IsKeptLonger(std::string_view table) {
+  return table == kSecondsTable || table == "straggle";
+}
 
 inline constexpr const char* kManifestName = "manifest.ndjson";
 

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "base/escape.h"
-#include "detect/inputs/scan.h"
-#include "detect/inputs/table_rows.h"
-#include "detect/inputs/text_input.h"
+#include "base/scan.h"
+#include "base/table_rows.h"
+#include "base/text_input.h"
 #include "recording/reader.h"
 #include "sinks/span_order.h"
 #include "slots/column.h"

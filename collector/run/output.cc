@@ -119,6 +119,7 @@ HeaderLines MakeHeader(const OutputOptions& options, const Facts& facts) {
       {"clock", "slot_start_ns and start_time_ns are CLOCK_MONOTONIC"},
       {"unix_offset_ns", std::to_string(facts.unix_offset_ns)},
   };
+  if (!facts.time_zone.empty()) lines.emplace_back("time_zone", facts.time_zone);
   if (!facts.joined.empty())
     lines.emplace_back("joined",
                        fmt::format("gpu_mem_bytes, straggle and throughput_drop_pct of processes that "

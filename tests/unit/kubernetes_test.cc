@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/text_input.h"
 #include "detect/inputs/inputs.h"
-#include "detect/inputs/text_input.h"
 
 namespace slotscope {
 namespace {

@@ -66,6 +66,10 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"gen", "a", "--late", "1000001"}, {"--late", "1000000"}},
       {{"gen", "a", "--rmids", "513"}, {"--rmids", "512"}},
       {{"gen", "a", "--output", "x"}, {"--output"}},
+      {{"explain", "a", "b"}, {"one file", "2"}},
+      {{"explain", "--at", "now", "--since", "now"}, {"--at", "--since"}},
+      {{"explain", "-n", "0"}, {"-n", "1000"}},
+      {{"explain", "--pid", "web"}, {"--pid", "web"}},
       {{"record", "--slot", "0"}, {"--slot", "0"}},
       {{"record", "--slot", "-1"}, {"--slot", "-1"}},
       {{"record", "--slot", "1001"}, {"--slot", "1001"}},
@@ -629,10 +633,12 @@ TEST(Options, HelpFitsAScreenAndNamesEveryVerb) {
   Options options;
   ASSERT_TRUE(Parse({"--help"}, &options).ok());
   EXPECT_LE(std::count(options.help.begin(), options.help.end(), '\n'), 24);
-  for (const char* verb : {"\ncheck ", "\nrecord ", "\nreplay ", "\nrmids ", "\ngpu ", "\ndetect "})
+  for (const char* verb :
+       {"\ncheck ", "\nrecord ", "\nexplain ", "\nreplay ", "\nrmids ", "\ngpu ", "\ndetect "})
     EXPECT_NE(options.help.find(verb), std::string::npos) << verb;
   EXPECT_EQ(options.help.find("gen "), std::string::npos);
-  for (const Words& words : {Words{"--help"}, Words{"record", "--help"}, Words{"detect", "--help"}}) {
+  for (const Words& words : {Words{"--help"}, Words{"record", "--help"}, Words{"detect", "--help"},
+                             Words{"explain", "--help"}}) {
     ASSERT_TRUE(Parse(words, &options).ok());
     std::istringstream lines(options.help);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
@@ -644,7 +650,8 @@ TEST(Options, AnUnknownVerbListsTheVerbs) {
   Options options;
   const Status status = Parse({"recrod"}, &options);
   EXPECT_EQ(status.code(), Exit::kUsage);
-  EXPECT_NE(status.message().find("check, record, replay, rmids, gpu, detect"), std::string::npos)
+  EXPECT_NE(status.message().find("check, record, explain, replay, rmids, gpu, detect"),
+            std::string::npos)
       << status.message();
   ASSERT_TRUE(Parse({"-V"}, &options).ok());
   EXPECT_EQ(options.verb, Options::Verb::kShowVersion);

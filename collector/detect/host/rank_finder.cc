@@ -8,7 +8,7 @@
 
 #include "base/bounded_file.h"
 #include "base/proc.h"
-#include "detect/inputs/scan.h"
+#include "base/scan.h"
 
 namespace slotscope {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-#include "detect/inputs/scan.h"
+#include "base/scan.h"
 
 namespace slotscope {
 std::string RankNoteText(const RankNote& note) {

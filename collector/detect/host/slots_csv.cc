@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "base/escape.h"
+#include "base/scan.h"
+#include "base/table_rows.h"
+#include "base/text_input.h"
 #include "detect/host/rank_note.h"
-#include "detect/inputs/scan.h"
-#include "detect/inputs/table_rows.h"
-#include "detect/inputs/text_input.h"
 #include "recording/reader.h"
 #include "recording/segment_name.h"
 #include "slots/column.h"

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "detect/inputs/scan.h"
+#include "base/scan.h"
 
 namespace slotscope {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "base/escape.h"
+#include "base/text_input.h"
 #include "detect/inputs/fr_folder.h"
 #include "detect/inputs/json_texts.h"
 #include "detect/inputs/otlp_logs.h"
-#include "detect/inputs/text_input.h"
 
 namespace slotscope {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/scan.h"
 #include "detect/inputs/json_tree.h"
-#include "detect/inputs/scan.h"
 #include "detect/inputs/value_tree.h"
 
 namespace slotscope {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/scan.h"
 #include "detect/inputs/json_tree.h"
 #include "detect/inputs/moment.h"
-#include "detect/inputs/scan.h"
 #include "detect/inputs/value_tree.h"
 
 namespace slotscope {

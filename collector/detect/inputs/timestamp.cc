@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/rfc3339.h"
-#include "detect/inputs/scan.h"
+#include "base/scan.h"
 
 namespace slotscope {
 namespace {

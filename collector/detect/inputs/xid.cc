@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "detect/inputs/scan.h"
+#include "base/scan.h"
 
 namespace slotscope {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/text_input.h"
 #include "detect/inputs/json_texts.h"
 #include "detect/inputs/kernel_log.h"
 #include "detect/inputs/kubernetes.h"
-#include "detect/inputs/text_input.h"
 #include "detect/live/file_follower.h"
 #include "detect/live/fr_watch.h"
 #include "detect/live/verdict_log.h"

@@ -14,7 +14,7 @@
 #include <tuple>
 
 #include "base/escape.h"
-#include "detect/inputs/scan.h"
+#include "base/scan.h"
 #include "detect/inputs/timestamp.h"
 
 namespace slotscope {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/escape.h"
-#include "detect/inputs/scan.h"
+#include "base/scan.h"
 #include "detect/inputs/xid.h"
 
 namespace slotscope {

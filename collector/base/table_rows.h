@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "detect/inputs/scan.h"
+#include "base/scan.h"
 
 namespace slotscope {
 

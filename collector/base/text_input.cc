@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "detect/inputs/text_input.h"
+#include "base/text_input.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#include "cli/explain.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/errno_text.h"
+#include "base/escape.h"
+#include "base/say.h"
+#include "base/scan.h"
+#include "base/table_rows.h"
+#include "base/text_input.h"
+#include "explain/story.h"
+#include "explain/worst_seconds.h"
+#include "recording/segment_name.h"
+#include "slots/column.h"
+
+namespace slotscope {
+namespace {
+
+// A recording up to this length is read by the millisecond, of a longer one the worst seconds.
+constexpr int64_t kReadWhole = 120'000'000'000;
+constexpr size_t kWorstSeconds = 20;
+// Of a range up to this length it is told what happened, whatever is usual.
+constexpr int64_t kShortRange = 60'000'000'000;
+
+Status Print(const std::string& text) {
+  if (fwrite(text.data(), 1, text.size(), stdout) == text.size() && fflush(stdout) == 0) return {};
+  return {Exit::kOutput, fmt::format("cannot write to standard output: {}", ErrnoText(errno))};
+}
+
+// The rows of a table that are meant, as they stand there.
+class RowPrinter {
+ public:
+  RowPrinter(const UnixRange& range, const Selection& selection)
+      : range_(range), selection_(selection) {}
+
+  void OnLine(std::string_view line) {
+    switch (rows_.Take(line)) {
+      case TableRows::Line::kHeader:
+        if (std::exchange(has_header_, true)) return;
+        return Put(line);
+      case TableRows::Line::kRow:
+        if (IsMeant()) Put(line);
+        return;
+      case TableRows::Line::kComment:
+      case TableRows::Line::kMalformed:
+        return;
+    }
+  }
+  bool has_header() const { return has_header_; }
+  const Status& status() const { return status_; }
+
+ private:
+  bool IsMeant() const {
+    const auto start_ns = rows_.Number<int64_t>("slot_start_unix_ns");
+    return start_ns >= range_.from_ns && start_ns < range_.to_ns &&
+           (!selection_.any() ||
+            selection_.Has(rows_.Number<int32_t>("tgid"), std::string(rows_["comm"])));
+  }
+
+  void Put(std::string_view line) {
+    if (!status_.ok()) return;
+    if (fwrite(line.data(), 1, line.size(), stdout) != line.size() || fputc('\n', stdout) == EOF)
+      status_ = {Exit::kOutput, fmt::format("cannot write to standard output: {}", ErrnoText(errno))};
+  }
+
+  const UnixRange range_;
+  const Selection& selection_;
+  TableRows rows_{kSlotColumns[0].name};
+  bool has_header_ = false;
+  Status status_;
+};
+
+Status PrintRows(const RecordingTables& tables, const std::string& table, const UnixRange& range,
+                 const Selection& selection) {
+  if (!tables.Has(table))
+    return {Exit::kUsage,
+            fmt::format("--rows {}: {} has no such table; it has slots, and mostly seconds "
+                        "and waits",
+                        EscapeName(table), EscapeName(tables.path()))};
+  RowPrinter printer(range, selection);
+  LineSplitter lines;
+  const auto on_line = [&](std::string_view line) { printer.OnLine(line); };
+  Status status = tables.Read(table, range, [&](std::string_view text) { lines.Feed(text, on_line); });
+  lines.Finish(on_line);
+  if (!printer.status().ok()) return printer.status();
+  if (fflush(stdout)) return {Exit::kOutput, "cannot write to standard output"};
+  if (!printer.has_header() && status.ok())
+    return {Exit::kUsage,
+            fmt::format("--rows {}: its rows are not of slots; zstdcat shows them", EscapeName(table))};
+  return status;
+}
+
+// What is read by the millisecond.
+Status FindRanges(const RecordingTables& tables, const UnixRange& wanted, const Selection& selection,
+                  std::vector<UnixRange>* ranges) {
+  if (wanted.to_ns - wanted.from_ns > kReadWhole)
+    return FindWorstSeconds(tables, wanted, selection, kWorstSeconds, ranges);
+  *ranges = {{wanted.from_ns - kContextNs, wanted.to_ns + kContextNs}};
+  return {};
+}
+
+bool Overlaps(const Stall& stall, const UnixRange& range) {
+  return stall.from_ns < range.to_ns && stall.to_ns > range.from_ns;
+}
+
+Status RunExplain(const ExplainOptions& options) {
+  RecordingTables tables;
+  if (Status status = OpenRecording(options.reader, &tables); !status.ok()) return status;
+  ReaderRange asked;
+  if (Status status = FindRange(options.reader, tables.facts(), &asked); !status.ok()) return status;
+  const Selection& selection = options.reader.selection;
+  if (!options.rows.empty()) return PrintRows(tables, options.rows, asked.range, selection);
+
+  StoryContext context;
+  context.path = EscapeName(tables.path());
+  context.host = tables.facts().host;
+  context.not_measured = tables.facts().not_measured;
+  context.zone = asked.zone;
+  context.from_ns = std::max(asked.range.from_ns, tables.facts().first_ns);
+  context.to_ns = std::min(asked.range.to_ns, tables.facts().last_ns);
+  context.has_selection = selection.any();
+
+  std::vector<UnixRange> ranges;
+  Status damage = FindRanges(tables, {context.from_ns, context.to_ns}, selection, &ranges);
+  std::vector<Stall> stalls;
+  uint64_t lost_ns = 0, slots_ns = 0;
+  const bool is_short = asked.is_part && context.to_ns - context.from_ns <= kShortRange;
+  for (const UnixRange& range : ranges) {
+    History history;
+    if (Status status = tables.ReadHistory(range, &history); damage.ok()) damage = status;
+    context.nr_rows += history.nr_rows();
+    lost_ns += history.lost_ns();
+    slots_ns += history.slots_ns() * history.nr_cpus();
+    std::vector<Stall> found;
+    if (!asked.has_at && (!selection.any() || !is_short)) found = FindStalls(history, selection);
+    std::erase_if(found, [&](const Stall& one) { return !Overlaps(one, asked.range); });
+    if (found.empty() && (is_short || selection.any())) {
+      context.is_asked = true;
+      found = StallsIn(history, selection, context.from_ns, context.to_ns, options.nr);
+    }
+    std::move(found.begin(), found.end(), std::back_inserter(stalls));
+  }
+  std::stable_sort(stalls.begin(), stalls.end(),
+                   [](const Stall& a, const Stall& b) { return a.severity_ns > b.severity_ns; });
+  context.nr_found = stalls.size();
+  stalls.resize(std::min(stalls.size(), options.nr));
+  if (slots_ns) context.lost_share = static_cast<double>(lost_ns) / static_cast<double>(slots_ns);
+  if (Status status =
+          Print(options.reader.json ? StoryJson(stalls, context) : StoryText(stalls, context));
+      !status.ok())
+    return status;
+  return damage;
+}
+
+}  // namespace
+
+int Explain(const ExplainOptions& options) {
+  const Status status = RunExplain(options);
+  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
+  return static_cast<int>(status.code());
+}
+
+}  // namespace slotscope

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Processes as people speak of them: by name, and one by one where they live for long.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "explain/history.h"
+
+namespace slotscope {
+
+// "web (4711)", "cc1 x 76".
+std::string PartyText(std::string_view name, size_t nr, int32_t tgid);
+
+struct Group {
+  std::string name;
+  bool is_kernel = false;
+  std::vector<uint32_t> members;  // places in processes()
+
+  std::string Text(const History& history) const {
+    return PartyText(name, members.size(), history.processes()[members.front()].key.tgid);
+  }
+};
+
+class Groups {
+ public:
+  explicit Groups(const History& history);
+
+  // All processes of one name are one. Threads of the kernel that differ by what is behind a slash are.
+  const std::vector<Group>& by_name() const { return by_name_; }
+  size_t NameOf(uint32_t process) const { return name_of_[process]; }
+  // Who can be said to have been hindered: each process that lived for a second or was alone with its
+  // name, and the others of each name together.
+  const std::vector<Group>& subjects() const { return subjects_; }
+  size_t SubjectOf(uint32_t process) const { return subject_of_[process]; }
+
+ private:
+  std::vector<Group> by_name_, subjects_;
+  std::vector<size_t> name_of_, subject_of_;
+};
+
+}  // namespace slotscope

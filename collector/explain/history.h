@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// What a recording says of a stretch of time, in bins of 10 ms: for whoever looks for the stalls in
+// which somebody did not get on.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "track/tracker.h"
+
+namespace slotscope {
+
+inline constexpr int64_t kBinNs = 10'000'000;
+
+// Why a process did not get on: what a wait for a CPU was made of, and how it had left the CPU.
+enum Hindrance : uint8_t {
+  kByOthers,
+  kBySelf,
+  kByQuota,
+  kByWakeup,
+  kBySteal,
+  kByUnknown,  // it waited, and nobody knows for whom
+  kStopped,
+  kTraced,
+  kByDisk,
+  kBlocked,
+  kSlower,  // it ran, with more cycles per instruction than it usually takes
+  kNrHindrances,
+};
+inline constexpr size_t kNrWaitHindrances = kByUnknown + 1;
+using Hindered = std::array<uint64_t, kNrHindrances>;
+
+struct ProcessBin {
+  int64_t index = 0;
+  uint64_t cpu_ns = 0;
+  Hindered ns = {};
+  // Of slots in which both were counted.
+  uint64_t cycles = 0, instructions = 0;
+  uint64_t traffic_bytes = 0;
+};
+
+// It waited for something to happen.
+struct Sleep {
+  int64_t from_ns = 0, to_ns = 0;  // Unix time
+};
+
+struct ProcessHistory {
+  ProcessKey key = {};
+  std::string comm;  // its last one, as it is written
+  bool is_kernel = false;
+  std::vector<ProcessBin> bins;  // in the order of time; those in which it did nothing are not there
+  std::vector<Sleep> sleeps;     // of a bin's length at least; may begin in front of the recording
+
+  uint64_t cpu_ns() const {
+    uint64_t sum = 0;
+    for (const ProcessBin& bin : bins) sum += bin.cpu_ns;
+    return sum;
+  }
+};
+
+// While one waited on a CPU, another one ran there.
+struct RanWhile {
+  int64_t bin = 0;
+  uint32_t waiter = 0, ran = 0;  // places in processes()
+  int32_t cpu = -1;              // -1: not known
+  uint64_t ns = 0;
+};
+
+struct MachineBin {
+  uint64_t slots_ns = 0;  // of slots that begin in it
+  uint64_t lost_ns = 0;   // of all CPUs: nobody knows who ran
+};
+
+// One row of slots, as far as this needs it. A field that is empty is not measured.
+struct SlotRow {
+  int64_t start_ns = 0;  // Unix time
+  int64_t slot_ns = 0;
+  ProcessKey key = {};
+  std::string_view comm, kind, state;
+  uint64_t cpu_ns = 0;
+  std::array<uint64_t, kNrWaitHindrances> wait_ns = {};
+  uint64_t wait_earlier_ns = 0;
+  ProcessKey ran_instead = {};  // for longest; tgid 0: nobody
+  uint64_t ran_instead_ns = 0;
+  uint64_t nr_cpus = 0;   // that it ran on
+  int32_t main_cpu = -1;  // of these, for longest; -1: not known
+  bool has_counters = false, has_traffic = false;
+  uint64_t cycles = 0, instructions = 0, traffic_bytes = 0;
+  int64_t state_since_ns = 0;  // Unix time; 0: not known
+};
+
+class History {
+ public:
+  // Rows of a table are to come in the order in which they were recorded.
+  void OnSlot(const SlotRow& row);
+  // A row of waits whose cause is another process.
+  void OnWait(int64_t start_ns, const ProcessKey& waiter, const ProcessKey& ran,
+              std::string_view ran_comm, int32_t cpu, uint64_t ns);
+  // Waiting that was told when its slots had retired, so that nobody has said who ran. Whoever ran on
+  // that CPU then, by what the slots have, ran instead.
+  void OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns);
+  void SetCpus(uint64_t nr) { nr_cpus_ = nr; }
+  // All was read: who is still stopped or blocked is so until the end.
+  void Finish();
+
+  const std::vector<ProcessHistory>& processes() const { return processes_; }
+  const std::vector<RanWhile>& ran_instead() const { return ran_instead_; }
+  // By their index; those between which nothing was recorded are not there.
+  const std::map<int64_t, MachineBin>& bins() const { return bins_; }
+  // Unix time of what was recorded; both 0: nothing.
+  int64_t from_ns() const { return from_ns_; }
+  int64_t to_ns() const { return to_ns_; }
+  uint64_t nr_cpus() const { return nr_cpus_; }
+  uint64_t nr_rows() const { return nr_rows_; }
+  bool has_counters() const { return has_counters_; }
+  bool has_traffic() const { return has_traffic_; }
+  uint64_t lost_ns() const;
+  uint64_t slots_ns() const;
+
+ private:
+  // How a process left its last CPU, until it is heard of again.
+  struct Left {
+    Hindrance why = kNrHindrances;  // kNrHindrances: for no reason that counts
+    bool asleep = false;
+    int64_t since_ns = 0;
+  };
+
+  struct EarlierWait {
+    int64_t start_ns = 0;
+    uint32_t waiter = 0;
+    int32_t cpu = -1;
+    uint64_t ns = 0;
+  };
+  using CpuBin = std::pair<int64_t, int32_t>;  // a bin of a CPU
+
+  uint32_t Process(const ProcessKey& key, std::string_view comm);
+  ProcessBin& BinOf(uint32_t process, int64_t index);
+  void AddSpan(uint32_t process, const Left& left, int64_t to_ns);
+  void FlushWaits();
+  void Place(const EarlierWait& wait);
+
+  std::vector<ProcessHistory> processes_;
+  std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> places_;
+  std::vector<Left> left_;  // by process
+  std::vector<RanWhile> ran_instead_;
+  int64_t waits_bin_ = 0;
+  std::map<std::pair<std::pair<uint32_t, uint32_t>, int32_t>, uint64_t> waits_;  // of that bin
+  std::vector<EarlierWait> earlier_;
+  std::map<CpuBin, std::map<uint32_t, uint64_t>> ran_on_;  // of those who ran on one CPU only
+  std::map<int64_t, MachineBin> bins_;
+  int64_t from_ns_ = 0, to_ns_ = 0;
+  int64_t last_start_ns_ = 0;
+  uint64_t nr_cpus_ = 1;
+  uint64_t nr_rows_ = 0;
+  bool has_counters_ = false, has_traffic_ = false;
+};
+
+}  // namespace slotscope

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: MIT
+#include "explain/history_reader.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/escape.h"
+#include "base/scan.h"
+#include "base/table_rows.h"
+#include "base/text_input.h"
+#include "recording/segment_name.h"
+#include "ring/item.h"
+#include "slots/column.h"
+#include "slots/wait_row.h"
+
+namespace slotscope {
+namespace {
+
+// Columns of slots, by name: others may come between them, and older recordings lack some.
+enum Wanted : size_t {
+  kStart,
+  kLength,
+  kTgid,
+  kBegan,
+  kComm,
+  kKind,
+  kState,
+  kSince,
+  kMonotonic,
+  kCpu,
+  kCyclesAt,
+  kInstructionsAt,
+  kTraffic,
+  kRanTgid,
+  kRanBegan,
+  kRanNs,
+  kMainCpu,
+  kCpus,
+  kEarlier,
+  kFirstWait,
+  kNrWanted = kFirstWait + kNrWaitHindrances
+};
+constexpr std::array<std::string_view, kNrWanted> kNames = {
+    ColumnOf("slot_start_unix_ns").name,
+    ColumnOf("slot_ns").name,
+    ColumnOf("tgid").name,
+    ColumnOf("start_time_ns").name,
+    ColumnOf("comm").name,
+    ColumnOf("kind").name,
+    ColumnOf("state").name,
+    ColumnOf("state_since_ns").name,
+    ColumnOf("slot_start_ns").name,
+    ColumnOf("cpu_ns").name,
+    ColumnOf("cycles").name,
+    ColumnOf("instructions").name,
+    ColumnOf("mbm_total_bytes").name,
+    ColumnOf("ran_instead_tgid").name,
+    ColumnOf("ran_instead_start_ns").name,
+    ColumnOf("ran_instead_ns").name,
+    ColumnOf("main_cpu").name,
+    ColumnOf("cpus").name,
+    ColumnOf("wait_earlier_ns").name,
+    // In the order of Hindrance.
+    ColumnOf("wait_others_ns").name,
+    ColumnOf("wait_self_ns").name,
+    ColumnOf("wait_throttled_ns").name,
+    ColumnOf("wait_wakeup_ns").name,
+    ColumnOf("wait_steal_ns").name,
+    ColumnOf("wait_unknown_ns").name,
+};
+
+constexpr int64_t kOldSlotNs = 1'000'000;  // of recordings without a column for it
+
+// The Unix time of another moment of CLOCK_MONOTONIC; nonsense stays within the type.
+int64_t Moved(int64_t unix_ns, int64_t from_ns, int64_t to_ns) {
+  return static_cast<int64_t>(static_cast<uint64_t>(unix_ns) + static_cast<uint64_t>(to_ns) -
+                              static_cast<uint64_t>(from_ns));
+}
+
+class SlotLines {
+ public:
+  SlotLines(const UnixRange& range, const RecordingTables::OnSlotRow& on_row)
+      : range_(range), on_row_(on_row) {}
+
+  void OnLine(std::string_view line) {
+    switch (rows_.Take(line)) {
+      case TableRows::Line::kHeader:
+        for (size_t i = 0; i < kNrWanted; i++) places_[i] = rows_.PlaceOf(kNames[i]);
+        is_slots_ = places_[kStart] != TableRows::kNone && places_[kCpu] != TableRows::kNone &&
+                    places_[kKind] != TableRows::kNone;
+        return;
+      case TableRows::Line::kRow:
+        if (is_slots_) OnRow();
+        return;
+      case TableRows::Line::kComment:
+      case TableRows::Line::kMalformed:
+        return;  // a last line that is not complete; the reader says what is damaged
+    }
+  }
+
+ private:
+  std::string_view Field(size_t column) const { return rows_.At(places_[column]); }
+  template <typename T>
+  T Number(size_t column, T otherwise = {}) const {
+    return NumberOf<T>(Field(column)).value_or(otherwise);
+  }
+
+  void OnRow() {
+    SlotRow row;
+    row.start_ns = Number<int64_t>(kStart);
+    if (row.start_ns < range_.from_ns || row.start_ns >= range_.to_ns || row.start_ns <= 0) return;
+    row.slot_ns =
+        std::clamp<int64_t>(Number<int64_t>(kLength, kOldSlotNs), 1, static_cast<int64_t>(kMaxSlotNs));
+    row.key = {Number<int32_t>(kTgid), Number<uint64_t>(kBegan)};
+    row.comm = Field(kComm);
+    row.kind = Field(kKind);
+    row.state = Field(kState);
+    row.cpu_ns = Number<uint64_t>(kCpu);
+    for (size_t i = 0; i < kNrWaitHindrances; i++) row.wait_ns[i] = Number<uint64_t>(kFirstWait + i);
+    row.has_counters = !Field(kCyclesAt).empty() && !Field(kInstructionsAt).empty();
+    row.cycles = Number<uint64_t>(kCyclesAt);
+    row.instructions = Number<uint64_t>(kInstructionsAt);
+    row.has_traffic = !Field(kTraffic).empty();
+    row.traffic_bytes = Number<uint64_t>(kTraffic);
+    if (const auto since = NumberOf<int64_t>(Field(kSince)))
+      row.state_since_ns = Moved(row.start_ns, Number<int64_t>(kMonotonic), *since);
+    row.ran_instead = {Number<int32_t>(kRanTgid), Number<uint64_t>(kRanBegan)};
+    row.ran_instead_ns = Number<uint64_t>(kRanNs);
+    row.nr_cpus = Number<uint64_t>(kCpus);
+    row.wait_earlier_ns = Number<uint64_t>(kEarlier);
+    row.main_cpu = Number<int32_t>(kMainCpu, -1);
+    on_row_(row);
+  }
+
+  const UnixRange range_;
+  const RecordingTables::OnSlotRow& on_row_;
+  TableRows rows_{kSlotColumns[0].name};
+  std::array<size_t, kNrWanted> places_ = {};
+  bool is_slots_ = false;
+};
+
+class WaitLines {
+ public:
+  WaitLines(const UnixRange& range, History* history) : range_(range), history_(*history) {}
+
+  void OnLine(std::string_view line) {
+    switch (rows_.Take(line)) {
+      case TableRows::Line::kHeader:
+        for (size_t i = 0; i < kNames.size(); i++) places_[i] = rows_.PlaceOf(kNames[i]);
+        return;
+      case TableRows::Line::kRow:
+        return OnRow();
+      case TableRows::Line::kComment:
+      case TableRows::Line::kMalformed:
+        return;
+    }
+  }
+
+ private:
+  enum Wanted {
+    kStart,
+    kTgid,
+    kBegan,
+    kCause,
+    kRanTgid,
+    kRanBegan,
+    kRanComm,
+    kCpu,
+    kNs,
+    kWaitStart,
+    kMonotonic
+  };
+  static constexpr std::array<std::string_view, 11> kNames = {
+      "slot_start_unix_ns", "tgid",     "start_time_ns", "cause", "ran_tgid",
+      "ran_start_time_ns",  "ran_comm", "cpu",           "ns",    "wait_start_ns",
+      "slot_start_ns"};
+
+  template <typename T>
+  T Number(Wanted column, T otherwise = {}) const {
+    return NumberOf<T>(rows_.At(places_[column])).value_or(otherwise);
+  }
+
+  void OnRow() {
+    const auto start_ns = Number<int64_t>(kStart);
+    if (start_ns < range_.from_ns || start_ns >= range_.to_ns || start_ns <= 0) return;
+    const ProcessKey waiter = {Number<int32_t>(kTgid), Number<uint64_t>(kBegan)};
+    const auto cpu = Number<int32_t>(kCpu, -1);
+    const auto ns = Number<uint64_t>(kNs);
+    if (rows_.At(places_[kCause]) == kWaitCauseNames[kWaitOthers])
+      history_.OnWait(start_ns, waiter, {Number<int32_t>(kRanTgid), Number<uint64_t>(kRanBegan)},
+                      rows_.At(places_[kRanComm]), cpu, ns);
+    else if (rows_.At(places_[kCause]) == kWaitCauseNames[kWaitEarlier])
+      history_.OnEarlierWait(Moved(start_ns, Number<int64_t>(kMonotonic), Number<int64_t>(kWaitStart)),
+                             waiter, cpu, ns);
+  }
+
+  const UnixRange range_;
+  History& history_;
+  TableRows rows_{kSlotColumns[0].name};
+  std::array<size_t, kNames.size()> places_ = {};
+};
+
+template <typename Lines>
+Status ReadInto(const RecordingTables& tables, std::string_view table, const UnixRange& range,
+                Lines* lines) {
+  LineSplitter splitter;
+  const auto on_line = [&](std::string_view line) { lines->OnLine(line); };
+  Status status =
+      tables.Read(table, range, [&](std::string_view text) { splitter.Feed(text, on_line); });
+  splitter.Finish(on_line);
+  return status;
+}
+
+}  // namespace
+
+bool RecordingTables::Has(std::string_view table) const {
+  if (is_plain_ || !RecordingReader::IsFolder(path_)) return table == kSlotsTable;
+  return !reader_.FilesOf(table).empty();
+}
+
+Status RecordingTables::Open(const std::string& path) {
+  path_ = path;
+  is_plain_ = !RecordingReader::Reads(path);
+  if (!is_plain_)
+    if (Status status = reader_.Open(path); !status.ok()) return status;
+  return ReadFacts();
+}
+
+Status RecordingTables::Read(std::string_view table, const UnixRange& range,
+                             const RecordingReader::OnText& on_text) const {
+  if (!is_plain_) return reader_.Read(table, range, on_text);
+  return ReadLines(path_, [&](std::string_view line) {
+    on_text(line);
+    on_text("\n");
+  });
+}
+
+// Of a folder by its index; of a file from its rows, as nothing else says it.
+Status RecordingTables::ReadFacts() {
+  const bool is_folder = RecordingReader::IsFolder(path_);
+  UnixRange range;
+  if (is_folder) {
+    for (const auto& [number, segment] : reader_.segments()) {
+      if (!segment.files.contains(std::string(kSlotsTable))) continue;
+      if (facts_.first_ns == 0) facts_.first_ns = segment.times.unix_start_ns();
+      facts_.last_ns = std::max(facts_.last_ns, segment.times.unix_end_ns());
+    }
+    // Headers come whatever the range is.
+    range = {facts_.last_ns - 1, facts_.last_ns};
+  }
+  TableRows rows(kSlotColumns[0].name);
+  bool is_slots = false;
+  size_t start_at = TableRows::kNone, length_at = TableRows::kNone;
+  LineSplitter splitter;
+  const auto value = [](std::string_view line, std::string_view key, std::string* text) {
+    if (TakeText(&line, "# ") && TakeText(&line, key) && TakeText(&line, ": "))
+      *text = EscapeControls(line);
+  };
+  const auto on_line = [&](std::string_view line) {
+    switch (rows.Take(line)) {
+      case TableRows::Line::kComment:
+        value(line, "host", &facts_.host);
+        value(line, "time_zone", &facts_.time_zone);
+        value(line, "not_measured", &facts_.not_measured);
+        if (std::string_view nr = line; TakeText(&nr, "# nr_cpus: "))
+          facts_.nr_cpus = std::max<uint64_t>(1, NumberOf<uint64_t>(nr).value_or(1));
+        return;
+      case TableRows::Line::kHeader:
+        start_at = rows.PlaceOf(ColumnOf("slot_start_unix_ns").name);
+        length_at = rows.PlaceOf(ColumnOf("slot_ns").name);
+        is_slots |= start_at != TableRows::kNone && rows.PlaceOf("kind") != TableRows::kNone;
+        return;
+      case TableRows::Line::kRow: {
+        const auto start_ns = NumberOf<int64_t>(rows.At(start_at)).value_or(0);
+        if (is_folder || start_ns <= 0) return;
+        if (facts_.first_ns == 0) facts_.first_ns = start_ns;
+        facts_.last_ns = std::max(facts_.last_ns,
+                                  start_ns + NumberOf<int64_t>(rows.At(length_at)).value_or(kOldSlotNs));
+        return;
+      }
+      case TableRows::Line::kMalformed:
+        return;
+    }
+  };
+  Status status = Read(kSlotsTable, range, [&](std::string_view text) { splitter.Feed(text, on_line); });
+  splitter.Finish(on_line);
+  constexpr int64_t kLastNs = 7'258'118'400'000'000'000;  // the year 2200
+  facts_.first_ns = std::clamp<int64_t>(facts_.first_ns, 0, kLastNs);
+  facts_.last_ns = std::clamp<int64_t>(facts_.last_ns, 0, kLastNs);
+  if (!is_slots && (status.ok() || !is_folder))
+    return {Exit::kBadInput,
+            status.ok() ? fmt::format("{}: there are no slots in it: columns that all have are missing",
+                                      EscapeControls(path_))
+                        : status.message()};
+  return {};  // what is damaged is said when it is read
+}
+
+Status RecordingTables::ReadSlotRows(std::string_view table, const UnixRange& range,
+                                     const OnSlotRow& on_row) const {
+  SlotLines lines(range, on_row);
+  return ReadInto(*this, table, range, &lines);
+}
+
+Status RecordingTables::ReadHistory(const UnixRange& range, History* history) const {
+  history->SetCpus(facts_.nr_cpus);
+  const bool has_waits = Has(kWaitsTable);
+  Status status = ReadSlotRows(kSlotsTable, range, [&](const SlotRow& row) {
+    history->OnSlot(row);
+    if (has_waits) return;
+    if (row.ran_instead.tgid > 0)
+      history->OnWait(row.start_ns, row.key, row.ran_instead, "", row.main_cpu, row.ran_instead_ns);
+    // It passed in front of the slots that were open then.
+    constexpr int64_t kWindowNs = 64'000'000;
+    if (row.wait_earlier_ns)
+      history->OnEarlierWait(row.start_ns - kWindowNs - static_cast<int64_t>(row.wait_earlier_ns),
+                             row.key, -1, row.wait_earlier_ns);
+  });
+  if (has_waits) {
+    WaitLines waits(range, history);
+    Status of_waits = ReadInto(*this, kWaitsTable, range, &waits);
+    if (status.ok()) status = of_waits;
+  }
+  history->Finish();
+  return status;
+}
+
+}  // namespace slotscope

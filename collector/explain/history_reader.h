@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// The tables of a recording into a history.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "explain/history.h"
+#include "recording/reader.h"
+
+namespace slotscope {
+
+// What a recording says of itself in the lines in front of its rows.
+struct RecordingFacts {
+  std::string host, time_zone;  // empty: not said
+  std::string not_measured;     // names of columns, with spaces between them
+  uint64_t nr_cpus = 1;
+  int64_t first_ns = 0;  // Unix time of its first row; 0: none
+  int64_t last_ns = 0;   // of the end of its last slot
+};
+
+// A recording that is a folder, one segment, or a plain slots.csv.
+class RecordingTables {
+ public:
+  // Exit::kBadInput if it is none.
+  Status Open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const RecordingFacts& facts() const { return facts_; }
+  // Has it rows of that table?
+  bool Has(std::string_view table) const;
+  // What a range has of a table, see RecordingReader::Read(); of a plain file all of it.
+  Status Read(std::string_view table, const UnixRange& range,
+              const RecordingReader::OnText& on_text) const;
+  // Rows of a table that has the columns of slots, which begin in that range.
+  using OnSlotRow = std::function<void(const SlotRow&)>;
+  Status ReadSlotRows(std::string_view table, const UnixRange& range, const OnSlotRow& on_row) const;
+  // Rows of slots and of waits that begin in that range, and Finish().
+  // Exit::kBadInput: something of it is damaged; what could be read is in the history.
+  Status ReadHistory(const UnixRange& range, History* history) const;
+
+ private:
+  Status ReadFacts();
+  std::string path_;
+  bool is_plain_ = false;
+  RecordingReader reader_;
+  RecordingFacts facts_;
+};
+
+}  // namespace slotscope

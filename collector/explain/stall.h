@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// Stretches of time in which somebody did not get on: more than is usual for it, because of something
+// that is not usual either.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "explain/history.h"
+
+namespace slotscope {
+
+// A process, or all of one name.
+struct Party {
+  std::string name;
+  size_t nr = 0;
+  int32_t tgid = 0;  // of one of them
+  std::string Text() const;
+};
+
+// Who ran while another one waited, or moved memory while it got slower.
+struct Neighbor {
+  Party who;
+  uint64_t ns = 0;        // it ran on that CPU meanwhile
+  std::vector<int> cpus;  // on which, those with the most time first; empty: not known
+  uint64_t cpu_ns = 0;    // CPU time, on any
+  uint64_t usual_cpu_ns = 0;
+  uint64_t traffic_bytes = 0;  // of memory
+  uint64_t usual_traffic_bytes = 0;
+  bool is_unusual = false;  // it did more than it usually does
+};
+
+enum class Confidence : uint8_t { kHigh, kMedium, kLow };
+const char* ConfidenceText(Confidence confidence);
+
+struct Stall {
+  int64_t from_ns = 0, to_ns = 0;  // Unix time
+  Party who;                       // nr 0: nobody; the recording has lost who ran
+  Hindrance why = kByUnknown;      // what held it up for longest
+  Hindered ns = {};
+  Hindered usual_ns = {};  // in as long a time
+  bool has_usual = false;  // enough of it was seen at other times to say so, here and of neighbors
+  uint64_t cpu_ns = 0;
+  uint64_t usual_cpu_ns = 0;
+  uint64_t traffic_bytes = 0;  // of memory
+  uint64_t usual_traffic_bytes = 0;
+  uint64_t asleep_ns = 0;                        // all of its processes, until something happened
+  int64_t asleep_since_ns = 0;                   // Unix time: of the last of these sleeps; 0: none
+  std::vector<Neighbor> neighbors;               // the one that matters most first
+  std::vector<std::pair<Party, uint64_t>> also;  // who else was held up by the same, and for how long
+  double lost_share = 0;                         // of the CPUs' time
+  double unknown_share = 0;                      // of its waiting
+  double severity_ns = 0;                        // what it lost more than usual
+
+  int64_t length_ns() const { return to_ns - from_ns; }
+  uint64_t waited_ns() const;
+  Confidence confidence() const;
+};
+
+// Whose stalls: empty: everybody's.
+struct Selection {
+  std::vector<int32_t> pids;
+  std::vector<std::string> comms;  // as they are written
+
+  bool any() const { return !pids.empty() || !comms.empty(); }
+  bool Has(int32_t tgid, const std::string& comm) const;
+};
+
+// The worst first. None: it was quiet.
+std::vector<Stall> FindStalls(const History& history, const Selection& selection);
+
+// That stretch, whatever is usual: those that were held up for longest, at most nr.
+std::vector<Stall> StallsIn(const History& history, const Selection& selection, int64_t from_ns,
+                            int64_t to_ns, size_t nr);
+
+}  // namespace slotscope

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Does explain find what happened, of what a kernel tells? SLOTSCOPE_INCIDENTS: how many of each kind;
+// SLOTSCOPE_INCIDENT_SEED: the first seed.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "cli/replay.h"
+#include "explain/history_reader.h"
+#include "explain/stall.h"
+#include "explain/story.h"
+#include "tests/incidents/incident.h"
+#include "tests/unit/temp_folder.h"
+
+namespace slotscope {
+namespace {
+
+uint64_t NumberFrom(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// What explain would say first; empty: nothing.
+std::string FirstSentence(const std::string& raw, const std::string& folder, Stall* first) {
+  ReplayOptions options;
+  options.path = raw;
+  options.output.path = folder;
+  options.output.is_quiet = true;
+  EXPECT_EQ(Replay(options), 0);
+  RecordingTables tables;
+  Status status = tables.Open(folder);
+  EXPECT_TRUE(status.ok()) << status.message();
+  History history;
+  status = tables.ReadHistory({}, &history);
+  EXPECT_TRUE(status.ok()) << status.message();
+  const std::vector<Stall> stalls = FindStalls(history, {});
+  if (stalls.empty()) return "";
+  *first = stalls.front();
+  return Headline(*first);
+}
+
+bool IsRight(IncidentKind kind, const Truth& truth, const std::string& sentence, const Stall& first) {
+  if (kind == IncidentKind::kQuiet) return sentence.empty();
+  if (sentence.empty()) return false;
+  const auto at = [](uint64_t ns) { return kIncidentUnixNs + static_cast<int64_t>(ns); };
+  if (first.from_ns >= at(truth.end_ns) || first.to_ns <= at(truth.begin_ns)) return false;
+  if (kind == IncidentKind::kLossy) return first.who.nr == 0;
+  return std::find(truth.who.begin(), truth.who.end(), first.who.name) != truth.who.end() &&
+         std::find(truth.why.begin(), truth.why.end(), first.why) != truth.why.end() &&
+         (truth.neighbor.empty() || sentence.find(" " + truth.neighbor + " ") != std::string::npos);
+}
+
+// Of a right answer each of these is a wrong one.
+void ExpectMutantsFail(IncidentKind kind, const Truth& truth, const std::string& sentence,
+                       const Stall& first) {
+  Truth other = truth;
+  if (kind == IncidentKind::kQuiet) {
+    EXPECT_FALSE(IsRight(kind, truth, "somebody waited", first));
+    return;
+  }
+  EXPECT_FALSE(IsRight(kind, truth, "", first));
+  other.begin_ns += 3'000'000'000;
+  other.end_ns += 3'000'000'000;
+  EXPECT_FALSE(IsRight(kind, other, sentence, first)) << "another time";
+  if (kind == IncidentKind::kLossy) return;
+  other = truth;
+  other.who = {"somebody"};
+  EXPECT_FALSE(IsRight(kind, other, sentence, first)) << "another process";
+  other = truth;
+  other.why = {kTraced};
+  EXPECT_FALSE(IsRight(kind, other, sentence, first)) << "another cause";
+  if (truth.neighbor.empty()) return;
+  other = truth;
+  other.neighbor = "batch";
+  EXPECT_FALSE(IsRight(kind, other, sentence, first)) << "another neighbor";
+}
+
+TEST(ExplainIncidents, TheFirstSentenceHasProcessAndCause) {
+  const uint64_t nr = NumberFrom("SLOTSCOPE_INCIDENTS", 4);
+  const uint64_t seed = NumberFrom("SLOTSCOPE_INCIDENT_SEED", 1);
+  uint64_t nr_right = 0, nr_all = 0;
+  for (size_t i = 0; i < static_cast<size_t>(IncidentKind::kNr); i++) {
+    const auto kind = static_cast<IncidentKind>(i);
+    uint64_t right = 0;
+    for (uint64_t one = 0; one < nr; one++) {
+      const TempFolder folder;
+      Truth truth;
+      const Status status = MakeIncident(kind, seed + one, folder.At("raw"), &truth);
+      ASSERT_TRUE(status.ok()) << status.message();
+      Stall first;
+      const std::string sentence = FirstSentence(folder.At("raw"), folder.At("rec"), &first);
+      const bool is_right = IsRight(kind, truth, sentence, first);
+      right += is_right;
+      if (is_right) ExpectMutantsFail(kind, truth, sentence, first);
+      if (!is_right)
+        fmt::print("{} {}: \"{}\" (truth: {}, neighbor {})\n", IncidentName(kind), seed + one, sentence,
+                   truth.who.empty() ? "nobody" : truth.who.front(), truth.neighbor);
+    }
+    fmt::print("{}: {} of {}\n", IncidentName(kind), right, nr);
+    if (kind == IncidentKind::kQuiet) {
+      EXPECT_EQ(right, nr);
+      continue;
+    }
+    EXPECT_GE(static_cast<double>(right), 0.85 * static_cast<double>(nr)) << IncidentName(kind);
+    nr_right += right;
+    nr_all += nr;
+  }
+  EXPECT_GE(static_cast<double>(nr_right), 0.95 * static_cast<double>(nr_all));
+}
+
+}  // namespace
+}  // namespace slotscope

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+// What explain makes of rows. Whether it finds what happened: explain_incidents_test.cc.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "explain/history_reader.h"
+#include "explain/stall.h"
+#include "explain/story.h"
+#include "explain/worst_seconds.h"
+#include "tests/unit/temp_folder.h"
+
+namespace slotscope {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kUnix = 1'795'754'628'000'000'000;
+constexpr const char* kColumns =
+    "slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,kind,cpu_ns,slot_ns,wait_earlier_ns,"
+    "wait_others_ns,wait_self_ns,wait_throttled_ns,wait_wakeup_ns,wait_steal_ns,wait_unknown_ns,"
+    "ran_instead_tgid,ran_instead_start_ns,ran_instead_ns,state,state_since_ns,cpus,main_cpu";
+
+// A slots.csv, line by line.
+class Rows {
+ public:
+  Rows() : text_(fmt::format("# host: box\n# nr_cpus: 2\n{}\n", kColumns)) {}
+
+  // `ran`: the tgid that ran for as long as this one waited, 0: nobody.
+  void Add(int64_t ms, int32_t tgid, const std::string& comm, int64_t cpu_ns, int64_t others_ns = 0,
+           int32_t ran = 0, const std::string& state = "asleep", int64_t since_ms = 0) {
+    text_ += fmt::format("{},{},{},7,{},user,{},1000000,0,{},0,0,0,0,0,{},{},{},{},{},1,0\n", ms * kMs,
+                         kUnix + ms * kMs, tgid, comm, cpu_ns, others_ns, ran ? std::to_string(ran) : "",
+                         ran ? "7" : "", ran ? std::to_string(others_ns) : "", state, since_ms * kMs);
+  }
+  void AddLine(const std::string& line) { text_ += line + "\n"; }
+
+  History Read(const UnixRange& range = {}) const {
+    const TempFolder folder;
+    folder.Write("slots.csv", text_);
+    RecordingTables tables;
+    History history;
+    Status status = tables.Open(folder.At("slots.csv"));
+    EXPECT_TRUE(status.ok()) << status.message();
+    status = tables.ReadHistory(range, &history);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return history;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// Two seconds in which web works every 10 ms, and a hog runs instead of it for 100 ms from 1 s on.
+Rows WithHog() {
+  Rows rows;
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    const bool hog = ms >= 1000 && ms < 1100;
+    if (hog) rows.Add(ms, 20, "hog", 800'000, 0, 0, "running");
+    if (ms % 10 == 0 || hog)
+      rows.Add(ms, 10, "web", hog ? 200'000 : 1'000'000, hog ? 800'000 : 0, hog ? 20 : 0);
+    rows.Add(ms, 30, "other", 1'000'000, 0, 0, "running");
+  }
+  return rows;
+}
+
+TEST(Explain, NamesWhoWaitedForWhom) {
+  const std::vector<Stall> stalls = FindStalls(WithHog().Read(), {});
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(Headline(stalls[0]), "web (10) waited 80.0 of 100 ms for a CPU while hog (20) ran");
+  EXPECT_EQ(stalls[0].from_ns, kUnix + 1000 * kMs);
+  EXPECT_EQ(stalls[0].to_ns, kUnix + 1100 * kMs);
+  EXPECT_EQ(stalls[0].confidence(), Confidence::kHigh);
+  ASSERT_EQ(stalls[0].neighbors.size(), 1u);
+  EXPECT_EQ(stalls[0].neighbors[0].cpus, std::vector<int>{0});
+  EXPECT_EQ(stalls[0].neighbors[0].usual_cpu_ns, 0u);
+}
+
+TEST(Explain, WhatIsUsualIsNoStall) {
+  Rows rows;  // it waits half of the time, always
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    rows.Add(ms, 10, "web", 500'000, 500'000, 20);
+    rows.Add(ms, 20, "hog", 500'000, 500'000, 10);
+  }
+  EXPECT_TRUE(FindStalls(rows.Read(), {}).empty());
+}
+
+TEST(Explain, ANeighborThatDoesAsItAlwaysDoesIsNotAccused) {
+  Rows rows;  // the hog runs all the time; web comes to its CPU for 100 ms
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    const bool here = ms >= 1000 && ms < 1100;
+    if (ms % 10 == 0 || here) rows.Add(ms, 10, "web", 500'000, here ? 500'000 : 0, here ? 20 : 0);
+    rows.Add(ms, 20, "hog", 900'000, 0, 0, "running");
+  }
+  EXPECT_TRUE(FindStalls(rows.Read(), {}).empty());
+}
+
+TEST(Explain, ASelectionIsObeyed) {
+  const History history = WithHog().Read();
+  Selection selection;
+  selection.comms = {"other"};
+  EXPECT_TRUE(FindStalls(history, selection).empty());
+  selection.comms = {"web"};
+  EXPECT_EQ(FindStalls(history, selection).size(), 1u);
+  selection.comms.clear();
+  selection.pids = {10};
+  EXPECT_EQ(FindStalls(history, selection).size(), 1u);
+}
+
+TEST(Explain, WhoIsStoppedHasNoRowsMeanwhile) {
+  Rows rows;
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    rows.Add(ms, 30, "other", 1'000'000, 0, 0, "running");
+    if (ms < 500 || ms >= 800)
+      rows.Add(ms, 10, "web", 500'000, 0, 0, ms == 499 ? "stopped" : "asleep", 499);
+  }
+  const std::vector<Stall> stalls = FindStalls(rows.Read(), {});
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(Headline(stalls[0]), "web (10) was stopped (SIGSTOP) for 301 of 310 ms");
+}
+
+TEST(Explain, WhatWasToldTooLateIsOfWhoRanThere) {
+  History with;
+  SlotRow row;
+  for (int64_t ms = 0; ms < 1000; ms++) {
+    row.start_ns = kUnix + ms * kMs;
+    row.slot_ns = kMs;
+    row.key = {20, 7};
+    row.comm = "hog";
+    row.kind = "user";
+    row.cpu_ns = 1'000'000;
+    row.nr_cpus = 1;
+    row.main_cpu = ms < 500 ? 1 : 0;
+    with.OnSlot(row);
+  }
+  with.OnEarlierWait(kUnix + 400 * kMs, {10, 7}, 1, 200 * kMs);
+  with.Finish();
+  const auto waiter = std::find_if(with.processes().begin(), with.processes().end(),
+                                   [](const ProcessHistory& one) { return one.key.tgid == 10; });
+  ASSERT_NE(waiter, with.processes().end());
+  Hindered sum = {};
+  for (const ProcessBin& bin : waiter->bins)
+    for (size_t why = 0; why < kNrHindrances; why++) sum[why] += bin.ns[why];
+  EXPECT_EQ(sum[kByOthers], 100u * kMs);   // while the hog was on that CPU
+  EXPECT_EQ(sum[kByUnknown], 100u * kMs);  // nobody was
+}
+
+TEST(Explain, ALossIsTold) {
+  Rows rows = WithHog();
+  for (int64_t ms = 1500; ms < 1700; ms++)
+    rows.AddLine(fmt::format("{},{},,,,lost,1500000,1000000,,,,,,,,,,,,,,", ms * kMs, kUnix + ms * kMs));
+  const std::vector<Stall> stalls = FindStalls(rows.Read(), {});
+  const auto lost =
+      std::find_if(stalls.begin(), stalls.end(), [](const Stall& one) { return one.who.nr == 0; });
+  ASSERT_NE(lost, stalls.end());
+  EXPECT_NE(Headline(*lost).find("lost"), std::string::npos);
+  EXPECT_EQ(lost->confidence(), Confidence::kLow);
+}
+
+TEST(Explain, ARangeIsToldWhateverIsUsual) {
+  const History history = WithHog().Read();
+  const auto stalls = StallsIn(history, {}, kUnix + 500 * kMs, kUnix + 600 * kMs, 5);
+  ASSERT_EQ(stalls.size(), 2u);
+  EXPECT_NE(Headline(stalls[0]).find("was not held up"), std::string::npos);
+}
+
+TEST(Explain, StoriesFitTheScreenAndParse) {
+  const History history = WithHog().Read();
+  const std::vector<Stall> stalls = FindStalls(history, {});
+  StoryContext context;
+  context.path = "slotscope.rec";
+  context.host = "box";
+  context.from_ns = history.from_ns();
+  context.to_ns = history.to_ns();
+  context.nr_found = stalls.size();
+  const std::string text = StoryText(stalls, context);
+  for (size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    EXPECT_LE(end - at, 100u) << text.substr(at, end - at);
+  }
+  EXPECT_NE(text.find("--rows waits --pid 10"), text.npos) << text;
+  const auto json = nlohmann::json::parse(StoryJson(stalls, context));
+  EXPECT_EQ(json["moments"][0]["who"]["pid"], 10);
+  EXPECT_EQ(json["moments"][0]["cause"], "others");
+  EXPECT_EQ(json["moments"][0]["neighbors"][0]["name"], "hog");
+  EXPECT_FALSE(json["quiet"]);
+  EXPECT_NE(StoryText({}, context).find("Nobody is accused"), std::string::npos);
+}
+
+TEST(Explain, OfALongRecordingTheWorstSecondsAreRead) {
+  const TempFolder folder;
+  folder.Write("slots.csv", WithHog().text());
+  RecordingTables tables;
+  ASSERT_TRUE(tables.Open(folder.At("slots.csv")).ok());
+  std::vector<UnixRange> ranges;
+  ASSERT_TRUE(FindWorstSeconds(tables, {}, {}, 1, &ranges).ok());
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(ranges[0].from_ns, kUnix + 1000 * kMs - kContextNs);
+}
+
+TEST(Explain, NonsenseInRowsIsSurvived) {
+  Rows rows = WithHog();
+  for (const char* number :
+       {"9223372036854775807", "-9223372036854775808", "18446744073709551615", "", "x"})
+    rows.AddLine(
+        fmt::format("{0},{0},{0},{0},web,user,{0},{0},{0},{0},{0},{0},{0},{0},{0},{0},{0},{0},"
+                    "stopped,{0},1,{0}",
+                    number));
+  const History history = rows.Read({kUnix, kUnix + 3'000 * kMs});
+  EXPECT_EQ(FindStalls(history, {}).size(), 1u);
+  const TempFolder folder;
+  folder.Write("none.csv", "a,b,c\n1,2,3\n");
+  RecordingTables tables;
+  EXPECT_EQ(tables.Open(folder.At("none.csv")).code(), Exit::kBadInput);
+  EXPECT_EQ(tables.Open(folder.At("absent")).code(), Exit::kBadInput);
+}
+
+}  // namespace
+}  // namespace slotscope
