@@ -24,7 +24,7 @@ struct Rule {
 };
 constexpr double kMs = 1e6;
 constexpr std::array<std::optional<Rule>, kNrHindrances> kRules = {
-    Rule{10 * kMs, true, true},    // others
+    Rule{15 * kMs, true, true},    // others
     Rule{20 * kMs, true, false},   // its own threads
     Rule{10 * kMs, false, false},  // its quota
     std::nullopt,                  // wake-ups
@@ -37,11 +37,15 @@ constexpr std::array<std::optional<Rule>, kNrHindrances> kRules = {
     Rule{15 * kMs, true, true},    // slower
 };
 
+constexpr double kSpreads = 3;
 constexpr size_t kLeastUsualWindows = 5;  // fewer say nothing of what is usual
 constexpr size_t kMostGap = 5 * kWindowBins;
-constexpr double kMuchTraffic = 0.3;   // of all
-constexpr double kLeastMoreCpu = 0.1;  // of a CPU, more than usual
+constexpr double kMuchTraffic = 0.3;  // of all
+// Who did more than usual: more than twice as much, and so much of a CPU more.
+constexpr double kMoreTimes = 2, kLeastMoreCpu = 0.2;
+constexpr double kGroupTimes = 2;  // for many that live for a moment each, a stretch has to be worse
 constexpr double kLostShare = 0.05;
+constexpr uint64_t kLeastLostNs = 10'000'000;
 constexpr double kOfKernel = 0.1;  // what holds up threads of the kernel matters less
 constexpr double kOfNobody = 0.5;  // and what is due to nobody else, or to nobody that is known
 constexpr size_t kMostAlso = 5, kMostOfOne = 20;
@@ -148,7 +152,7 @@ class Finder {
   }
 
   static double LeastUnusual(const Usual& usual) {
-    return std::max(usual.median + 3 * usual.spread, 2 * usual.upper);
+    return std::max(usual.median + kSpreads * usual.spread, 2 * usual.upper);
   }
 
   void FindOf(const Group& subject, std::vector<Stall>* stalls) {
@@ -157,10 +161,11 @@ class Finder {
     for (size_t why = 0; why < kNrHindrances; why++) {
       const std::optional<Rule>& rule = kRules[why];
       if (!rule || static_cast<double>(series.Hindrance(why, {0, nr_bins_})) < rule->least_ns) continue;
-      double least_ns = rule->least_ns;
+      double least_ns = rule->least_ns * (subject.members.size() > 1 ? kGroupTimes : 1);
       if (rule->unusual_only) {
         const Usual usual = UsualOutside(series, why, {});
-        least_ns = std::max(least_ns, LeastUnusual(usual));
+        // Of all windows, bad ones among them: less than half of them do not matter to this.
+        least_ns = std::max(least_ns, usual.median + kSpreads * usual.spread);
       }
       std::vector<Stall> found;
       for (const BinRange& range : RangesAbove(series, why, least_ns))
@@ -292,7 +297,8 @@ class Finder {
     const Usual usual = UsualOf(&values);
     if (usual.nr < kLeastUsualWindows) return false;
     const double expected = Scaled(usual.median, range);
-    return of(range) > 1.5 * expected + kLeastMoreCpu * static_cast<double>(range.size() * kBinNs);
+    return of(range) >
+           kMoreTimes * expected + kLeastMoreCpu * static_cast<double>(range.size() * kBinNs);
   }
 
   // It took more CPU time than it does at other times, and so did all of its name: of many of a name
@@ -382,6 +388,7 @@ class Finder {
       stall.ns[kByUnknown] =
           static_cast<uint64_t>(stall.lost_share * static_cast<double>(stall.length_ns()) *
                                 static_cast<double>(history_.nr_cpus()));
+      if (stall.ns[kByUnknown] < kLeastLostNs) continue;
       stall.severity_ns = static_cast<double>(stall.ns[kByUnknown]);
       stalls->push_back(std::move(stall));
     }

@@ -148,7 +148,8 @@ class Maker {
         truth->neighbor = Name({"spark", "ffmpeg", "etl"});
         for (uint32_t cpu = 0; cpu < nr_cpus_; cpu++)
           for (uint64_t i = 0; i < 2; i++)
-            machine_.AddThread(machine_.AddProcess(truth->neighbor, begin_ns_), cpu, Until(end_ns_));
+            machine_.AddThread(machine_.AddProcess(truth->neighbor, begin_ns_), cpu, Until(end_ns_),
+                               static_cast<double>(Between(2, 4)));
         truth->why = {kByOthers};
         return;
       }

@@ -126,6 +126,21 @@ int RunUnderQuota(int which);
 // nr".
 int RunStates(int ms);
 int RunWanderer(int nr);
+// In incident_workload.cc: something happens to a process, for some 700 ms in the midst of three
+// seconds: 100 x kind + seed. Prints "incident TGID from until", and the names of both before it;
+// "unusable" if it cannot be made here.
+enum LiveIncident {
+  kLiveHog,
+  kLiveBurst,
+  kLiveThrottled,
+  kLiveStopped,
+  kLiveBlocked,
+  kLiveLock,
+  kLiveNoisy,
+  kLiveQuiet,
+  kNrLiveIncidents,
+};
+int RunIncident(int which);
 // Unmounts a hierarchy of the cpu controller, whose groups have been removed: as soon as they are gone,
 // if nobody else has some. Of one that is unmounted before, the controller cannot be used as v2 any
 // more.

@@ -618,6 +618,7 @@ constexpr Workload kWorkloads[] = {
     {"wait-load", RunWaitLoad},
     {"quota", RunUnderQuota},
     {"states", RunStates},
+    {"incident", RunIncident},
     {"wanderer", RunWanderer},
     {"ping-pong", PingPong},
     {"rename", Rename},

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+// A process to which something happens, on a machine that does other things as well.
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "cpu_controller.h"
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr const char* kVictim = "victim";
+// Of all of them: what else this machine does is not to be what happens.
+constexpr int kNice = -12;
+
+uint64_t ThreadCpuNs() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+// Of its own CPU time.
+void Work(uint64_t ns) {
+  const uint64_t end_ns = ThreadCpuNs() + ns;
+  while (ThreadCpuNs() < end_ns) {
+  }
+}
+
+void SleepUntil(uint64_t until_ns) {
+  while (MonotonicNs() < until_ns)
+    usleep(static_cast<useconds_t>((until_ns - MonotonicNs()) / 1000 + 1));
+}
+
+class Incident {
+ public:
+  Incident(LiveIncident kind, uint64_t seed)
+      : kind_(kind),
+        random_(seed),
+        cpu_(random_() % NrCpus()),
+        begin_ns_(MonotonicNs() + Between(1'100, 1'400) * kMs),
+        end_ns_(begin_ns_ + Between(500, 800) * kMs),
+        over_ns_(end_ns_ + 900 * kMs),
+        work_ns_(Between(2'000, 4'000) * 1000),
+        rest_ns_(Between(4'000, 8'000) * 1000),
+        controller_(false) {}
+
+  int Run() {
+    if (kind_ == kLiveThrottled && !controller_.is_usable()) {
+      std::printf("unusable 0\n");
+      return 0;
+    }
+    for (size_t cpu = 0; cpu < NrCpus(); cpu++)
+      Start("service", [this, cpu] {
+        PinTo(0, cpu);
+        WorkInRounds(300'000, 15 * kMs, over_ns_);
+      });
+    const pid_t victim = Start(kVictim, [this] { BeVictim(); });
+    const char* neighbor = Happen(victim);
+    SleepUntil(over_ns_);
+    std::printf("incident %d %lu %lu\nneighbor %s\n", victim, begin_ns_, end_ns_, neighbor);
+    int failed = 0, status = 0;
+    for (pid_t child : children_) failed += waitpid(child, &status, 0) != child;
+    return failed;
+  }
+
+ private:
+  uint64_t Between(uint64_t low, uint64_t high) { return low + random_() % (high - low + 1); }
+
+  pid_t Start(const char* name, const std::function<void()>& body) {
+    std::fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      prctl(PR_SET_NAME, name);
+      setpriority(PRIO_PROCESS, 0, kNice);
+      body();
+      _exit(0);
+    }
+    children_.push_back(pid);
+    return pid;
+  }
+
+  static void WorkInRounds(uint64_t work_ns, uint64_t rest_ns, uint64_t until_ns) {
+    while (MonotonicNs() < until_ns) {
+      Work(work_ns);
+      usleep(static_cast<useconds_t>(rest_ns / 1000));
+    }
+  }
+
+  void BeVictim() {
+    if (kind_ == kLiveLock) return BeThreadsWithLock();
+    PinTo(0, cpu_);
+    if (kind_ != kLiveBlocked) return WorkInRounds(work_ns_, rest_ns_, over_ns_);
+    WorkInRounds(work_ns_, rest_ns_, begin_ns_);
+    if (vfork() == 0) {  // no signal wakes its parent until it ends
+      const timespec until = {static_cast<time_t>(end_ns_ / 1'000'000'000),
+                              static_cast<long>(end_ns_ % 1'000'000'000)};
+      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+      _exit(0);
+    }
+    WorkInRounds(work_ns_, rest_ns_, over_ns_);
+  }
+
+  // Two of three have CPUs of their own, and wait for the one that shares its CPU with the hog.
+  void BeThreadsWithLock() {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < 3; i++)
+      threads.emplace_back([this, i] {
+        PinTo(0, (cpu_ + (i ? 1 : 0)) % NrCpus());
+        while (MonotonicNs() < over_ns_) {
+          Work(300'000);
+          pthread_mutex_lock(&lock);
+          Work(i == 0 ? work_ns_ : 200'000);
+          pthread_mutex_unlock(&lock);
+          usleep(2'000);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // On that CPU from the beginning to the end of it.
+  void Hog(const char* name, size_t cpu, int nice) {
+    Start(name, [this, cpu, nice] {
+      PinTo(0, cpu);
+      setpriority(PRIO_PROCESS, 0, kNice + nice);
+      Spin(end_ns_);
+    });
+  }
+
+  // Returns who is to be named; "-": nobody.
+  const char* Happen(pid_t victim) {
+    if (kind_ != kLiveThrottled) SleepUntil(begin_ns_);
+    switch (kind_) {
+      case kLiveHog:
+        Hog("hog", cpu_, -static_cast<int>(Between(0, 5)));
+        return "hog";
+      case kLiveBurst:
+        Start("burster", [this] {
+          PinTo(0, cpu_);
+          while (MonotonicNs() < end_ns_) {
+            const uint64_t work_ns = Between(2'000, 5'000) * 1000;
+            const pid_t small = fork();
+            if (small == 0) {
+              prctl(PR_SET_NAME, "small");
+              setpriority(PRIO_PROCESS, 0, kNice - 3);
+              Work(work_ns);
+              _exit(0);
+            }
+            waitpid(small, nullptr, 0);
+          }
+        });
+        return "small";
+      case kLiveThrottled: {
+        const std::string free = controller_.Make(controller_.root(), "free", 0);
+        const std::string limited = controller_.Make(controller_.root(), "limited", 8);
+        controller_.Move(free, victim);
+        SleepUntil(begin_ns_);
+        controller_.Move(limited, victim);
+        SleepUntil(end_ns_);
+        controller_.Move(free, victim);
+        return "-";
+      }
+      case kLiveStopped:
+        kill(victim, SIGSTOP);
+        SleepUntil(end_ns_);
+        kill(victim, SIGCONT);
+        return "-";
+      case kLiveBlocked:
+        return "-";
+      case kLiveLock:
+        Hog("hog", cpu_, -8);
+        return "hog";
+      case kLiveNoisy:
+        for (size_t cpu = 0; cpu < NrCpus(); cpu++)
+          for (int i = 0; i < 2; i++) Hog("noisy", cpu, 0);
+        return "noisy";
+      case kLiveQuiet:
+      case kNrLiveIncidents:
+        return "-";
+    }
+    return "-";
+  }
+
+  const LiveIncident kind_;
+  std::mt19937_64 random_;
+  const size_t cpu_;
+  const uint64_t begin_ns_, end_ns_, over_ns_;
+  const uint64_t work_ns_, rest_ns_;
+  CpuController controller_;
+  std::vector<pid_t> children_;
+};
+
+}  // namespace
+
+int RunIncident(int which) {
+  return Incident(static_cast<LiveIncident>(which / 100), static_cast<uint64_t>(which % 100)).Run();
+}
+
+}  // namespace slotscope
