@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -18,6 +17,19 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kDay = 86400 * kSecond;
 constexpr double kLongestNs = 9.2e18;  // 292 years
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// Midnight of the day before.
+Status DayBefore(const Zone& zone, Zone::Local local, Zone::Local* before) {
+  local.ns = 0;
+  int64_t midnight_ns;
+  if (Status status = zone.UnixNs(local, &midnight_ns); !status.ok()) return status;
+  *before = zone.LocalOf(midnight_ns - 1);
+  before->ns = 0;
+  return {};
+}
 
 struct Unit {
   std::string_view name;
@@ -39,7 +51,7 @@ std::optional<int64_t> TakeSeconds(std::string_view* text) {
   int64_t ns = static_cast<int64_t>(whole) * kSecond;
   if (!text->starts_with('.')) return ns;
   text->remove_prefix(1);
-  for (int64_t digit_ns = kSecond / 10; !text->empty() && std::isdigit(text->front()); digit_ns /= 10) {
+  for (int64_t digit_ns = kSecond / 10; !text->empty() && IsDigit(text->front()); digit_ns /= 10) {
     ns += (text->front() - '0') * digit_ns;
     text->remove_prefix(1);
   }
@@ -63,7 +75,7 @@ bool TakeDate(std::string_view* text, Zone::Local* local) {
   std::string_view rest = *text;
   if (!TakeNumber(&rest, &local->year) || !TakeText(&rest, "-") || !TakeNumber(&rest, &local->month) ||
       !TakeText(&rest, "-") || !TakeNumber(&rest, &local->day) || local->year < 1970 ||
-      local->year > 2200)
+      local->year > 2200 || local->month < 1 || local->month > 12 || local->day < 1 || local->day > 31)
     return false;
   *text = rest;
   return true;
@@ -85,7 +97,7 @@ Status ParseDateAndClock(std::string_view text, const WhenContext& context, int6
   if (!has_date) local = context.zone.LocalOf(context.end_ns);
   bool has_clock = !has_date;
   if (has_date && !rest.empty() && (TakeText(&rest, "T") || TakeText(&rest, " ")))
-    has_clock = !rest.empty() && std::isdigit(rest.front());
+    has_clock = !rest.empty() && IsDigit(rest.front());
   local.ns = 0;
   if (has_clock) {
     const auto clock_ns = TakeClock(&rest);
@@ -93,14 +105,22 @@ Status ParseDateAndClock(std::string_view text, const WhenContext& context, int6
     local.ns = *clock_ns;
   }
   Zone zone = context.zone;
-  if (rest = Trim(rest); !rest.empty())
+  if (rest = Trim(rest);
+      !rest.empty() && !IsLetter(rest.front()) && rest.front() != '+' && rest.front() != '-')
+    return Bad(text, kForms);
+  if (!rest.empty())
     if (Status status = Zone::Find(rest, &zone); !status.ok())
       return Bad(text, has_clock || has_date ? status.message() : kForms);
   if (Status status = zone.UnixNs(local, unix_ns); !status.ok()) return Bad(text, status.message());
   if (has_date || *unix_ns <= context.end_ns) return {};
-  const Zone::Local day_before = zone.LocalOf(*unix_ns - kDay);
-  local.year = day_before.year, local.month = day_before.month, local.day = day_before.day;
-  if (Status status = zone.UnixNs(local, unix_ns); !status.ok()) return Bad(text, status.message());
+  // If it was not there the day before either, the recording has nothing of it.
+  const int64_t clock_ns = local.ns;
+  int64_t day_before_ns;
+  if (!DayBefore(zone, local, &local).ok()) return {};
+  local.ns = clock_ns;
+  if (Status status = zone.UnixNs(local, &day_before_ns); !status.ok())
+    return Bad(text, status.message());
+  if (day_before_ns >= context.begin_ns) *unix_ns = day_before_ns;
   return {};
 }
 
@@ -113,7 +133,7 @@ Status ParseLength(std::string_view text, int64_t* ns) {
     double number;
     if (!TakeNumber(&rest, &number)) break;
     size_t letters = 0;
-    while (letters < rest.size() && std::isalpha(rest[letters])) letters++;
+    while (letters < rest.size() && IsLetter(rest[letters])) letters++;
     const Unit* unit = nullptr;
     for (const Unit& one : kUnits)
       if (one.name == rest.substr(0, letters)) unit = &one;
@@ -135,8 +155,10 @@ Status ParseWhen(std::string_view text, const WhenContext& context, int64_t* uni
     return {};
   }
   if (trimmed == "today" || trimmed == "yesterday") {
-    Zone::Local local = context.zone.LocalOf(context.end_ns - (trimmed == "today" ? 0 : kDay));
+    Zone::Local local = context.zone.LocalOf(context.end_ns);
     local.ns = 0;
+    if (trimmed == "yesterday")
+      if (Status status = DayBefore(context.zone, local, &local); !status.ok()) return status;
     return context.zone.UnixNs(local, unix_ns);
   }
   if (TakeText(&trimmed, "@")) {

@@ -45,7 +45,8 @@ class RowPrinter {
   void OnLine(std::string_view line) {
     switch (rows_.Take(line)) {
       case TableRows::Line::kHeader:
-        if (std::exchange(has_header_, true)) return;
+        if (header_ == line) return;  // of each segment one
+        header_ = line;
         return Put(line);
       case TableRows::Line::kRow:
         if (IsMeant()) Put(line);
@@ -55,7 +56,7 @@ class RowPrinter {
         return;
     }
   }
-  bool has_header() const { return has_header_; }
+  bool has_header() const { return !header_.empty(); }
   const Status& status() const { return status_; }
 
  private:
@@ -75,17 +76,12 @@ class RowPrinter {
   const UnixRange range_;
   const Selection& selection_;
   TableRows rows_{kSlotColumns[0].name};
-  bool has_header_ = false;
+  std::string header_;
   Status status_;
 };
 
 Status PrintRows(const RecordingTables& tables, const std::string& table, const UnixRange& range,
                  const Selection& selection) {
-  if (!tables.Has(table))
-    return {Exit::kUsage,
-            fmt::format("--rows {}: {} has no such table; it has slots, and mostly seconds "
-                        "and waits",
-                        EscapeName(table), EscapeName(tables.path()))};
   RowPrinter printer(range, selection);
   LineSplitter lines;
   const auto on_line = [&](std::string_view line) { printer.OnLine(line); };
@@ -114,51 +110,68 @@ bool Overlaps(const Stall& stall, const UnixRange& range) {
 
 Status RunExplain(const ExplainOptions& options) {
   RecordingTables tables;
-  if (Status status = OpenRecording(options.reader, &tables); !status.ok()) return status;
+  const std::string table = options.rows.empty() ? std::string(kSlotsTable) : options.rows;
+  if (Status status = OpenRecording(options.reader, table, &tables); !status.ok()) return status;
   ReaderRange asked;
   if (Status status = FindRange(options.reader, tables.facts(), &asked); !status.ok()) return status;
   const Selection& selection = options.reader.selection;
-  if (!options.rows.empty()) return PrintRows(tables, options.rows, asked.range, selection);
+  if (!options.rows.empty()) return PrintRows(tables, table, asked.range, selection);
+  if (tables.facts().is_cut)
+    Say(stderr, "slotscope: {} ends in the midst of a row: it was cut, or is being written\n",
+        EscapeName(tables.path()));
 
+  using Told = StoryContext::Told;
   StoryContext context;
-  context.path = EscapeName(tables.path());
+  context.path = tables.path();
   context.host = tables.facts().host;
-  context.not_measured = tables.facts().not_measured;
   context.zone = asked.zone;
   context.from_ns = std::max(asked.range.from_ns, tables.facts().first_ns);
   context.to_ns = std::min(asked.range.to_ns, tables.facts().last_ns);
+  context.has_waits_table = tables.Has(kWaitsTable);
   context.has_selection = selection.any();
+  if (asked.has_at) {  // to whole bins, as all that is told of it
+    context.told = Told::kAt;
+    context.from_ns = context.from_ns / kBinNs * kBinNs;
+    context.to_ns = (context.to_ns + kBinNs - 1) / kBinNs * kBinNs;
+  }
 
   std::vector<UnixRange> ranges;
   Status damage = FindRanges(tables, {context.from_ns, context.to_ns}, selection, &ranges);
-  std::vector<Stall> stalls;
+  // Of quiet hours there is no worst second.
+  if (ranges.empty()) ranges = {{context.to_ns - kContextNs, context.to_ns}};
+  std::vector<Stall> stalls, all;
   uint64_t lost_ns = 0, slots_ns = 0;
-  const bool is_short = asked.is_part && context.to_ns - context.from_ns <= kShortRange;
+  const bool may_tell_all =
+      asked.has_at || selection.any() || context.to_ns - context.from_ns <= kShortRange;
   for (const UnixRange& range : ranges) {
     History history;
     if (Status status = tables.ReadHistory(range, &history); damage.ok()) damage = status;
-    context.nr_rows += history.nr_rows();
-    lost_ns += history.lost_ns();
-    slots_ns += history.slots_ns() * history.nr_cpus();
-    std::vector<Stall> found;
-    if (!asked.has_at && (!selection.any() || !is_short)) found = FindStalls(history, selection);
-    std::erase_if(found, [&](const Stall& one) { return !Overlaps(one, asked.range); });
-    if (found.empty() && (is_short || selection.any())) {
-      context.is_asked = true;
-      found = StallsIn(history, selection, context.from_ns, context.to_ns, options.nr);
-    }
-    std::move(found.begin(), found.end(), std::back_inserter(stalls));
+    const UnixRange here = {std::max(context.from_ns, range.from_ns),
+                            std::min(context.to_ns, range.to_ns)};
+    const MachineBin sum = history.SumOf(here.from_ns, here.to_ns);
+    context.nr_rows += sum.nr_rows;
+    context.read_ns += static_cast<int64_t>(sum.slots_ns);
+    lost_ns += sum.lost_ns;
+    slots_ns += sum.slots_ns * history.nr_cpus();
+    context.has_waits |= history.has_waits();
+    context.has_states |= history.has_states();
+    if (context.told != Told::kAt)
+      for (Stall& stall : FindStalls(history, selection))
+        if (Overlaps(stall, asked.range)) stalls.push_back(std::move(stall));
+    if (ranges.size() == 1 && stalls.empty() && may_tell_all && (asked.is_part || selection.any()))
+      all = StallsIn(history, selection, here.from_ns, here.to_ns, options.nr);
   }
+  if (stalls.empty() && context.told != Told::kAt && (asked.is_part || selection.any()))
+    context.told = Told::kWhatWas;
+  if (stalls.empty()) stalls = std::move(all);
   std::stable_sort(stalls.begin(), stalls.end(),
                    [](const Stall& a, const Stall& b) { return a.severity_ns > b.severity_ns; });
   context.nr_found = stalls.size();
   stalls.resize(std::min(stalls.size(), options.nr));
   if (slots_ns) context.lost_share = static_cast<double>(lost_ns) / static_cast<double>(slots_ns);
-  if (Status status =
-          Print(options.reader.json ? StoryJson(stalls, context) : StoryText(stalls, context));
-      !status.ok())
-    return status;
-  return damage;
+  const Status printed =
+      Print(options.reader.json ? StoryJson(stalls, context) : StoryText(stalls, context));
+  return printed.ok() ? damage : printed;
 }
 
 }  // namespace

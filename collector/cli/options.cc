@@ -237,6 +237,8 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     if (!ParseNumber(explain_nr, 1, 1000, &nr))
       return Usage(fmt::format("-n {}: give a number of moments, 1 to 1000", explain_nr));
     options->explain.nr = nr;
+    if (!options->explain.rows.empty() && options->explain.reader.json)
+      return Usage("--rows shows rows as they stand there: leave --json out");
     return ParseReader(explain, &options->explain.reader);
   }
   if (verb == "gpu") {

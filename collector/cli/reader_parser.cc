@@ -52,11 +52,14 @@ Status ParseReader(const ReaderTexts& texts, ReaderOptions* reader) {
   return {};
 }
 
-Status OpenRecording(const ReaderOptions& reader, RecordingTables* tables) {
+Status OpenRecording(const ReaderOptions& reader, const std::string& table, RecordingTables* tables) {
   std::string path = reader.path;
   if (path.empty())
     if (Status status = FindRecording(&path); !status.ok()) return status;
-  if (Status status = tables->Open(path); !status.ok()) return status;
+  if (Status status = tables->Open(path, table); !status.ok()) return status;
+  if (!tables->Has(table))
+    return Usage(fmt::format("{} has no table {}; it has slots, and mostly seconds and waits",
+                             EscapeName(path), EscapeName(table)));
   if (tables->facts().last_ns == 0)
     return {Exit::kBadInput, fmt::format("{}: there is no row in it yet", EscapeName(path))};
   return {};
@@ -72,7 +75,7 @@ Status FindRange(const ReaderOptions& reader, const RecordingFacts& facts, Reade
     if (Status status = Zone::Find(facts.time_zone, &range->zone); !status.ok())
       Say(stderr, "slotscope: times are in UTC: {}\n", status.message());
   }
-  const WhenContext context = {range->zone, facts.last_ns};
+  const WhenContext context = {range->zone, facts.first_ns, facts.last_ns};
   int64_t at_ns;
   if (!reader.at.empty()) {
     if (Status status = ParseWhen(reader.at, context, &at_ns); !status.ok())
@@ -89,12 +92,15 @@ Status FindRange(const ReaderOptions& reader, const RecordingFacts& facts, Reade
       return Usage(fmt::format("--until {}", status.message()));
   }
   range->is_part = range->has_at || !reader.since.empty() || !reader.until.empty();
+  if (range->range.from_ns >= facts.last_ns || range->range.to_ns <= facts.first_ns) {
+    const bool is_late = range->range.from_ns >= facts.last_ns;
+    return Usage(fmt::format("the recording is from {} to {} {}, and has nothing {} {}",
+                             range->zone.Text(facts.first_ns), range->zone.Text(facts.last_ns),
+                             range->zone.name(), is_late ? "from" : "until",
+                             range->zone.Text(is_late ? range->range.from_ns : range->range.to_ns)));
+  }
   if (range->range.from_ns >= range->range.to_ns)
     return Usage("the range that is asked for ends before it begins: see --since and --until");
-  if (range->range.from_ns >= facts.last_ns || range->range.to_ns <= facts.first_ns)
-    return Usage(fmt::format("the recording has nothing of that time: it is from {} to {} {}",
-                             range->zone.Text(facts.first_ns), range->zone.Text(facts.last_ns),
-                             range->zone.name()));
   return {};
 }
 

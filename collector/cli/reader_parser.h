@@ -35,8 +35,8 @@ struct ReaderRange {
 boost::program_options::options_description DescribeReader(ReaderTexts* texts, ReaderOptions* reader);
 Status ParseReader(const ReaderTexts& texts, ReaderOptions* reader);
 
-// Opens what is to be read. Exit::kUsage, Exit::kBadInput.
-Status OpenRecording(const ReaderOptions& reader, RecordingTables* tables);
+// Opens what is to be read, for one table of it. Exit::kUsage, Exit::kBadInput.
+Status OpenRecording(const ReaderOptions& reader, const std::string& table, RecordingTables* tables);
 // Of a recording that is open. Exit::kUsage with what is wrong, or with when the recording was.
 Status FindRange(const ReaderOptions& reader, const RecordingFacts& facts, ReaderRange* range);
 

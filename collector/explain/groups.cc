@@ -27,6 +27,11 @@ std::string PartyText(std::string_view name, size_t nr, int32_t tgid) {
   return nr == 1 ? fmt::format("{} ({})", name, tgid) : fmt::format("{} x {}", name, nr);
 }
 
+Party PartyOf(const History& history, const Group& group) {
+  return {group.name, group.members.size(), history.processes()[group.members.front()].key.tgid,
+          group.is_kernel};
+}
+
 Groups::Groups(const History& history) : name_of_(history.processes().size()) {
   std::map<std::pair<bool, std::string>, size_t> places;
   for (uint32_t i = 0; i < history.processes().size(); i++) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "explain/history.h"
+#include "explain/stall.h"
 
 namespace slotscope {
 
@@ -19,11 +20,9 @@ struct Group {
   std::string name;
   bool is_kernel = false;
   std::vector<uint32_t> members;  // places in processes()
-
-  std::string Text(const History& history) const {
-    return PartyText(name, members.size(), history.processes()[members.front()].key.tgid);
-  }
 };
+
+Party PartyOf(const History& history, const Group& group);
 
 class Groups {
  public:

@@ -2,9 +2,19 @@
 #include "explain/history.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace slotscope {
 namespace {
+
+constexpr int64_t kLongestWaitNs = 3'600'000'000'000;  // what is told to be longer is nonsense
+constexpr int64_t kGapNs = 1'000'000'000;              // without slots: nothing was recorded
+// A recording is foreign input: so many are looked at.
+constexpr size_t kMostEarlierWaits = 100'000, kMostPairs = 20'000'000;
+
+int64_t IndexOf(int64_t unix_ns) { return unix_ns / kBinNs; }
+
+}  // namespace
 
 Hindrance HindranceOf(std::string_view state) {
   if (state == "stopped") return kStopped;
@@ -13,12 +23,6 @@ Hindrance HindranceOf(std::string_view state) {
   if (state == "blocked") return kBlocked;
   return kNrHindrances;
 }
-
-constexpr int64_t kLongestWaitNs = 3'600'000'000'000;  // longer ones are told from their end on
-
-int64_t IndexOf(int64_t unix_ns) { return unix_ns / kBinNs; }
-
-}  // namespace
 
 uint32_t History::Process(const ProcessKey& key, std::string_view comm) {
   const auto [place, is_new] = places_.try_emplace(key, static_cast<uint32_t>(processes_.size()));
@@ -31,7 +35,7 @@ uint32_t History::Process(const ProcessKey& key, std::string_view comm) {
   return place->second;
 }
 
-// Mostly the last one: spans reach back, and into bins that are not there.
+// Mostly the last one: short spans reach back, and waits that are told late.
 ProcessBin& History::BinOf(uint32_t process, int64_t index) {
   std::vector<ProcessBin>& bins = processes_[process].bins;
   if (!bins.empty() && bins.back().index == index) return bins.back();
@@ -44,27 +48,44 @@ ProcessBin& History::BinOf(uint32_t process, int64_t index) {
   return *bins.insert(at, bin);
 }
 
+// A short one goes into its bins; of a long one there would be too many.
 void History::AddSpan(uint32_t process, const Left& left, int64_t to_ns) {
-  if (left.asleep && to_ns - left.since_ns >= kBinNs)
-    processes_[process].sleeps.push_back({left.since_ns, to_ns});
-  if (left.why == kNrHindrances) return;
+  if ((left.why == kNrHindrances && !left.asleep) || left.since_ns >= to_ns) return;
+  if (to_ns - left.since_ns >= 2 * kBinNs) {
+    processes_[process].spans.push_back({left.why, left.since_ns, to_ns});
+    return;
+  }
   for (int64_t at_ns = std::max(left.since_ns, from_ns_); at_ns < to_ns;) {
     const int64_t end_ns = std::min(to_ns, (IndexOf(at_ns) + 1) * kBinNs);
-    BinOf(process, IndexOf(at_ns)).ns[left.why] += static_cast<uint64_t>(end_ns - at_ns);
+    ProcessBin& bin = BinOf(process, IndexOf(at_ns));
+    (left.asleep ? bin.asleep_ns : bin.ns[left.why]) += static_cast<uint64_t>(end_ns - at_ns);
     at_ns = end_ns;
   }
 }
 
+// Of what comes behind a gap, or another boot, nobody knows how it was in between.
+void History::CloseSpans() {
+  for (uint32_t process = 0; process < left_.size(); process++)
+    AddSpan(process, std::exchange(left_[process], {}), to_ns_);
+}
+
+void History::OnNewSlot(const SlotRow& row) {
+  if (from_ns_ != 0 && (row.start_ns > to_ns_ + kGapNs || row.start_ns < last_start_ns_)) CloseSpans();
+  last_start_ns_ = row.start_ns;
+  from_ns_ = from_ns_ ? std::min(from_ns_, row.start_ns) : row.start_ns;
+  to_ns_ = std::max(to_ns_, row.start_ns + row.slot_ns);
+  bins_[IndexOf(row.start_ns)].slots_ns += static_cast<uint64_t>(row.slot_ns);
+  // A long one is of several bins.
+  for (int64_t index = IndexOf(row.start_ns) + 1; (index + 1) * kBinNs <= row.start_ns + row.slot_ns;
+       index++)
+    bins_[index];
+}
+
 void History::OnSlot(const SlotRow& row) {
-  nr_rows_++;
-  const int64_t index = IndexOf(row.start_ns);
-  if (row.start_ns != last_start_ns_) {
-    last_start_ns_ = row.start_ns;
-    if (from_ns_ == 0) from_ns_ = row.start_ns;
-    to_ns_ = std::max(to_ns_, row.start_ns + row.slot_ns);
-    bins_[index].slots_ns += static_cast<uint64_t>(row.slot_ns);
-  }
-  if (row.kind == "lost") bins_[index].lost_ns += row.cpu_ns;
+  if (row.start_ns != last_start_ns_) OnNewSlot(row);
+  MachineBin& machine = bins_[IndexOf(row.start_ns)];
+  machine.nr_rows++;
+  if (row.kind == "lost") machine.lost_ns += row.cpu_ns;
   if (row.key.tgid <= 0 || (row.kind != "user" && row.kind != "kernel" && row.kind != "unassigned"))
     return;
   const uint32_t process = Process(row.key, row.comm);
@@ -72,28 +93,45 @@ void History::OnSlot(const SlotRow& row) {
   // Whoever has a row was heard of: what it was about until then has ended.
   AddSpan(process, left_[process], row.start_ns);
   const bool asleep = row.state == "asleep";
-  const int64_t since_ns =
-      asleep && row.state_since_ns ? row.state_since_ns : std::max(row.state_since_ns, row.start_ns);
-  left_[process] = {HindranceOf(row.state), asleep, since_ns};
-  ProcessBin& bin = BinOf(process, index);
-  bin.cpu_ns += row.cpu_ns;
-  if (row.nr_cpus == 1 && row.main_cpu >= 0 && row.cpu_ns)
-    ran_on_[{index, row.main_cpu}][process] += row.cpu_ns;
-  for (size_t cause = 0; cause < kNrWaitHindrances; cause++) bin.ns[cause] += row.wait_ns[cause];
-  if (row.has_counters) {
-    has_counters_ = true;
-    bin.cycles += row.cycles;
-    bin.instructions += row.instructions;
+  Left& left = left_[process];
+  left = {HindranceOf(row.state), asleep, kNrHindrances, row.state_since_ns};
+  if (!asleep || left.since_ns == 0) left.since_ns = std::max(row.state_since_ns, row.start_ns);
+  if (row.state == "waiting" || row.state == "throttled") {
+    left.waits = row.state == "waiting" ? kByUnknown : kByQuota;
+    left.since_ns = row.start_ns + row.slot_ns;
   }
-  if (row.has_traffic) {
-    has_traffic_ = true;
-    bin.traffic_bytes += row.traffic_bytes;
+  has_states_ |= !row.state.empty();
+  has_waits_ |= row.has_waits;
+  has_counters_ |= row.has_counters;
+  has_traffic_ |= row.has_traffic;
+  if (row.nr_cpus == 1 && row.main_cpu >= 0 && row.cpu_ns)
+    ran_on_[{IndexOf(row.start_ns), row.main_cpu}][process] += row.cpu_ns;
+  Add(process, row);
+}
+
+// In equal parts to the bins of its slot.
+void History::Add(uint32_t process, const SlotRow& row) {
+  const int64_t first = IndexOf(row.start_ns);
+  const auto nr = static_cast<uint64_t>(std::max<int64_t>(1, row.slot_ns / kBinNs));
+  for (uint64_t i = 0; i < nr; i++) {
+    const auto part = [&](uint64_t number) { return number * (i + 1) / nr - number * i / nr; };
+    ProcessBin& bin = BinOf(process, first + static_cast<int64_t>(i));
+    bin.cpu_ns += part(row.cpu_ns);
+    for (size_t cause = 0; cause < kNrWaitHindrances; cause++) bin.ns[cause] += part(row.wait_ns[cause]);
+    if (row.has_counters) {
+      bin.cycles += part(row.cycles);
+      bin.instructions += part(row.instructions);
+    }
+    if (!row.has_traffic) continue;
+    bin.has_traffic = true;
+    bin.traffic_bytes += part(row.traffic_bytes);
   }
 }
 
 void History::FlushWaits() {
   for (const auto& [who, ns] : waits_)
-    ran_instead_.push_back({waits_bin_, who.first.first, who.first.second, who.second, ns});
+    if (ran_instead_.size() < kMostPairs)
+      ran_instead_.push_back({who.first.first, who.first.second, waits_bin_, who.second, ns});
   waits_.clear();
 }
 
@@ -108,7 +146,8 @@ void History::OnWait(int64_t start_ns, const ProcessKey& waiter, const ProcessKe
 }
 
 void History::OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns) {
-  earlier_.push_back({start_ns, Process(waiter, ""), cpu, std::min<uint64_t>(ns, kLongestWaitNs)});
+  if (earlier_.size() < kMostEarlierWaits && ns <= static_cast<uint64_t>(kLongestWaitNs))
+    earlier_.push_back({start_ns, Process(waiter, ""), cpu, ns});
 }
 
 void History::Place(const EarlierWait& wait) {
@@ -120,12 +159,13 @@ void History::Place(const EarlierWait& wait) {
     auto left_ns = static_cast<uint64_t>(to_ns - at_ns);
     const double share = static_cast<double>(left_ns) / kBinNs;
     ProcessBin& bin = BinOf(wait.waiter, index);
-    if (const auto here = ran_on_.find({index, wait.cpu}); here != ran_on_.end())
+    const auto here = ran_on_.find({index, wait.cpu});
+    if (here != ran_on_.end() && ran_instead_.size() < kMostPairs)
       for (const auto& [process, cpu_ns] : here->second) {
         const uint64_t ns =
             std::min(left_ns, static_cast<uint64_t>(share * static_cast<double>(cpu_ns)));
         bin.ns[process == wait.waiter ? kBySelf : kByOthers] += ns;
-        if (process != wait.waiter) ran_instead_.push_back({index, wait.waiter, process, wait.cpu, ns});
+        if (process != wait.waiter) ran_instead_.push_back({wait.waiter, process, index, wait.cpu, ns});
         left_ns -= ns;
       }
     bin.ns[kByUnknown] += left_ns;
@@ -135,26 +175,27 @@ void History::Place(const EarlierWait& wait) {
 
 void History::Finish() {
   FlushWaits();
+  // No row told of the rest of their waits; whoever waits for a moment is not worth it.
+  constexpr int64_t kLongNs = 100'000'000;
+  for (Left& left : left_)
+    if (left.waits != kNrHindrances && to_ns_ - left.since_ns >= kLongNs) left.why = left.waits;
+  CloseSpans();
   for (const EarlierWait& wait : earlier_) Place(wait);
-  if (!earlier_.empty())
-    std::stable_sort(ran_instead_.begin(), ran_instead_.end(),
-                     [](const RanWhile& a, const RanWhile& b) { return a.bin < b.bin; });
   earlier_.clear();
-  for (uint32_t process = 0; process < left_.size(); process++) {
-    AddSpan(process, left_[process], to_ns_);
-    left_[process] = {};
+  ran_on_.clear();
+  std::sort(ran_instead_.begin(), ran_instead_.end(), [](const RanWhile& a, const RanWhile& b) {
+    return std::tie(a.waiter, a.bin, a.ran, a.cpu) < std::tie(b.waiter, b.bin, b.ran, b.cpu);
+  });
+}
+
+MachineBin History::SumOf(int64_t from_ns, int64_t to_ns) const {
+  MachineBin sum;
+  for (auto bin = bins_.lower_bound(IndexOf(from_ns)); bin != bins_.end() && bin->first * kBinNs < to_ns;
+       ++bin) {
+    sum.slots_ns += bin->second.slots_ns;
+    sum.lost_ns += bin->second.lost_ns;
+    sum.nr_rows += bin->second.nr_rows;
   }
-}
-
-uint64_t History::lost_ns() const {
-  uint64_t sum = 0;
-  for (const auto& [index, bin] : bins_) sum += bin.lost_ns;
-  return sum;
-}
-
-uint64_t History::slots_ns() const {
-  uint64_t sum = 0;
-  for (const auto& [index, bin] : bins_) sum += bin.slots_ns;
   return sum;
 }
 

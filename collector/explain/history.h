@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a recording says of a stretch of time, in bins of 10 ms: for whoever looks for the stalls in
+// What a recording says of a stretch of time, in bins of 10 ms: for whoever looks for the moments in
 // which somebody did not get on.
 #pragma once
 
@@ -37,18 +37,24 @@ enum Hindrance : uint8_t {
 inline constexpr size_t kNrWaitHindrances = kByUnknown + 1;
 using Hindered = std::array<uint64_t, kNrHindrances>;
 
+// By what a row says of how a process left its CPU; kNrHindrances: nothing that holds it up.
+Hindrance HindranceOf(std::string_view state);
+
 struct ProcessBin {
   int64_t index = 0;
   uint64_t cpu_ns = 0;
   Hindered ns = {};
+  uint64_t asleep_ns = 0;
   // Of slots in which both were counted.
   uint64_t cycles = 0, instructions = 0;
   uint64_t traffic_bytes = 0;
+  bool has_traffic = false;  // of some of it the traffic was measured
 };
 
-// It waited for something to happen.
-struct Sleep {
-  int64_t from_ns = 0, to_ns = 0;  // Unix time
+// Of several bins: nothing was heard of it meanwhile.
+struct Span {
+  Hindrance why = kNrHindrances;   // kNrHindrances: it slept
+  int64_t from_ns = 0, to_ns = 0;  // Unix time; a sleep may begin in front of what was read
 };
 
 struct ProcessHistory {
@@ -56,35 +62,31 @@ struct ProcessHistory {
   std::string comm;  // its last one, as it is written
   bool is_kernel = false;
   std::vector<ProcessBin> bins;  // in the order of time; those in which it did nothing are not there
-  std::vector<Sleep> sleeps;     // of a bin's length at least; may begin in front of the recording
-
-  uint64_t cpu_ns() const {
-    uint64_t sum = 0;
-    for (const ProcessBin& bin : bins) sum += bin.cpu_ns;
-    return sum;
-  }
+  std::vector<Span> spans;
 };
 
 // While one waited on a CPU, another one ran there.
 struct RanWhile {
-  int64_t bin = 0;
   uint32_t waiter = 0, ran = 0;  // places in processes()
-  int32_t cpu = -1;              // -1: not known
+  int64_t bin = 0;
+  int32_t cpu = -1;  // -1: not known
   uint64_t ns = 0;
 };
 
 struct MachineBin {
   uint64_t slots_ns = 0;  // of slots that begin in it
   uint64_t lost_ns = 0;   // of all CPUs: nobody knows who ran
+  uint64_t nr_rows = 0;
 };
 
-// One row of slots, as far as this needs it. A field that is empty is not measured.
+// One row of slots, as far as this needs it. Whoever makes one keeps its numbers within reason.
 struct SlotRow {
   int64_t start_ns = 0;  // Unix time
   int64_t slot_ns = 0;
   ProcessKey key = {};
   std::string_view comm, kind, state;
   uint64_t cpu_ns = 0;
+  bool has_waits = false;
   std::array<uint64_t, kNrWaitHindrances> wait_ns = {};
   uint64_t wait_earlier_ns = 0;
   ProcessKey ran_instead = {};  // for longest; tgid 0: nobody
@@ -107,10 +109,11 @@ class History {
   // that CPU then, by what the slots have, ran instead.
   void OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns);
   void SetCpus(uint64_t nr) { nr_cpus_ = nr; }
-  // All was read: who is still stopped or blocked is so until the end.
+  // All was read: who is still stopped, blocked or waiting is so until the end.
   void Finish();
 
   const std::vector<ProcessHistory>& processes() const { return processes_; }
+  // By waiter, and for each in the order of time.
   const std::vector<RanWhile>& ran_instead() const { return ran_instead_; }
   // By their index; those between which nothing was recorded are not there.
   const std::map<int64_t, MachineBin>& bins() const { return bins_; }
@@ -118,20 +121,22 @@ class History {
   int64_t from_ns() const { return from_ns_; }
   int64_t to_ns() const { return to_ns_; }
   uint64_t nr_cpus() const { return nr_cpus_; }
-  uint64_t nr_rows() const { return nr_rows_; }
+  // A row had a value there.
+  bool has_waits() const { return has_waits_; }
+  bool has_states() const { return has_states_; }
   bool has_counters() const { return has_counters_; }
   bool has_traffic() const { return has_traffic_; }
-  uint64_t lost_ns() const;
-  uint64_t slots_ns() const;
+  // Of the bins that begin in that time.
+  MachineBin SumOf(int64_t from_ns, int64_t to_ns) const;
 
  private:
   // How a process left its last CPU, until it is heard of again.
   struct Left {
-    Hindrance why = kNrHindrances;  // kNrHindrances: for no reason that counts
+    Hindrance why = kNrHindrances;
     bool asleep = false;
+    Hindrance waits = kNrHindrances;  // for a CPU: rows tell of it, unless they end
     int64_t since_ns = 0;
   };
-
   struct EarlierWait {
     int64_t start_ns = 0;
     uint32_t waiter = 0;
@@ -143,6 +148,9 @@ class History {
   uint32_t Process(const ProcessKey& key, std::string_view comm);
   ProcessBin& BinOf(uint32_t process, int64_t index);
   void AddSpan(uint32_t process, const Left& left, int64_t to_ns);
+  void CloseSpans();
+  void OnNewSlot(const SlotRow& row);
+  void Add(uint32_t process, const SlotRow& row);
   void FlushWaits();
   void Place(const EarlierWait& wait);
 
@@ -158,8 +166,7 @@ class History {
   int64_t from_ns_ = 0, to_ns_ = 0;
   int64_t last_start_ns_ = 0;
   uint64_t nr_cpus_ = 1;
-  uint64_t nr_rows_ = 0;
-  bool has_counters_ = false, has_traffic_ = false;
+  bool has_waits_ = false, has_states_ = false, has_counters_ = false, has_traffic_ = false;
 };
 
 }  // namespace slotscope

@@ -2,11 +2,17 @@
 #include "explain/history_reader.h"
 
 #include <fmt/core.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <limits>
+#include <unordered_map>
 
+#include "base/errno_text.h"
 #include "base/escape.h"
 #include "base/scan.h"
 #include "base/table_rows.h"
@@ -72,7 +78,8 @@ constexpr std::array<std::string_view, kNrWanted> kNames = {
     ColumnOf("wait_unknown_ns").name,
 };
 
-constexpr int64_t kOldSlotNs = 1'000'000;  // of recordings without a column for it
+constexpr int64_t kLastNs = 7'258'118'400'000'000'000;  // the year 2200
+constexpr int64_t kOldSlotNs = 1'000'000;               // of recordings without a column for it
 
 // The Unix time of another moment of CLOCK_MONOTONIC; nonsense stays within the type.
 int64_t Moved(int64_t unix_ns, int64_t from_ns, int64_t to_ns) {
@@ -108,30 +115,40 @@ class SlotLines {
     return NumberOf<T>(Field(column)).value_or(otherwise);
   }
 
+  // Nobody does as much in a second; what is larger is nonsense.
+  uint64_t Amount(size_t column) const {
+    constexpr uint64_t kMost = 1'000'000'000'000'000;
+    return std::min(kMost, Number<uint64_t>(column));
+  }
+
   void OnRow() {
     SlotRow row;
     row.start_ns = Number<int64_t>(kStart);
-    if (row.start_ns < range_.from_ns || row.start_ns >= range_.to_ns || row.start_ns <= 0) return;
+    if (row.start_ns < range_.from_ns || row.start_ns >= range_.to_ns || row.start_ns <= 0 ||
+        row.start_ns > kLastNs)
+      return;
     row.slot_ns =
         std::clamp<int64_t>(Number<int64_t>(kLength, kOldSlotNs), 1, static_cast<int64_t>(kMaxSlotNs));
     row.key = {Number<int32_t>(kTgid), Number<uint64_t>(kBegan)};
     row.comm = Field(kComm);
     row.kind = Field(kKind);
     row.state = Field(kState);
-    row.cpu_ns = Number<uint64_t>(kCpu);
-    for (size_t i = 0; i < kNrWaitHindrances; i++) row.wait_ns[i] = Number<uint64_t>(kFirstWait + i);
-    row.has_counters = !Field(kCyclesAt).empty() && !Field(kInstructionsAt).empty();
-    row.cycles = Number<uint64_t>(kCyclesAt);
-    row.instructions = Number<uint64_t>(kInstructionsAt);
-    row.has_traffic = !Field(kTraffic).empty();
-    row.traffic_bytes = Number<uint64_t>(kTraffic);
-    if (const auto since = NumberOf<int64_t>(Field(kSince)))
-      row.state_since_ns = Moved(row.start_ns, Number<int64_t>(kMonotonic), *since);
+    row.cpu_ns = Amount(kCpu);
+    row.has_waits = !Field(kFirstWait).empty();
+    for (size_t i = 0; i < kNrWaitHindrances; i++) row.wait_ns[i] = Amount(kFirstWait + i);
+    row.wait_earlier_ns = Amount(kEarlier);
     row.ran_instead = {Number<int32_t>(kRanTgid), Number<uint64_t>(kRanBegan)};
-    row.ran_instead_ns = Number<uint64_t>(kRanNs);
+    row.ran_instead_ns = Amount(kRanNs);
     row.nr_cpus = Number<uint64_t>(kCpus);
-    row.wait_earlier_ns = Number<uint64_t>(kEarlier);
     row.main_cpu = Number<int32_t>(kMainCpu, -1);
+    row.has_counters = !Field(kCyclesAt).empty() && !Field(kInstructionsAt).empty();
+    row.cycles = Amount(kCyclesAt);
+    row.instructions = Amount(kInstructionsAt);
+    row.has_traffic = !Field(kTraffic).empty();
+    row.traffic_bytes = Amount(kTraffic);
+    if (const auto since = NumberOf<int64_t>(Field(kSince)))
+      row.state_since_ns = std::clamp<int64_t>(Moved(row.start_ns, Number<int64_t>(kMonotonic), *since),
+                                               0, row.start_ns + row.slot_ns);
     on_row_(row);
   }
 
@@ -217,42 +234,65 @@ Status ReadInto(const RecordingTables& tables, std::string_view table, const Uni
 }  // namespace
 
 bool RecordingTables::Has(std::string_view table) const {
-  if (is_plain_ || !RecordingReader::IsFolder(path_)) return table == kSlotsTable;
+  if (is_plain_ || !RecordingReader::IsFolder(read_path_)) return table == kSlotsTable;
   return !reader_.FilesOf(table).empty();
 }
 
-Status RecordingTables::Open(const std::string& path) {
-  path_ = path;
-  is_plain_ = !RecordingReader::Reads(path);
+Status RecordingTables::Open(const std::string& path, std::string_view table) {
+  path_ = read_path_ = path;
+  if (Status status = CopyPipe(); !status.ok()) return status;
+  is_plain_ = !RecordingReader::Reads(read_path_);
   if (!is_plain_)
-    if (Status status = reader_.Open(path); !status.ok()) return status;
-  return ReadFacts();
+    if (Status status = reader_.Open(read_path_); !status.ok()) return status;
+  return ReadFacts(table);
+}
+
+// A recording is read several times.
+Status RecordingTables::CopyPipe() {
+  struct stat info;
+  if (path_ != "-" && (stat(path_.c_str(), &info) || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)))
+    return {};
+  std::string bytes;
+  if (Status status = ReadInput(path_, &bytes); !status.ok()) return status;
+  copy_.Reset(memfd_create("slotscope", MFD_CLOEXEC));
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t written = write(copy_.get(), bytes.data() + at, bytes.size() - at);
+    if (written <= 0)
+      return {Exit::kBadInput,
+              fmt::format("cannot keep what {} holds: {}", EscapeControls(path_), ErrnoText(errno))};
+    at += static_cast<size_t>(written);
+  }
+  read_path_ = fmt::format("/proc/self/fd/{}", copy_.get());
+  return {};
 }
 
 Status RecordingTables::Read(std::string_view table, const UnixRange& range,
                              const RecordingReader::OnText& on_text) const {
   if (!is_plain_) return reader_.Read(table, range, on_text);
-  return ReadLines(path_, [&](std::string_view line) {
+  return ReadLines(read_path_, [&](std::string_view line) {
     on_text(line);
     on_text("\n");
   });
 }
 
 // Of a folder by its index; of a file from its rows, as nothing else says it.
-Status RecordingTables::ReadFacts() {
-  const bool is_folder = RecordingReader::IsFolder(path_);
+Status RecordingTables::ReadFacts(std::string_view table) {
+  const bool is_folder = RecordingReader::IsFolder(read_path_);
+  const auto add = [this](int64_t from_ns, int64_t to_ns) {
+    from_ns = std::clamp<int64_t>(from_ns, 0, kLastNs);
+    facts_.first_ns = facts_.first_ns ? std::min(facts_.first_ns, from_ns) : from_ns;
+    facts_.last_ns = std::max(facts_.last_ns, std::clamp<int64_t>(to_ns, 0, kLastNs));
+  };
   UnixRange range;
   if (is_folder) {
-    for (const auto& [number, segment] : reader_.segments()) {
-      if (!segment.files.contains(std::string(kSlotsTable))) continue;
-      if (facts_.first_ns == 0) facts_.first_ns = segment.times.unix_start_ns();
-      facts_.last_ns = std::max(facts_.last_ns, segment.times.unix_end_ns());
-    }
+    for (const auto& [number, segment] : reader_.segments())
+      if (segment.files.contains(std::string(table)))
+        add(segment.times.unix_start_ns(), segment.times.unix_end_ns());
     // Headers come whatever the range is.
     range = {facts_.last_ns - 1, facts_.last_ns};
   }
   TableRows rows(kSlotColumns[0].name);
-  bool is_slots = false;
+  bool is_slots = false, any = false;
   size_t start_at = TableRows::kNone, length_at = TableRows::kNone;
   LineSplitter splitter;
   const auto value = [](std::string_view line, std::string_view key, std::string* text) {
@@ -260,42 +300,41 @@ Status RecordingTables::ReadFacts() {
       *text = EscapeControls(line);
   };
   const auto on_line = [&](std::string_view line) {
+    any = true;
+    facts_.is_cut = false;
     switch (rows.Take(line)) {
       case TableRows::Line::kComment:
         value(line, "host", &facts_.host);
         value(line, "time_zone", &facts_.time_zone);
-        value(line, "not_measured", &facts_.not_measured);
         if (std::string_view nr = line; TakeText(&nr, "# nr_cpus: "))
-          facts_.nr_cpus = std::max<uint64_t>(1, NumberOf<uint64_t>(nr).value_or(1));
+          facts_.nr_cpus = std::clamp<uint64_t>(NumberOf<uint64_t>(nr).value_or(1), 1, 65536);
         return;
       case TableRows::Line::kHeader:
         start_at = rows.PlaceOf(ColumnOf("slot_start_unix_ns").name);
         length_at = rows.PlaceOf(ColumnOf("slot_ns").name);
-        is_slots |= start_at != TableRows::kNone && rows.PlaceOf("kind") != TableRows::kNone;
+        is_slots |= start_at != TableRows::kNone;
         return;
       case TableRows::Line::kRow: {
         const auto start_ns = NumberOf<int64_t>(rows.At(start_at)).value_or(0);
-        if (is_folder || start_ns <= 0) return;
-        if (facts_.first_ns == 0) facts_.first_ns = start_ns;
-        facts_.last_ns = std::max(facts_.last_ns,
-                                  start_ns + NumberOf<int64_t>(rows.At(length_at)).value_or(kOldSlotNs));
+        if (is_folder || start_ns <= 0 || start_ns > kLastNs) return;
+        add(start_ns,
+            start_ns + std::clamp<int64_t>(NumberOf<int64_t>(rows.At(length_at)).value_or(kOldSlotNs), 1,
+                                           static_cast<int64_t>(kMaxSlotNs)));
         return;
       }
       case TableRows::Line::kMalformed:
+        facts_.is_cut = is_plain_;
         return;
     }
   };
-  Status status = Read(kSlotsTable, range, [&](std::string_view text) { splitter.Feed(text, on_line); });
+  Status status = Read(table, range, [&](std::string_view text) { splitter.Feed(text, on_line); });
   splitter.Finish(on_line);
-  constexpr int64_t kLastNs = 7'258'118'400'000'000'000;  // the year 2200
-  facts_.first_ns = std::clamp<int64_t>(facts_.first_ns, 0, kLastNs);
-  facts_.last_ns = std::clamp<int64_t>(facts_.last_ns, 0, kLastNs);
-  if (!is_slots && (status.ok() || !is_folder))
-    return {Exit::kBadInput,
-            status.ok() ? fmt::format("{}: there are no slots in it: columns that all have are missing",
-                                      EscapeControls(path_))
-                        : status.message()};
-  return {};  // what is damaged is said when it is read
+  if (is_folder) return {};  // what is damaged is said when it is read; there may be no row yet
+  if (!status.ok()) return status;
+  if (!any) return {Exit::kBadInput, fmt::format("{} is empty", EscapeControls(path_))};
+  if (!is_slots)
+    return {Exit::kBadInput, fmt::format("{} is no recording, and no slots.csv", EscapeControls(path_))};
+  return {};
 }
 
 Status RecordingTables::ReadSlotRows(std::string_view table, const UnixRange& range,
@@ -307,16 +346,20 @@ Status RecordingTables::ReadSlotRows(std::string_view table, const UnixRange& ra
 Status RecordingTables::ReadHistory(const UnixRange& range, History* history) const {
   history->SetCpus(facts_.nr_cpus);
   const bool has_waits = Has(kWaitsTable);
+  // Since when one has waited, by its last row: for waits that were told late.
+  std::unordered_map<ProcessKey, int64_t, ProcessKeyHash> waits_since;
   Status status = ReadSlotRows(kSlotsTable, range, [&](const SlotRow& row) {
     history->OnSlot(row);
-    if (has_waits) return;
+    if (has_waits || row.key.tgid <= 0) return;
     if (row.ran_instead.tgid > 0)
       history->OnWait(row.start_ns, row.key, row.ran_instead, "", row.main_cpu, row.ran_instead_ns);
-    // It passed in front of the slots that were open then.
-    constexpr int64_t kWindowNs = 64'000'000;
-    if (row.wait_earlier_ns)
-      history->OnEarlierWait(row.start_ns - kWindowNs - static_cast<int64_t>(row.wait_earlier_ns),
-                             row.key, -1, row.wait_earlier_ns);
+    const auto since = waits_since.find(row.key);
+    if (row.wait_earlier_ns && since != waits_since.end())
+      history->OnEarlierWait(since->second, row.key, row.main_cpu, row.wait_earlier_ns);
+    if (row.state == "waiting" && row.state_since_ns)
+      waits_since[row.key] = row.state_since_ns;
+    else if (since != waits_since.end())
+      waits_since.erase(since);
   });
   if (has_waits) {
     WaitLines waits(range, history);

@@ -8,29 +8,32 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "explain/history.h"
 #include "recording/reader.h"
+#include "recording/segment_name.h"
 
 namespace slotscope {
 
 // What a recording says of itself in the lines in front of its rows.
 struct RecordingFacts {
   std::string host, time_zone;  // empty: not said
-  std::string not_measured;     // names of columns, with spaces between them
   uint64_t nr_cpus = 1;
+  // Of the table that it was opened for:
   int64_t first_ns = 0;  // Unix time of its first row; 0: none
   int64_t last_ns = 0;   // of the end of its last slot
+  bool is_cut = false;   // a plain file ends in the midst of a row
 };
 
-// A recording that is a folder, one segment, or a plain slots.csv.
+// A recording that is a folder, one segment, or a plain slots.csv, also from a pipe.
 class RecordingTables {
  public:
-  // Exit::kBadInput if it is none.
-  Status Open(const std::string& path);
+  // Exit::kBadInput if it is none. "-": the standard input.
+  Status Open(const std::string& path, std::string_view table = kSlotsTable);
 
   const std::string& path() const { return path_; }
   const RecordingFacts& facts() const { return facts_; }
-  // Has it rows of that table?
+  // Has it that table?
   bool Has(std::string_view table) const;
   // What a range has of a table, see RecordingReader::Read(); of a plain file all of it.
   Status Read(std::string_view table, const UnixRange& range,
@@ -43,8 +46,12 @@ class RecordingTables {
   Status ReadHistory(const UnixRange& range, History* history) const;
 
  private:
-  Status ReadFacts();
-  std::string path_;
+  Status CopyPipe();
+  Status ReadFacts(std::string_view table);
+
+  std::string path_;       // as it was named
+  std::string read_path_;  // what is read
+  UniqueFd copy_;          // of what can be read only once
   bool is_plain_ = false;
   RecordingReader reader_;
   RecordingFacts facts_;

@@ -28,10 +28,21 @@ void Add(ProcessBin* sum, const ProcessBin& bin) {
   for (size_t why = 0; why < kNrHindrances; why++) sum->ns[why] += bin.ns[why];
   sum->cycles += bin.cycles;
   sum->instructions += bin.instructions;
+  sum->asleep_ns += bin.asleep_ns;
   sum->traffic_bytes += bin.traffic_bytes;
+  sum->has_traffic |= bin.has_traffic;
 }
 
 }  // namespace
+
+uint64_t Whole(double number) {
+  constexpr double kMost = 1e18;
+  return static_cast<uint64_t>(std::clamp(number, 0.0, kMost));
+}
+
+uint64_t Scaled(double of_window, const BinRange& range) {
+  return Whole(of_window * static_cast<double>(range.size()) / kWindowBins);
+}
 
 Usual UsualOf(std::vector<double>* values) {
   Usual usual;
@@ -45,19 +56,48 @@ Usual UsualOf(std::vector<double>* values) {
   return usual;
 }
 
-Series::Series(const History& history, const Group& group) {
+Timeline::Timeline(const History& history) {
   if (history.bins().empty()) return;
-  const int64_t first = history.bins().begin()->first;
-  nr_bins_ = static_cast<size_t>(history.bins().rbegin()->first - first + 1);
-  std::vector<ProcessBin> bins(nr_bins_);
-  for (uint32_t member : group.members)
-    for (const ProcessBin& bin : history.processes()[member].bins)
-      if (bin.index >= first && bin.index - first < static_cast<int64_t>(nr_bins_))
-        Add(&bins[static_cast<size_t>(bin.index - first)], bin);
+  first_bin_ = history.bins().begin()->first;
+  nr_bins_ = static_cast<size_t>(history.bins().rbegin()->first - first_bin_ + 1);
+  recorded_.resize(nr_bins_ + 1);
+  for (const auto& [index, bin] : history.bins())
+    recorded_[static_cast<size_t>(index - first_bin_) + 1] = 1;
+  for (size_t i = 0; i < nr_bins_; i++) recorded_[i + 1] += recorded_[i];
+}
+
+BinRange Timeline::RangeOf(int64_t from_ns, int64_t to_ns) const {
+  const auto place = [&](int64_t index) {
+    return static_cast<size_t>(
+        std::clamp<int64_t>(index - first_bin_, 0, static_cast<int64_t>(nr_bins_)));
+  };
+  return {place(from_ns / kBinNs), place((to_ns + kBinNs - 1) / kBinNs)};
+}
+
+Series::Series(const History& history, const Timeline& timeline, const Group& group)
+    : timeline_(timeline) {
+  std::vector<ProcessBin> bins(timeline.nr_bins());
+  for (uint32_t member : group.members) {
+    const ProcessHistory& process = history.processes()[member];
+    for (const ProcessBin& bin : process.bins)
+      if (bin.index >= timeline.first_bin() && bin.index < timeline.IndexAt(bins.size()))
+        Add(&bins[static_cast<size_t>(bin.index - timeline.first_bin())], bin);
+    for (const Span& span : process.spans) {
+      const BinRange range = timeline.RangeOf(span.from_ns, span.to_ns);
+      for (size_t bin = range.begin; bin < range.end; bin++) {
+        const int64_t start_ns = timeline.IndexAt(bin) * kBinNs;
+        const auto ns = static_cast<uint64_t>(std::min(span.to_ns, start_ns + kBinNs) -
+                                              std::max(span.from_ns, start_ns));
+        (span.why == kNrHindrances ? bins[bin].asleep_ns : bins[bin].ns[span.why]) += ns;
+      }
+    }
+  }
   cpu_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.cpu_ns; });
   traffic_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.traffic_bytes; });
+  traffic_bins_ = SumsOf(bins, [](const ProcessBin& bin) { return uint64_t{bin.has_traffic}; });
   cycles_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.cycles; });
   instructions_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.instructions; });
+  asleep_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.asleep_ns; });
   for (size_t why = 0; why < kNrHindrances; why++)
     hindered_[why] = SumsOf(bins, [&](const ProcessBin& bin) { return bin.ns[why]; });
   if (history.has_counters()) FindSlower(bins);
@@ -66,7 +106,7 @@ Series::Series(const History& history, const Group& group) {
 // What each bin took longer than its instructions usually take.
 void Series::FindSlower(const std::vector<ProcessBin>& bins) {
   std::vector<double> per_instruction;
-  ForEachWindowOutside({}, [&](const BinRange& window) {
+  timeline_.ForEachWindowOutside({}, [&](const BinRange& window) {
     if (Instructions(window) > 0)
       per_instruction.push_back(static_cast<double>(Cycles(window)) /
                                 static_cast<double>(Instructions(window)));
@@ -76,7 +116,7 @@ void Series::FindSlower(const std::vector<ProcessBin>& bins) {
     const double expected = usual * static_cast<double>(bin.instructions);
     const auto cycles = static_cast<double>(bin.cycles);
     if (expected <= 0 || cycles <= expected) return uint64_t{0};
-    return static_cast<uint64_t>(static_cast<double>(bin.cpu_ns) * (1 - expected / cycles));
+    return Whole(static_cast<double>(bin.cpu_ns) * (1 - expected / cycles));
   });
 }
 

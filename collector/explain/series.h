@@ -29,29 +29,63 @@ struct Usual {
   double median = 0, spread = 0;  // spread: of a normal distribution it is the standard deviation
   double upper = 0;               // a quarter is above
 };
+inline constexpr size_t kLeastUsualWindows = 5;  // fewer say nothing of what is usual
+
+// Of as long a time as that range.
+uint64_t Scaled(double of_window, const BinRange& range);
+// Not negative, and not beyond the type.
+uint64_t Whole(double number);
+
 // Changes the order of the values.
 Usual UsualOf(std::vector<double>* values);
 
-class Series {
+// Which of the bins of a history were recorded.
+class Timeline {
  public:
-  Series(const History& history, const Group& group);
+  explicit Timeline(const History& history);
 
   size_t nr_bins() const { return nr_bins_; }
+  int64_t first_bin() const { return first_bin_; }
+  // What that much of Unix time overlaps, as far as there are bins.
+  BinRange RangeOf(int64_t from_ns, int64_t to_ns) const;
+  int64_t StartNs(const BinRange& range) const { return IndexAt(range.begin) * kBinNs; }
+  int64_t EndNs(const BinRange& range) const { return IndexAt(range.end) * kBinNs; }
+  int64_t IndexAt(size_t bin) const { return first_bin_ + static_cast<int64_t>(bin); }
+  // All of it; a bin may lack, as recordings begin and end within one.
+  bool IsRecorded(const BinRange& range) const {
+    return recorded_[range.end] - recorded_[range.begin] + 1 >= range.size();
+  }
+
+  // Calls for each recorded window, side by side, that is not in that range.
+  template <typename OnWindow>
+  void ForEachWindowOutside(const BinRange& range, const OnWindow& on_window) const {
+    for (size_t begin = 0; begin + kWindowBins <= nr_bins_; begin += kWindowBins)
+      if (const BinRange window = {begin, begin + kWindowBins};
+          !window.Overlaps(range) && IsRecorded(window))
+        on_window(window);
+  }
+
+ private:
+  int64_t first_bin_ = 0;
+  size_t nr_bins_ = 0;
+  std::vector<uint32_t> recorded_ = {0};  // of the bins in front of each
+};
+
+class Series {
+ public:
+  // The group's processes; both outlive it.
+  Series(const History& history, const Timeline& timeline, const Group& group);
+
   uint64_t Cpu(const BinRange& range) const { return In(cpu_, range); }
   uint64_t Hindrance(size_t why, const BinRange& range) const { return In(hindered_[why], range); }
   uint64_t Traffic(const BinRange& range) const { return In(traffic_, range); }
   uint64_t Cycles(const BinRange& range) const { return In(cycles_, range); }
   uint64_t Instructions(const BinRange& range) const { return In(instructions_, range); }
+  uint64_t Asleep(const BinRange& range) const { return In(asleep_, range); }
+  // Of some of it its memory traffic was measured.
+  bool HasTraffic(const BinRange& range) const { return In(traffic_bins_, range) > 0; }
   // It ran, or waited, or was kept from both.
   bool IsActive(const BinRange& range) const;
-
-  // Calls for each window, side by side, that is not in that range.
-  template <typename OnWindow>
-  void ForEachWindowOutside(const BinRange& range, const OnWindow& on_window) const {
-    for (size_t begin = 0; begin + kWindowBins <= nr_bins_; begin += kWindowBins)
-      if (const BinRange window = {begin, begin + kWindowBins}; !window.Overlaps(range))
-        on_window(window);
-  }
 
  private:
   using Sums = std::vector<uint64_t>;  // each: of the bins in front of it; empty: all are 0
@@ -62,8 +96,8 @@ class Series {
 
   void FindSlower(const std::vector<ProcessBin>& bins);
 
-  size_t nr_bins_ = 0;
-  Sums cpu_, traffic_, cycles_, instructions_;
+  const Timeline& timeline_;
+  Sums cpu_, traffic_, traffic_bins_, cycles_, instructions_, asleep_;
   std::array<Sums, kNrHindrances> hindered_;
 };
 

@@ -17,6 +17,7 @@ struct Party {
   std::string name;
   size_t nr = 0;
   int32_t tgid = 0;  // of one of them
+  bool is_kernel = false;
   std::string Text() const;
 };
 
@@ -29,6 +30,7 @@ struct Neighbor {
   uint64_t usual_cpu_ns = 0;
   uint64_t traffic_bytes = 0;  // of memory
   uint64_t usual_traffic_bytes = 0;
+  bool has_usual = false;   // enough was recorded at other times to say so
   bool is_unusual = false;  // it did more than it usually does
 };
 
@@ -41,21 +43,25 @@ struct Stall {
   Hindrance why = kByUnknown;      // what held it up for longest
   Hindered ns = {};
   Hindered usual_ns = {};  // in as long a time
-  bool has_usual = false;  // enough of it was seen at other times to say so, here and of neighbors
+  bool has_usual = false;  // enough of it was seen at other times to say so
   uint64_t cpu_ns = 0;
   uint64_t usual_cpu_ns = 0;
   uint64_t traffic_bytes = 0;  // of memory
   uint64_t usual_traffic_bytes = 0;
-  uint64_t asleep_ns = 0;                        // all of its processes, until something happened
-  int64_t asleep_since_ns = 0;                   // Unix time: of the last of these sleeps; 0: none
-  std::vector<Neighbor> neighbors;               // the one that matters most first
+  uint64_t asleep_ns = 0;           // all of its processes, until something happened
+  int64_t asleep_since_ns = 0;      // Unix time: of the last of these that was long; 0: none
+  std::vector<Neighbor> neighbors;  // the one that matters most first
   std::vector<std::pair<Party, uint64_t>> also;  // who else was held up by the same, and for how long
   double lost_share = 0;                         // of the CPUs' time
   double unknown_share = 0;                      // of its waiting
+  bool has_waits = false;                        // waiting was measured
   double severity_ns = 0;                        // what it lost more than usual
 
   int64_t length_ns() const { return to_ns - from_ns; }
   uint64_t waited_ns() const;
+  // Of what it waited for others, or lost to slow memory, at least half was due to those who did more
+  // than they usually do.
+  bool HasUnusualNeighbor() const;
   Confidence confidence() const;
 };
 

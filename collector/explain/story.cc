@@ -25,15 +25,15 @@ struct Words {
 constexpr std::array<Words, kNrHindrances> kWords = {
     Words{"others", "waited for a CPU while other processes ran"},
     Words{"self", "waited for a CPU while its own threads ran"},
-    Words{"throttled", "throttled: the CPU quota of its cgroup was used up"},
+    Words{"throttled", "throttled: its cgroup's CPU quota was used up"},
     Words{"wakeup", "waited for an idle CPU to wake up"},
     Words{"steal", "waited while the hypervisor ran something else"},
     Words{"unknown", "waited, and the recording does not know for whom"},
-    Words{"stopped", "stopped, by SIGSTOP or from a terminal"},
+    Words{"stopped", "stopped (SIGSTOP, a terminal, the freezer)"},
     Words{"traced", "stopped by a debugger or a tracer"},
     Words{"disk", "blocked on a disk"},
-    Words{"blocked", "blocked in the kernel: a lock, a vfork, a network file system"},
-    Words{"slower", "lost to instructions that took more cycles than usual"},
+    Words{"blocked", "blocked in the kernel (a lock, a vfork, NFS)"},
+    Words{"slower", "lost to instructions that took more cycles"},
 };
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
@@ -54,16 +54,16 @@ std::string Took(const Stall& stall) {
   return fmt::format("{} {} {} ms", MsText(took), took <= length ? "of" : "ms in", MsText(length));
 }
 
-// Those who ran instead of it, as far as they did more than usual; else whoever ran longest. More of one
-// name are told together.
+// Those who did more than usual, if that is most of it; else whoever ran longest. More of one name are
+// told together.
 std::string WhoRan(const Stall& stall) {
   if (stall.neighbors.empty()) return "others";
-  const auto unusual = std::find_if(stall.neighbors.begin(), stall.neighbors.end(),
-                                    [](const Neighbor& neighbor) { return neighbor.is_unusual; });
-  Party who = unusual == stall.neighbors.end() ? stall.neighbors.front().who : unusual->who;
-  if (unusual != stall.neighbors.end())
-    for (auto more = unusual + 1; more != stall.neighbors.end(); ++more)
-      if (more->is_unusual && more->who.name == who.name) who.nr += more->who.nr;
+  const bool has_unusual = stall.HasUnusualNeighbor();
+  const auto first = std::find_if(stall.neighbors.begin(), stall.neighbors.end(),
+                                  [&](const auto& one) { return one.is_unusual || !has_unusual; });
+  Party who = first->who;
+  for (auto more = first + 1; more != stall.neighbors.end(); ++more)
+    if (more->is_unusual == first->is_unusual && more->who.name == who.name) who.nr += more->who.nr;
   return who.Text();
 }
 
@@ -75,24 +75,30 @@ std::string CpusText(const std::vector<int>& cpus) {
 }
 
 std::string NeighborLine(const Neighbor& neighbor, const Stall& stall) {
-  if (stall.why == kSlower)
-    return fmt::format("              {} moved {} of memory, usually {}\n", neighbor.who.Text(),
-                       RateText(neighbor.traffic_bytes, stall.length_ns()),
-                       RateText(neighbor.usual_traffic_bytes, stall.length_ns()));
+  if (stall.why == kSlower) {
+    std::string text = fmt::format("                {} moved {}", neighbor.who.Text(),
+                                   RateText(neighbor.traffic_bytes, stall.length_ns()));
+    if (neighbor.has_usual)
+      text += fmt::format(", usually {}", RateText(neighbor.usual_traffic_bytes, stall.length_ns()));
+    return text + "\n";
+  }
   std::string text = fmt::format("   {:>8} ms    {} ran{}", MsText(neighbor.ns), neighbor.who.Text(),
                                  CpusText(neighbor.cpus));
   if (neighbor.is_unusual)
-    text += fmt::format("; all its CPU time {} ms, usually {}", MsText(neighbor.cpu_ns),
-                        MsText(neighbor.usual_cpu_ns));
+    text +=
+        fmt::format(" (in all {}, usually {})", MsText(neighbor.cpu_ns), MsText(neighbor.usual_cpu_ns));
   return text + "\n";
 }
+
+// What is less than a twentieth of it matters to nobody.
+bool IsLittle(uint64_t ns, uint64_t of_ns) { return ns < kLeastShownNs || ns < of_ns / 20; }
 
 std::string NeighborLines(const Stall& stall) {
   std::string text;
   size_t nr = 0;
   for (const Neighbor& neighbor : stall.neighbors) {
-    if (stall.why != kSlower && neighbor.ns < kLeastShownNs) continue;
-    if (stall.why == kSlower && !neighbor.is_unusual) continue;
+    if (stall.why == kSlower ? !neighbor.is_unusual : IsLittle(neighbor.ns, stall.ns[kByOthers]))
+      continue;
     if (nr++ == kMostShownNeighbors) return text + "                 and others\n";
     text += NeighborLine(neighbor, stall);
   }
@@ -115,19 +121,25 @@ std::string Details(const Stall& stall, const StoryContext& context) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return stall.ns[a] > stall.ns[b]; });
   for (size_t why : order) {
-    if (stall.ns[why] < kLeastShownNs || (why == kSlower && stall.why != kSlower)) continue;
+    if (IsLittle(stall.ns[why], stall.ns[stall.why]) || (why == kSlower && stall.why != kSlower))
+      continue;
     text += AmountLine(stall.ns[why], stall.usual_ns[why], kWords[why].line, stall.has_usual);
     if (why == kByOthers || why == kSlower) text += NeighborLines(stall);
   }
   text += AmountLine(stall.cpu_ns, stall.usual_cpu_ns, "ran on a CPU", stall.has_usual);
   if (stall.asleep_ns >= kLeastShownNs) {
-    text += fmt::format("   {:>8} ms  asleep until something happened, last since {}\n",
-                        MsText(stall.asleep_ns), context.zone.ClockText(stall.asleep_since_ns));
+    text += fmt::format("   {:>8} ms  asleep", MsText(stall.asleep_ns));
+    if (stall.asleep_since_ns)
+      text += fmt::format(", last for long since {}", context.zone.ClockText(stall.asleep_since_ns));
+    text += "\n";
   }
-  if (stall.traffic_bytes)
-    text += fmt::format("              it moved {} of memory (usual: {})\n",
-                        RateText(stall.traffic_bytes, stall.length_ns()),
-                        RateText(stall.usual_traffic_bytes, stall.length_ns()));
+  if (stall.traffic_bytes) {
+    text += fmt::format("                it moved {} of memory",
+                        RateText(stall.traffic_bytes, stall.length_ns()));
+    if (stall.has_usual)
+      text += fmt::format(" (usual: {})", RateText(stall.usual_traffic_bytes, stall.length_ns()));
+    text += "\n";
+  }
   return text;
 }
 
@@ -148,9 +160,10 @@ std::string AlsoLine(const Stall& stall) {
 }
 
 std::string ConfidenceLine(const Stall& stall) {
-  return fmt::format(
-      "   confidence: {} ({:.1f}% of CPU time lost here, {:.1f}% of its waiting unknown)\n",
-      ConfidenceText(stall.confidence()), 100 * stall.lost_share, 100 * stall.unknown_share);
+  std::string text = fmt::format("   confidence: {} ({:.1f}% of CPU time lost here",
+                                 ConfidenceText(stall.confidence()), 100 * stall.lost_share);
+  if (!stall.has_waits) return text + "; waiting was not measured)\n";
+  return text + fmt::format(", {:.1f}% of its waiting unknown)\n", 100 * stall.unknown_share);
 }
 
 std::string Quoted(const std::string& path) {
@@ -163,18 +176,23 @@ std::string Quoted(const std::string& path) {
   return text + "'";
 }
 
-// Shows the rows behind a stall.
-std::string Command(const Stall& stall, const StoryContext& context) {
-  const bool has_waits = stall.who.nr && stall.why < kNrWaitHindrances;
-  std::string text =
-      fmt::format("slotscope explain {} --rows {}", Quoted(context.path), has_waits ? "waits" : "slots");
+std::string AtText(int64_t unix_ns) {
+  return fmt::format("@{}.{:03}", unix_ns / 1'000'000'000, unix_ns / 1'000'000 % 1000);
+}
+
+// Shows the rows behind a stall. Who stood still has some on both sides only.
+std::string Command(const Stall& stall, const StoryContext& context, const char* between) {
+  const bool is_waiting = stall.who.nr && stall.why < kNrWaitHindrances;
+  std::string text = fmt::format("slotscope explain {} --rows {}", Quoted(context.path),
+                                 is_waiting && context.has_waits_table ? "waits" : "slots");
   if (stall.who.nr == 1)
     text += fmt::format(" --pid {}", stall.who.tgid);
-  else if (stall.who.nr > 1)
-    text += fmt::format(" --comm '{}'", stall.who.name);
-  return text + fmt::format(" \\\n         --since @{}.{:03} --until @{}.{:03}",
-                            stall.from_ns / 1'000'000'000, stall.from_ns / 1'000'000 % 1000,
-                            stall.to_ns / 1'000'000'000, stall.to_ns / 1'000'000 % 1000);
+  else if (stall.who.nr > 1 && !stall.who.is_kernel)
+    text += fmt::format(" --comm {}", Quoted(stall.who.name));
+  const int64_t more_ns = is_waiting ? 0 : kBinNs;
+  return text + between +
+         fmt::format("--since {} --until {}", AtText(stall.from_ns - more_ns),
+                     AtText(stall.to_ns + more_ns));
 }
 
 // "2026-11-27 15:50:23.751 to 15:50:31.770 UTC (8.0 s)".
@@ -189,27 +207,67 @@ std::string RangeText(const StoryContext& context) {
 }
 
 std::string Top(const StoryContext& context) {
-  const auto seconds = static_cast<double>(context.to_ns - context.from_ns) / 1e9;
-  std::string text = fmt::format("{}{}{}\n{:.1f} s, {} rows; lost: {:.2g}% of CPU time", context.host,
-                                 context.host.empty() ? "" : ", ", RangeText(context), seconds,
-                                 context.nr_rows, 100 * context.lost_share);
-  return text + "\n";
+  const auto seconds = [](int64_t ns) { return static_cast<double>(ns) / 1e9; };
+  const int64_t length_ns = context.to_ns - context.from_ns;
+  std::string text =
+      fmt::format("{}{}{}\n{:.1f} s of {}", context.host, context.host.empty() ? "" : ", ",
+                  RangeText(context), seconds(length_ns), context.path);
+  // Less than two thirds: only the worst seconds and what is around them.
+  if (context.read_ns * 3 < length_ns * 2)
+    text += fmt::format(", {:.0f} of them to the millisecond", seconds(context.read_ns));
+  text +=
+      fmt::format(": {} rows; lost: {:.2g}% of CPU time\n", context.nr_rows, 100 * context.lost_share);
+  if (!context.has_waits && context.nr_rows)
+    text += "Waiting was not measured (--no-waits, or an older recording).\n";
+  if (!context.has_states && context.nr_rows)
+    text += "Why processes did not run was not measured (an older recording).\n";
+  if (context.told == StoryContext::Told::kWhatWas && context.nr_found)
+    text += "No moment was worse than usual. In all of that time:\n";
+  return text;
 }
 
 std::string Quiet(const StoryContext& context) {
-  if (context.is_asked)
-    return context.has_selection ? "\nNone of those that are selected ran, waited or was blocked then.\n"
-                                 : "\nNobody ran, waited or was blocked then.\n";
+  if (context.nr_rows == 0) return "\nNothing was recorded then.\n";
+  const char* who = context.has_selection ? "none of those that are selected" : "no process";
+  if (context.told != StoryContext::Told::kWorst)
+    return fmt::format("\nOf that time {} has a row: see --since for what was before.\n", who);
   return fmt::format(
-      "\nQuiet: {} was held up for longer than is usual for it. Nobody is accused.\n"
+      "\nQuiet: {} was held up for longer than usual. Nobody is accused.\n"
       "(--at TIME or --pid PID tells of any time and process, usual or not.)\n",
-      context.has_selection ? "none of those that are selected" : "no process");
+      who);
+}
+
+// At most 80 columns, broken at blanks.
+std::string Wrapped(const std::string& line, size_t indent) {
+  constexpr size_t kWidth = 80;
+  std::string text, rest = line;
+  while (rest.size() > kWidth) {
+    const size_t at = rest.rfind(' ', kWidth);
+    if (at == rest.npos || at <= indent) break;
+    text += rest.substr(0, at) + "\n";
+    rest = std::string(indent, ' ') + rest.substr(at + 1);
+  }
+  return text + rest + "\n";
+}
+
+std::string WrappedLines(const std::string& text, size_t indent) {
+  std::string wrapped;
+  for (size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = std::min(text.find('\n', at), text.size());
+    wrapped += Wrapped(text.substr(at, end - at), indent);
+  }
+  return wrapped;
 }
 
 nlohmann::ordered_json PartyJson(const Party& who) {
   nlohmann::ordered_json object = {{"name", who.name}, {"processes", who.nr}};
   if (who.nr == 1) object["pid"] = who.tgid;
   return object;
+}
+
+// What was not measured is null.
+nlohmann::ordered_json IfKnown(bool is_known, uint64_t number) {
+  return is_known ? nlohmann::ordered_json(number) : nlohmann::ordered_json();
 }
 
 nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context) {
@@ -223,11 +281,13 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
   object["cause"] = stall.who.nr ? kWords[stall.why].name : "lost";
   for (size_t i = 0; i < kNrHindrances; i++) {
     if (i == kSlower && stall.why != kSlower) continue;
-    object["ns"][kWords[i].name] = stall.ns[i];
-    object["usual_ns"][kWords[i].name] = stall.usual_ns[i];
+    const bool is_measured =
+        i < kNrWaitHindrances ? context.has_waits : i == kSlower || context.has_states;
+    object["ns"][kWords[i].name] = IfKnown(is_measured, stall.ns[i]);
+    object["usual_ns"][kWords[i].name] = IfKnown(is_measured && stall.has_usual, stall.usual_ns[i]);
   }
   object["cpu_ns"] = stall.cpu_ns;
-  object["usual_cpu_ns"] = stall.usual_cpu_ns;
+  object["usual_cpu_ns"] = IfKnown(stall.has_usual, stall.usual_cpu_ns);
   object["asleep_ns"] = stall.asleep_ns;
   object["neighbors"] = nlohmann::ordered_json::array();
   for (const Neighbor& neighbor : stall.neighbors) {
@@ -235,11 +295,11 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
     one["ran_instead_ns"] = neighbor.ns;
     one["cpus"] = neighbor.cpus;
     one["cpu_ns"] = neighbor.cpu_ns;
-    one["usual_cpu_ns"] = neighbor.usual_cpu_ns;
+    one["usual_cpu_ns"] = IfKnown(neighbor.has_usual, neighbor.usual_cpu_ns);
     one["unusual"] = neighbor.is_unusual;
     if (neighbor.traffic_bytes || neighbor.usual_traffic_bytes) {
       one["traffic_bytes"] = neighbor.traffic_bytes;
-      one["usual_traffic_bytes"] = neighbor.usual_traffic_bytes;
+      one["usual_traffic_bytes"] = IfKnown(neighbor.has_usual, neighbor.usual_traffic_bytes);
     }
     object["neighbors"].push_back(std::move(one));
   }
@@ -252,7 +312,7 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
   object["lost_share"] = stall.lost_share;
   object["unknown_share"] = stall.unknown_share;
   object["confidence"] = ConfidenceText(stall.confidence());
-  object["command"] = Command(stall, context);
+  object["command"] = Command(stall, context, " ");
   return object;
 }
 
@@ -281,7 +341,7 @@ std::string Headline(const Stall& stall) {
     case kNrHindrances:
       return fmt::format("{} waited {} for a CPU; the recording does not know for whom", who, took);
     case kStopped:
-      return fmt::format("{} was stopped (SIGSTOP) for {}", who, took);
+      return fmt::format("{} was stopped (SIGSTOP or frozen) for {}", who, took);
     case kTraced:
       return fmt::format("{} was stopped by a tracer for {}", who, took);
     case kByDisk:
@@ -298,16 +358,18 @@ std::string Headline(const Stall& stall) {
 }
 
 std::string StoryText(const std::vector<Stall>& stalls, const StoryContext& context) {
-  std::string text = Top(context);
-  if (stalls.empty()) return text + Quiet(context);
+  std::string text = WrappedLines(Top(context), 2);
+  if (stalls.empty()) return text + WrappedLines(Quiet(context), 0);
   size_t nr = 0;
   for (const Stall& stall : stalls) {
-    text += fmt::format("\n{}. {}  {}\n", ++nr, context.zone.ClockText(stall.from_ns), Headline(stall));
-    text += Details(stall, context) + AlsoLine(stall);
-    text += ConfidenceLine(stall) + "   rows: " + Command(stall, context) + "\n";
+    text += "\n" + Wrapped(fmt::format("{}. {}  {}", ++nr, context.zone.ClockText(stall.from_ns),
+                                       Headline(stall)),
+                           3);
+    text += WrappedLines(Details(stall, context), 17) + AlsoLine(stall) + ConfidenceLine(stall);
+    text += "   rows: " + Command(stall, context, " \\\n         ") + "\n";
   }
-  if (context.nr_found > stalls.size())
-    text += fmt::format("\n{} more moments (-n {} shows them)\n", context.nr_found - stalls.size(),
+  if (const size_t more = context.nr_found - stalls.size())
+    text += fmt::format("\n{} more moment{} (-n {} shows them)\n", more, more == 1 ? "" : "s",
                         context.nr_found);
   return text;
 }
@@ -321,7 +383,10 @@ std::string StoryJson(const std::vector<Stall>& stalls, const StoryContext& cont
   object["to"] = Rfc3339(context.to_ns);
   object["rows"] = context.nr_rows;
   object["lost_share"] = context.lost_share;
-  object["quiet"] = !context.is_asked && stalls.empty();
+  object["read_ns"] = context.read_ns;
+  object["waits_measured"] = context.has_waits;
+  object["quiet"] = context.told != StoryContext::Told::kAt &&
+                    (stalls.empty() || context.told == StoryContext::Told::kWhatWas);
   object["moments_found"] = context.nr_found;
   object["moments"] = nlohmann::ordered_json::array();
   for (const Stall& stall : stalls) object["moments"].push_back(StallJson(stall, context));

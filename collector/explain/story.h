@@ -17,13 +17,20 @@ namespace slotscope {
 struct StoryContext {
   std::string path;  // as it is named on the command line
   std::string host;
-  std::string not_measured;  // names of columns
   Zone zone;
-  int64_t from_ns = 0, to_ns = 0;  // Unix time: what was looked at
-  uint64_t nr_rows = 0;
-  double lost_share = 0;  // of the CPUs' time
-  size_t nr_found = 0;    // stalls, of which the worst are told
-  bool is_asked = false;  // for that time, whatever is usual; else the worst stalls
+  int64_t from_ns = 0, to_ns = 0;  // Unix time: what was asked for
+  int64_t read_ns = 0;             // of that, what was read by the millisecond
+  uint64_t nr_rows = 0;            // in that
+  double lost_share = 0;           // of the CPUs' time in that
+  bool has_waits_table = false;
+  bool has_waits = false, has_states = false;  // they were measured
+  size_t nr_found = 0;                         // stalls, of which the worst are told
+  // Why it tells what it tells.
+  enum class Told {
+    kWorst,    // the worst moments
+    kAt,       // that moment, whatever is usual
+    kWhatWas,  // no moment was worse than usual: all of the range
+  } told = Told::kWorst;
   bool has_selection = false;
 };
 

@@ -16,52 +16,97 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// Of one process: for how long it was held up, by second.
-using HeldUp = std::map<int64_t, double>;
+// Of one process, or of all of a name that live for moments: in which second for how long.
+struct Second {
+  int64_t second = 0;      // of Unix time
+  float usual_too_ns = 0;  // what counts however usual it is
+  float ns = 0;            // the rest
+};
+using HeldUp = std::vector<Second>;
 
-bool IsHeld(std::string_view state) {
-  return state == "stopped" || state == "disk" || state == "blocked";
+struct Candidate {
+  std::string comm;
+  HeldUp held;
+  // By its last row; until its next one nothing is heard of it.
+  Hindrance left = kNrHindrances;
+  int64_t left_ns = 0;
+};
+
+void Add(HeldUp* held, int64_t second, double usual_too_ns, double ns) {
+  if (held->empty() || held->back().second != second) held->push_back({second, 0, 0});
+  held->back().usual_too_ns += static_cast<float>(usual_too_ns);
+  held->back().ns += static_cast<float>(ns);
 }
 
-// What a row of a second tells of, by its end.
-double HeldNs(const SlotRow& row) {
-  uint64_t ns = 0;
-  for (size_t why = 0; why < kNrWaitHindrances; why++)
-    if (why != kByWakeup) ns += row.wait_ns[why];
-  if (IsHeld(row.state) && row.state_since_ns)
-    ns += static_cast<uint64_t>(
-        std::max<int64_t>(0, row.start_ns + row.slot_ns - std::max(row.state_since_ns, row.start_ns)));
-  return static_cast<double>(ns);
+void OnRow(const SlotRow& row, Candidate* process) {
+  const auto of = [&](Hindrance why) { return static_cast<double>(row.wait_ns[why]); };
+  const int64_t end_ns = row.start_ns + row.slot_ns;
+  double usual_too_ns = of(kByQuota);
+  double ns = of(kByOthers) + of(kBySelf) + of(kBySteal) + of(kByUnknown) +
+              static_cast<double>(row.wait_earlier_ns);
+  if (process->left != kNrHindrances && row.start_ns > process->left_ns)
+    (process->left == kStopped ? usual_too_ns : ns) +=
+        static_cast<double>(row.start_ns - process->left_ns);
+  process->left = HindranceOf(row.state);
+  process->left_ns = end_ns;
+  if (process->left != kNrHindrances && row.state_since_ns)
+    (process->left == kStopped ? usual_too_ns : ns) +=
+        static_cast<double>(std::max<int64_t>(0, end_ns - std::max(row.state_since_ns, row.start_ns)));
+  Add(&process->held, row.start_ns / kSecond, usual_too_ns, ns);
 }
 
 }  // namespace
 
 Status FindWorstSeconds(const RecordingTables& tables, const UnixRange& range,
                         const Selection& selection, size_t nr, std::vector<UnixRange>* ranges) {
-  std::unordered_map<ProcessKey, HeldUp, ProcessKeyHash> processes;
+  constexpr size_t kMomentary = 3;  // seconds of life: too few to say what is usual
+  std::unordered_map<ProcessKey, Candidate, ProcessKeyHash> processes;
   std::map<int64_t, double> lost, worst;  // by second
   // Of a plain file there are no seconds: they are made of its slots.
   const std::string_view table = tables.Has(kSecondsTable) ? kSecondsTable : kSlotsTable;
   Status status = tables.ReadSlotRows(table, range, [&](const SlotRow& row) {
-    const int64_t second_ns = row.start_ns / kSecond * kSecond;
-    if (row.kind == "lost") lost[second_ns] += static_cast<double>(row.cpu_ns);
+    if (row.kind == "lost") lost[row.start_ns / kSecond] += static_cast<double>(row.cpu_ns);
     if (row.key.tgid <= 0 || (selection.any() && !selection.Has(row.key.tgid, std::string(row.comm))))
       return;
-    processes[row.key][second_ns] += HeldNs(row);
+    Candidate& process = processes[row.key];
+    if (process.comm != row.comm) process.comm = row.comm;
+    OnRow(row, &process);
   });
-  const auto add = [&](int64_t at_ns, double ns) {
-    if (ns > 0) worst[at_ns] = std::max(worst[at_ns], ns);
+  std::map<std::string, std::map<int64_t, Second>> momentary;
+  for (auto process = processes.begin(); process != processes.end();) {
+    if (process->second.held.size() >= kMomentary) {
+      ++process;
+      continue;
+    }
+    for (const Second& one : process->second.held) {
+      Second& sum = momentary[process->second.comm][one.second];
+      sum.second = one.second;
+      sum.usual_too_ns += one.usual_too_ns;
+      sum.ns += one.ns;
+    }
+    process = processes.erase(process);
+  }
+  const auto add = [&](int64_t second, double ns) {
+    if (ns > 0) worst[second] = std::max(worst[second], ns);
   };
-  for (const auto& [at_ns, ns] : lost) add(at_ns, ns);
+  for (const auto& [second, ns] : lost) add(second, ns);
   std::vector<double> values;
-  for (const auto& [key, held] : processes) {
+  const auto judge = [&](const HeldUp& held) {
     values.clear();
-    for (const auto& [at_ns, ns] : held) values.push_back(ns);
+    for (const Second& one : held) values.push_back(static_cast<double>(one.ns));
     const Usual usual = UsualOf(&values);
-    for (const auto& [at_ns, ns] : held) add(at_ns, ns - usual.median - 3 * usual.spread);
+    for (const Second& one : held)
+      add(one.second, static_cast<double>(one.usual_too_ns) +
+                          std::max(0.0, static_cast<double>(one.ns) - usual.median - 3 * usual.spread));
+  };
+  for (const auto& [key, process] : processes) judge(process.held);
+  for (const auto& [comm, seconds] : momentary) {
+    HeldUp held;
+    for (const auto& [second, one] : seconds) held.push_back(one);
+    judge(held);
   }
   std::vector<std::pair<double, int64_t>> order;
-  for (const auto& [at_ns, ns] : worst) order.emplace_back(ns, at_ns);
+  for (const auto& [second, ns] : worst) order.emplace_back(ns, second * kSecond);
   std::sort(order.rbegin(), order.rend());
   order.resize(std::min(order.size(), nr));
   std::sort(order.begin(), order.end(),
