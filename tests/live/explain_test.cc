@@ -40,7 +40,7 @@ struct Happened {
 Happened Record(int kind, int seed) {
   Happened happened;
   happened.recording = MakeDir("incident") + "/r.rec";
-  const std::string truth = MakeDir("truth") + "/truth";
+  const std::string truth = happened.recording + ".truth";
   std::string output;
   EXPECT_EQ(Shell(fmt::format("$S record --source $SRC --all -o {} -- sh -c '$T --workload "
                               "incident {} >{}' 2>&1",

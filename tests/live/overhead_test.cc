@@ -65,13 +65,15 @@ TEST(Overhead, WhatProbesTakeIsWhatTheKernelSays) {
 std::string WatcherSleeps(const std::string& dir, const std::string& options) {
   std::string output;
   EXPECT_EQ(
-      Shell("cd " + dir + " && $S record --source $SRC " + options +
-                " -o a.csv >out 2>err & recorder=$!; cd " + dir +
-                "; until grep -qs recording err; do sleep 0.05; done; n=0; while [ $n -lt 50 ]; do "
-                "/bin/true; sleep 0.02; n=$((n + 1)); done; for t in /proc/$recorder/task/*; do grep "
-                "-q ss-cuda $t/comm && sed -n 's/^voluntary_ctxt_switches:\t//p' $t/status; done; kill "
-                "$recorder; wait $recorder",
-            &output),
+      Shell(
+          "cd " + dir + " && $S record --source $SRC " + options +
+              " -o a.csv >out 2>err & recorder=$!; cd " + dir +
+              "; until grep -qs recording err && grep -qs ss-cuda /proc/$recorder/task/*/comm; do sleep "
+              "0.05; done; n=0; while [ $n -lt 50 ]; do "
+              "/bin/true; sleep 0.02; n=$((n + 1)); done; for t in /proc/$recorder/task/*; do grep "
+              "-q ss-cuda $t/comm && sed -n 's/^voluntary_ctxt_switches:\t//p' $t/status; done; kill "
+              "$recorder; wait $recorder",
+          &output),
       0)
       << output << Text(dir + "/err");
   return output;

@@ -537,8 +537,8 @@ preempted_probes() {
 }
 
 # What no guest can test: it has neither Python nor NVIDIA's libraries, a process takes too long to start, and a recorder is
-# never cheap. A fleet is the same on all kernels.
-not_here='Fleet.*:Overhead.ABurst*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:Remediate.TheReadmes*:Cuda.Hundreds*'
+# never cheap. A fleet is the same on all kernels; so is what explain makes of rows.
+not_here='Fleet.*:Overhead.ABurst*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:Remediate.TheReadmes*:Cuda.Hundreds*:*ExplainLive*'
 # What no kernel can change. ELSEWHERE=1: another guest of this run does it.
 program='Detect.*:Recording.*:*BadInput*:Replay*:*ReplayTest*:Cli.WithoutRoot*:Cli.FullDisk*:Cli.MaxSize*:Cli.Command*:Cli.Interrupt*'
 program="$program:Cli.AFile*:Cli.Nohup*:Cli.TwoCollectorsOnOne*:Remediate.Another*:Remediate.Without*:Overhead.ARecording*"
