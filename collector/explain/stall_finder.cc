@@ -27,7 +27,7 @@ constexpr std::array<std::optional<Rule>, kNrHindrances> kRules = {
     Rule{20 * kMs, true, false},   // its own threads
     Rule{10 * kMs, false, false},  // its quota
     std::nullopt,                  // wake-ups
-    Rule{10 * kMs, true, false},   // the hypervisor
+    Rule{30 * kMs, true, false},   // the hypervisor
     Rule{60 * kMs, true, false},   // nobody knows
     Rule{20 * kMs, false, false},  // stopped
     std::nullopt,                  // traced: who does that wants it
@@ -176,6 +176,8 @@ class Finder {
     const Series series(history_, timeline_, subject);
     for (size_t why = 0; why < kNrHindrances; why++) {
       const std::optional<Rule>& rule = kRules[why];
+      // Threads of the kernel are blocked all the time, and by whom is their own business.
+      if (subject.is_kernel && why != kByOthers && !selection_.any()) continue;
       if (!rule || static_cast<double>(series.Hindrance(why, {0, timeline_.nr_bins()})) < rule->least_ns)
         continue;
       double least_ns = rule->least_ns * (subject.members.size() > 1 ? kGroupTimes : 1);

@@ -244,6 +244,25 @@ TEST(Explain, WhatWasNotMeasuredIsSaid) {
   EXPECT_TRUE(json["moments"][0]["usual_cpu_ns"].is_null());
 }
 
+// They are blocked whenever they wait for anything.
+TEST(Explain, ABlockedThreadOfTheKernelIsNoStallUnlessItIsAskedFor) {
+  for (const char* kind : {"kernel", "user"}) {
+    Rows rows;
+    for (int64_t ms = 0; ms < 2000; ms++) {
+      rows.Add(ms, 30, "other", 1'000'000, 0, 0, "running");
+      if (ms < 500 || ms >= 800)
+        rows.AddLine(fmt::format("{},{},10,7,worker,{},100000,1000000,0,0,0,0,0,0,0,,,,{},{},1,0",
+                                 ms * kMs, kUnix + ms * kMs, kind, ms == 499 ? "blocked" : "asleep",
+                                 499 * kMs));
+    }
+    const History history = rows.Read();
+    EXPECT_EQ(FindStalls(history, {}).size(), kind == std::string("user") ? 1u : 0u);
+    Selection selection;
+    selection.comms = {"worker"};
+    EXPECT_EQ(FindStalls(history, selection).size(), 1u);
+  }
+}
+
 // It is pasted into a shell.
 TEST(Explain, CommandsAreQuoted) {
   Stall stall;
