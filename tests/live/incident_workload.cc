@@ -156,7 +156,7 @@ class Incident {
             const pid_t small = fork();
             if (small == 0) {
               prctl(PR_SET_NAME, "small");
-              setpriority(PRIO_PROCESS, 0, kNice - 3);
+              setpriority(PRIO_PROCESS, 0, kNice - 8);
               Work(work_ns);
               _exit(0);
             }
