@@ -16,6 +16,7 @@
 #include "base/json_line.h"
 #include "base/say.h"
 #include "cli/detect_story.h"
+#include "cli/exit_code.h"
 #include "detect/host/host_evidence.h"
 #include "detect/inputs/demo.h"
 #include "detect/inputs/inputs.h"
@@ -84,10 +85,6 @@ Status RunDetect(const DetectOptions& options) {
 
 }  // namespace
 
-int Detect(const DetectOptions& options) {
-  const Status status = RunDetect(options);
-  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
-  return static_cast<int>(status.code());
-}
+int Detect(const DetectOptions& options) { return ExitCode(RunDetect(options)); }
 
 }  // namespace slotscope

@@ -14,9 +14,8 @@
 #include "base/errno_text.h"
 #include "base/escape.h"
 #include "base/say.h"
-#include "base/scan.h"
 #include "base/table_rows.h"
-#include "base/text_input.h"
+#include "cli/exit_code.h"
 #include "explain/story.h"
 #include "explain/worst_seconds.h"
 #include "recording/segment_name.h"
@@ -31,9 +30,13 @@ constexpr size_t kWorstSeconds = 20;
 // Of a range up to this length it is told what happened, whatever is usual.
 constexpr int64_t kShortRange = 60'000'000'000;
 
+Status CannotWrite() {
+  return {Exit::kOutput, fmt::format("cannot write to standard output: {}", ErrnoText(errno))};
+}
+
 Status Print(const std::string& text) {
   if (fwrite(text.data(), 1, text.size(), stdout) == text.size() && fflush(stdout) == 0) return {};
-  return {Exit::kOutput, fmt::format("cannot write to standard output: {}", ErrnoText(errno))};
+  return CannotWrite();
 }
 
 // The rows of a table that are meant, as they stand there.
@@ -70,7 +73,7 @@ class RowPrinter {
   void Put(std::string_view line) {
     if (!status_.ok()) return;
     if (fwrite(line.data(), 1, line.size(), stdout) != line.size() || fputc('\n', stdout) == EOF)
-      status_ = {Exit::kOutput, fmt::format("cannot write to standard output: {}", ErrnoText(errno))};
+      status_ = CannotWrite();
   }
 
   const UnixRange range_;
@@ -83,12 +86,10 @@ class RowPrinter {
 Status PrintRows(const RecordingTables& tables, const std::string& table, const UnixRange& range,
                  const Selection& selection) {
   RowPrinter printer(range, selection);
-  LineSplitter lines;
-  const auto on_line = [&](std::string_view line) { printer.OnLine(line); };
-  Status status = tables.Read(table, range, [&](std::string_view text) { lines.Feed(text, on_line); });
-  lines.Finish(on_line);
+  const Status status =
+      tables.ReadTableLines(table, range, [&](std::string_view line) { printer.OnLine(line); });
   if (!printer.status().ok()) return printer.status();
-  if (fflush(stdout)) return {Exit::kOutput, "cannot write to standard output"};
+  if (fflush(stdout)) return CannotWrite();
   if (!printer.has_header() && status.ok())
     return {Exit::kUsage,
             fmt::format("--rows {}: its rows are not of slots; zstdcat shows them", EscapeName(table))};
@@ -141,8 +142,10 @@ Status RunExplain(const ExplainOptions& options) {
   if (ranges.empty()) ranges = {{context.to_ns - kContextNs, context.to_ns}};
   std::vector<Stall> stalls, all;
   uint64_t lost_ns = 0, slots_ns = 0;
-  const bool may_tell_all =
-      asked.has_at || selection.any() || context.to_ns - context.from_ns <= kShortRange;
+  // Where no moment is worse than usual: of a part, or of those who were asked for, it is told what was.
+  // Of what is read in pieces there is no such whole, and of an hour nobody wants it.
+  const bool is_short = context.to_ns - context.from_ns <= kShortRange;
+  const bool tells_all = ranges.size() == 1 && (selection.any() || (asked.is_part && is_short));
   for (const UnixRange& range : ranges) {
     History history;
     if (Status status = tables.ReadHistory(range, &history); damage.ok()) damage = status;
@@ -158,11 +161,10 @@ Status RunExplain(const ExplainOptions& options) {
     if (context.told != Told::kAt)
       for (Stall& stall : FindStalls(history, selection))
         if (Overlaps(stall, asked.range)) stalls.push_back(std::move(stall));
-    if (ranges.size() == 1 && stalls.empty() && may_tell_all && (asked.is_part || selection.any()))
+    if (tells_all && stalls.empty())
       all = StallsIn(history, selection, here.from_ns, here.to_ns, options.nr);
   }
-  if (stalls.empty() && context.told != Told::kAt && (asked.is_part || selection.any()))
-    context.told = Told::kWhatWas;
+  if (stalls.empty() && context.told != Told::kAt && tells_all) context.told = Told::kWhatWas;
   if (stalls.empty()) stalls = std::move(all);
   std::stable_sort(stalls.begin(), stalls.end(),
                    [](const Stall& a, const Stall& b) { return a.severity_ns > b.severity_ns; });
@@ -176,10 +178,6 @@ Status RunExplain(const ExplainOptions& options) {
 
 }  // namespace
 
-int Explain(const ExplainOptions& options) {
-  const Status status = RunExplain(options);
-  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
-  return static_cast<int>(status.code());
-}
+int Explain(const ExplainOptions& options) { return ExitCode(RunExplain(options)); }
 
 }  // namespace slotscope

@@ -13,6 +13,7 @@
 #include "base/gpu_device.h"
 #include "base/proc.h"
 #include "base/say.h"
+#include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cuda/coverage.h"
 #include "gpu/tracker.h"
@@ -210,9 +211,7 @@ Status PrintRecording(const std::string& path) {
 }  // namespace
 
 int PrintGpus(const GpuOptions& options) {
-  const Status status = options.path.empty() ? PrintNow() : PrintRecording(options.path);
-  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
-  return static_cast<int>(status.code());
+  return ExitCode(options.path.empty() ? PrintNow() : PrintRecording(options.path));
 }
 
 }  // namespace slotscope

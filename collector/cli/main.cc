@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "cli/check.h"
 #include "cli/detect.h"
+#include "cli/exit_code.h"
 #include "cli/explain.h"
 #include "cli/gpu.h"
 #include "cli/options.h"
@@ -38,10 +39,7 @@ int main(int argc, char** argv) {
   OpenClosedStandardFiles();
   UseOneHeap();
   Options options;
-  if (Status status = ParseOptions(argc, argv, &options); !status.ok()) {
-    Say(stderr, "slotscope: {}\n", status.message());
-    return static_cast<int>(status.code());
-  }
+  if (Status status = ParseOptions(argc, argv, &options); !status.ok()) return ExitCode(status);
   switch (options.verb) {
     case Options::Verb::kShowHelp:
       Say(stdout, "{}", options.help);

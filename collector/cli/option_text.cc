@@ -32,6 +32,18 @@ std::vector<std::string> Split(std::string_view text) {
   return items;
 }
 
+Status ParsePids(const std::string& text, std::vector<int32_t>* pids) {
+  for (const std::string& item : Split(text)) {
+    uint64_t pid;
+    if (!ParseNumber(item, 1, 4194304, &pid))
+      return Usage(fmt::format("--pid {}: '{}' is not a process id", text, item));
+    pids->push_back(static_cast<int32_t>(pid));
+  }
+  if (!text.empty() && pids->empty())
+    return Usage(fmt::format("--pid {}: there is no process id in it", text));
+  return {};
+}
+
 Status CheckId(const char* option, const std::string& id) {
   constexpr size_t kMaxId = 253;  // of a DNS name
   if (!id.empty() && id.size() <= kMaxId &&

@@ -17,6 +17,8 @@ boost::program_options::typed_value<std::string>* Text(std::string* value, const
 
 Status Usage(std::string message);
 bool ParseNumber(std::string_view text, uint64_t min, uint64_t max, uint64_t* value);
+// Process ids between commas, of --pid.
+Status ParsePids(const std::string& text, std::vector<int32_t>* pids);
 // Between commas; empty ones are left out.
 std::vector<std::string> Split(std::string_view text);
 // Names become labels, and part of questions.

@@ -65,15 +65,8 @@ Status ParseKeep(const std::string& text, KeepLimits* keep) {
 }
 
 Status ParseFilters(const OutputTexts& raw, FoldOptions* fold) {
-  for (const std::string& item : Split(raw.pid)) {
-    uint64_t pid;
-    if (!ParseNumber(item, 1, 4194304, &pid))
-      return Usage(fmt::format("--pid {}: '{}' is not a process id", raw.pid, item));
-    fold->tgids.push_back(static_cast<int32_t>(pid));
-  }
+  if (Status status = ParsePids(raw.pid, &fold->tgids); !status.ok()) return status;
   fold->comms = Split(raw.comm);
-  if (!raw.pid.empty() && fold->tgids.empty())
-    return Usage(fmt::format("--pid {}: there is no process id in it", raw.pid));
   if (!raw.comm.empty() && fold->comms.empty())
     return Usage(fmt::format("--comm {}: there is no name in it", raw.comm));
   for (const std::string& comm : fold->comms)

@@ -35,18 +35,14 @@ po::options_description DescribeReader(ReaderTexts* texts, ReaderOptions* reader
 }
 
 Status ParseReader(const ReaderTexts& texts, ReaderOptions* reader) {
-  for (const std::string& item : Split(texts.pid)) {
-    uint64_t pid;
-    if (!ParseNumber(item, 1, 4194304, &pid))
-      return Usage(
-          fmt::format("--pid {}: give process ids, such as 4711,4712", EscapeControls(texts.pid)));
-    reader->selection.pids.push_back(static_cast<int32_t>(pid));
-  }
+  if (Status status = ParsePids(texts.pid, &reader->selection.pids); !status.ok()) return status;
   // As they are printed, or as they are.
   for (const std::string& item : Split(texts.comm)) {
     reader->selection.comms.push_back(item);
     if (EscapeName(item) != item) reader->selection.comms.push_back(EscapeName(item));
   }
+  if (!texts.comm.empty() && reader->selection.comms.empty())
+    return Usage(fmt::format("--comm {}: there is no name in it", texts.comm));
   if (!reader->at.empty() && (!reader->since.empty() || !reader->until.empty()))
     return Usage("--at is 100 ms around a moment, --since and --until are a range: give one of both");
   return {};

@@ -7,6 +7,7 @@
 
 #include "base/escape.h"
 #include "base/say.h"
+#include "cli/exit_code.h"
 #include "cli/output_parser.h"
 #include "recording/reader.h"
 #include "run/output.h"
@@ -15,11 +16,6 @@
 
 namespace slotscope {
 namespace {
-
-int Fail(const Status& status) {
-  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
-  return static_cast<int>(status.code());
-}
 
 // Everything but the clock and the source is as in a recording.
 Status RunReplay(const ReplayOptions& options) {
@@ -73,13 +69,13 @@ Status RunGenerate(const GenerateOptions& options) {
 }  // namespace
 
 int Replay(const ReplayOptions& options) {
-  if (!options.path.empty()) return Fail(RunReplay(options));
+  if (!options.path.empty()) return ExitCode(RunReplay(options));
   ReplayOptions found = options;
   Status status = FindRecording(&found.path, kRawTable);
   if (status.ok()) status = CheckNames(found.output, "", "", {{"what is replayed", found.path}});
-  return Fail(status.ok() ? RunReplay(found) : status);
+  return ExitCode(status.ok() ? RunReplay(found) : status);
 }
 
-int Generate(const GenerateOptions& options) { return Fail(RunGenerate(options)); }
+int Generate(const GenerateOptions& options) { return ExitCode(RunGenerate(options)); }
 
 }  // namespace slotscope

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/escape.h"
 #include "base/say.h"
+#include "cli/exit_code.h"
 #include "ring/module_info.h"
 
 namespace slotscope {
@@ -71,10 +72,6 @@ Status Print() {
 
 }  // namespace
 
-int PrintRmids() {
-  Status status = Print();
-  if (!status.ok()) Say(stderr, "slotscope: {}\n", status.message());
-  return static_cast<int>(status.code());
-}
+int PrintRmids() { return ExitCode(Print()); }
 
 }  // namespace slotscope

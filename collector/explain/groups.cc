@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "base/party_text.h"
+
 namespace slotscope {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr int64_t kLongLifeBins = 1'000'000'000 / kBinNs;
 
 std::string NameIn(const ProcessHistory& process) {
   if (process.comm.empty()) return fmt::format("process {}", process.key.tgid);
-  return process.is_kernel ? process.comm.substr(0, process.comm.find('/')) : process.comm;
+  return process.is_kernel ? std::string(NameOfKernelThreads(process.comm)) : process.comm;
 }
 
 bool LivesLong(const ProcessHistory& process) {
@@ -22,10 +24,6 @@ bool LivesLong(const ProcessHistory& process) {
 }
 
 }  // namespace
-
-std::string PartyText(std::string_view name, size_t nr, int32_t tgid) {
-  return nr == 1 ? fmt::format("{} ({})", name, tgid) : fmt::format("{} x {}", name, nr);
-}
 
 Party PartyOf(const History& history, const Group& group) {
   return {group.name, group.members.size(), history.processes()[group.members.front()].key.tgid,

@@ -13,9 +13,6 @@
 
 namespace slotscope {
 
-// "web (4711)", "cc1 x 76".
-std::string PartyText(std::string_view name, size_t nr, int32_t tgid);
-
 struct Group {
   std::string name;
   bool is_kernel = false;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "slots/process_state.h"
+
 namespace slotscope {
 namespace {
 
@@ -12,15 +14,17 @@ constexpr int64_t kGapNs = 1'000'000'000;              // without slots: nothing
 // A recording is foreign input: so many are looked at.
 constexpr size_t kMostEarlierWaits = 100'000, kMostPairs = 20'000'000;
 
+std::string_view NameOf(ProcessState state) { return kProcessStateNames[static_cast<size_t>(state)]; }
+
 int64_t IndexOf(int64_t unix_ns) { return unix_ns / kBinNs; }
 
 }  // namespace
 
 Hindrance HindranceOf(std::string_view state) {
-  if (state == "stopped") return kStopped;
-  if (state == "traced") return kTraced;
-  if (state == "disk") return kByDisk;
-  if (state == "blocked") return kBlocked;
+  if (state == NameOf(ProcessState::kStopped)) return kStopped;
+  if (state == NameOf(ProcessState::kTraced)) return kTraced;
+  if (state == NameOf(ProcessState::kDisk)) return kByDisk;
+  if (state == NameOf(ProcessState::kBlocked)) return kBlocked;
   return kNrHindrances;
 }
 
@@ -92,12 +96,12 @@ void History::OnSlot(const SlotRow& row) {
   processes_[process].is_kernel = row.kind == "kernel";
   // Whoever has a row was heard of: what it was about until then has ended.
   AddSpan(process, left_[process], row.start_ns);
-  const bool asleep = row.state == "asleep";
+  const bool asleep = row.state == NameOf(ProcessState::kAsleep);
   Left& left = left_[process];
   left = {HindranceOf(row.state), asleep, kNrHindrances, row.state_since_ns};
   if (!asleep || left.since_ns == 0) left.since_ns = std::max(row.state_since_ns, row.start_ns);
-  if (row.state == "waiting" || row.state == "throttled") {
-    left.waits = row.state == "waiting" ? kByUnknown : kByQuota;
+  if (row.state == NameOf(ProcessState::kWaiting) || row.state == NameOf(ProcessState::kThrottled)) {
+    left.waits = row.state == NameOf(ProcessState::kWaiting) ? kByUnknown : kByQuota;
     left.since_ns = row.start_ns + row.slot_ns;
   }
   has_states_ |= !row.state.empty();

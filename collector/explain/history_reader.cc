@@ -9,17 +9,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <limits>
 #include <unordered_map>
 
 #include "base/errno_text.h"
 #include "base/escape.h"
 #include "base/scan.h"
 #include "base/table_rows.h"
-#include "base/text_input.h"
 #include "recording/segment_name.h"
 #include "ring/item.h"
 #include "slots/column.h"
+#include "slots/process_state.h"
 #include "slots/wait_row.h"
 
 namespace slotscope {
@@ -220,17 +219,6 @@ class WaitLines {
   std::array<size_t, kNames.size()> places_ = {};
 };
 
-template <typename Lines>
-Status ReadInto(const RecordingTables& tables, std::string_view table, const UnixRange& range,
-                Lines* lines) {
-  LineSplitter splitter;
-  const auto on_line = [&](std::string_view line) { lines->OnLine(line); };
-  Status status =
-      tables.Read(table, range, [&](std::string_view text) { splitter.Feed(text, on_line); });
-  splitter.Finish(on_line);
-  return status;
-}
-
 }  // namespace
 
 bool RecordingTables::Has(std::string_view table) const {
@@ -275,6 +263,14 @@ Status RecordingTables::Read(std::string_view table, const UnixRange& range,
   });
 }
 
+Status RecordingTables::ReadTableLines(std::string_view table, const UnixRange& range,
+                                       const LineSplitter::OnLine& on_line) const {
+  LineSplitter splitter;
+  Status status = Read(table, range, [&](std::string_view text) { splitter.Feed(text, on_line); });
+  splitter.Finish(on_line);
+  return status;
+}
+
 // Of a folder by its index; of a file from its rows, as nothing else says it.
 Status RecordingTables::ReadFacts(std::string_view table) {
   const bool is_folder = RecordingReader::IsFolder(read_path_);
@@ -294,7 +290,6 @@ Status RecordingTables::ReadFacts(std::string_view table) {
   TableRows rows(kSlotColumns[0].name);
   bool is_slots = false, any = false;
   size_t start_at = TableRows::kNone, length_at = TableRows::kNone;
-  LineSplitter splitter;
   const auto value = [](std::string_view line, std::string_view key, std::string* text) {
     if (TakeText(&line, "# ") && TakeText(&line, key) && TakeText(&line, ": "))
       *text = EscapeControls(line);
@@ -327,8 +322,7 @@ Status RecordingTables::ReadFacts(std::string_view table) {
         return;
     }
   };
-  Status status = Read(table, range, [&](std::string_view text) { splitter.Feed(text, on_line); });
-  splitter.Finish(on_line);
+  const Status status = ReadTableLines(table, range, on_line);
   if (is_folder) return {};  // what is damaged is said when it is read; there may be no row yet
   if (!status.ok()) return status;
   if (!any) return {Exit::kBadInput, fmt::format("{} is empty", EscapeControls(path_))};
@@ -340,7 +334,7 @@ Status RecordingTables::ReadFacts(std::string_view table) {
 Status RecordingTables::ReadSlotRows(std::string_view table, const UnixRange& range,
                                      const OnSlotRow& on_row) const {
   SlotLines lines(range, on_row);
-  return ReadInto(*this, table, range, &lines);
+  return ReadTableLines(table, range, [&](std::string_view line) { lines.OnLine(line); });
 }
 
 Status RecordingTables::ReadHistory(const UnixRange& range, History* history) const {
@@ -356,14 +350,16 @@ Status RecordingTables::ReadHistory(const UnixRange& range, History* history) co
     const auto since = waits_since.find(row.key);
     if (row.wait_earlier_ns && since != waits_since.end())
       history->OnEarlierWait(since->second, row.key, row.main_cpu, row.wait_earlier_ns);
-    if (row.state == "waiting" && row.state_since_ns)
+    if (row.state == kProcessStateNames[static_cast<size_t>(ProcessState::kWaiting)] &&
+        row.state_since_ns)
       waits_since[row.key] = row.state_since_ns;
     else if (since != waits_since.end())
       waits_since.erase(since);
   });
   if (has_waits) {
     WaitLines waits(range, history);
-    Status of_waits = ReadInto(*this, kWaitsTable, range, &waits);
+    const Status of_waits =
+        ReadTableLines(kWaitsTable, range, [&](std::string_view line) { waits.OnLine(line); });
     if (status.ok()) status = of_waits;
   }
   history->Finish();

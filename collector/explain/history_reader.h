@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "base/text_input.h"
 #include "base/unique_fd.h"
 #include "explain/history.h"
 #include "recording/reader.h"
@@ -38,6 +39,9 @@ class RecordingTables {
   // What a range has of a table, see RecordingReader::Read(); of a plain file all of it.
   Status Read(std::string_view table, const UnixRange& range,
               const RecordingReader::OnText& on_text) const;
+  // The same line by line, without newlines.
+  Status ReadTableLines(std::string_view table, const UnixRange& range,
+                        const LineSplitter::OnLine& on_line) const;
   // Rows of a table that has the columns of slots, which begin in that range.
   using OnSlotRow = std::function<void(const SlotRow&)>;
   Status ReadSlotRows(std::string_view table, const UnixRange& range, const OnSlotRow& on_row) const;

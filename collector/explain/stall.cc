@@ -5,7 +5,7 @@
 #include <array>
 #include <numeric>
 
-#include "explain/groups.h"
+#include "base/party_text.h"
 
 namespace slotscope {
 

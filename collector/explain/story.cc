@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/json_line.h"
@@ -228,13 +227,14 @@ std::string Top(const StoryContext& context) {
 
 std::string Quiet(const StoryContext& context) {
   if (context.nr_rows == 0) return "\nNothing was recorded then.\n";
-  const char* who = context.has_selection ? "none of those that are selected" : "no process";
   if (context.told != StoryContext::Told::kWorst)
-    return fmt::format("\nOf that time {} has a row: see --since for what was before.\n", who);
+    return context.has_selection ? "\nOf that time none of those that are selected has a row. "
+                                   "What was before: give an earlier --since.\n"
+                                 : "\nNobody was held up then.\n";
   return fmt::format(
       "\nQuiet: {} was held up for longer than usual. Nobody is accused.\n"
       "(--at TIME or --pid PID tells of any time and process, usual or not.)\n",
-      who);
+      context.has_selection ? "none of those that are selected" : "no process");
 }
 
 // At most 80 columns, broken at blanks.

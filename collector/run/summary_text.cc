@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/escape.h"
+#include "base/party_text.h"
 #include "slots/column.h"
 
 namespace slotscope {
@@ -37,10 +38,9 @@ std::string NameOf(const Comm& comm) {
   return name.empty() ? "?" : name;
 }
 
-// Threads of the kernel that differ by a CPU or a number behind a slash are of one name: kworker/0:1.
 std::string GroupName(const Total& total) {
   const std::string name = NameOf(total.comm);
-  return total.kind == RowKind::kKernel ? name.substr(0, name.find('/')) : name;
+  return total.kind == RowKind::kKernel ? std::string(NameOfKernelThreads(name)) : name;
 }
 
 // The one with the most CPU time first, and of equal ones by name.
@@ -91,11 +91,9 @@ double CpuTimeNs(const RunSummary& run) {
 
 double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-// "share0 (4711)", "cc1 x 76".
 std::string Label(const Group& group) {
   if (!IsProcess(group.total.kind)) return group.name;
-  return group.nr == 1 ? fmt::format("{} ({})", group.name, group.tgid)
-                       : fmt::format("{} x {}", group.name, group.nr);
+  return PartyText(group.name, group.nr, group.tgid);
 }
 
 std::string GroupLine(const Group& group, double whole_ns) {

@@ -305,32 +305,27 @@ void Machine::SwitchIn(uint32_t index) {
   Tell(index, SS_WAIT, &wait, sizeof(wait));
 }
 
-// The running thread has run for as long as it was told. False: it left the CPU.
-bool Machine::FinishStep(uint32_t index) {
+// The running thread has run for as long as it was told.
+void Machine::FinishStep(uint32_t index) {
   Thread& thread = threads_[cpus_[index].running];
   const Step step = thread.behavior(now_ns_ - kBeginNs);
   switch (step.what) {
     case Step::kRun:
       thread.left_ns = step.ns;
-      return true;
+      return;
     case Step::kExit: {
-      thread.is_ended = true;
       thread.wakes_ns = kNever;
-      const Process& process = processes_[thread.process];
+      Process& process = processes_[thread.process];
       Leave(index, SS_LEFT_ENDED);
-      if (--processes_[thread.process].nr_threads == 0) TellEnd(index, process);
-      return false;
+      if (--process.nr_threads == 0) TellEnd(index, process);
+      return;
     }
     case Step::kSleep:
     case Step::kDisk:
-    case Step::kBlock:
       thread.wakes_ns = now_ns_ + step.ns;
-      Leave(index, step.what == Step::kSleep  ? SS_LEFT_ASLEEP
-                   : step.what == Step::kDisk ? SS_LEFT_DISK
-                                              : SS_LEFT_BLOCKED);
-      return false;
+      Leave(index, step.what == Step::kSleep ? SS_LEFT_ASLEEP : SS_LEFT_DISK);
+      return;
   }
-  return true;
 }
 
 void Machine::Run(uint32_t index) {

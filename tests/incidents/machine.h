@@ -24,7 +24,7 @@ class Machine {
 
   // What a thread does next.
   struct Step {
-    enum What { kRun, kSleep, kDisk, kBlock, kExit } what = kSleep;
+    enum What { kRun, kSleep, kDisk, kExit } what = kSleep;
     uint64_t ns = 0;  // kRun: of CPU time
   };
   // Asked whenever it has done what it was told.
@@ -80,7 +80,6 @@ class Machine {
     uint64_t queued_ns = 0;          // since when it waits
     uint64_t throttled_from_ns = 0;  // of this wait; 0: it was not
     uint64_t throttled_until_ns = 0;
-    bool is_ended = false;
     bool is_stopped = false;
   };
   static constexpr size_t kIdle = SIZE_MAX;
@@ -105,7 +104,7 @@ class Machine {
   void Begin();
   void WakeThreads();
   void Run(uint32_t cpu);
-  bool FinishStep(uint32_t cpu);
+  void FinishStep(uint32_t cpu);
   void Leave(uint32_t cpu, ss_left how);
   void SwitchIn(uint32_t cpu);
   double LeastVirtual(const Cpu& cpu) const;

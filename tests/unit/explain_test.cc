@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "cli/explain.h"
 #include "explain/history_reader.h"
 #include "explain/stall.h"
 #include "explain/story.h"
@@ -260,6 +261,23 @@ TEST(Explain, ABlockedThreadOfTheKernelIsNoStallUnlessItIsAskedFor) {
     Selection selection;
     selection.comms = {"worker"};
     EXPECT_EQ(FindStalls(history, selection).size(), 1u);
+  }
+}
+
+// Of a part that is longer than a minute no sums are told; it has rows, and they were quiet.
+TEST(Explain, AQuietPartIsNotSaidToHaveNoRows) {
+  Rows rows;
+  for (int64_t ms = 0; ms < 100'000; ms += 5) rows.Add(ms, 10, "web", 500'000);
+  const TempFolder folder;
+  folder.Write("slots.csv", rows.text());
+  for (const char* since : {"-90s", "-10s"}) {
+    ExplainOptions options;
+    options.reader.path = folder.At("slots.csv");
+    options.reader.since = since;
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(Explain(options), 0);
+    const std::string told = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(told.find("has a row"), told.npos) << since << "\n" << told;
   }
 }
 

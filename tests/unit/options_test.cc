@@ -70,6 +70,8 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"explain", "--at", "now", "--since", "now"}, {"--at", "--since"}},
       {{"explain", "-n", "0"}, {"-n", "1000"}},
       {{"explain", "--pid", "web"}, {"--pid", "web"}},
+      {{"explain", "--pid", ","}, {"--pid", "no process id"}},
+      {{"explain", "--comm", ","}, {"--comm", "no name"}},
       {{"record", "--slot", "0"}, {"--slot", "0"}},
       {{"record", "--slot", "-1"}, {"--slot", "-1"}},
       {{"record", "--slot", "1001"}, {"--slot", "1001"}},
