@@ -25,7 +25,7 @@ LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell comman
 # Functions and lines, for a backtrace; variables too would be a quarter of the time that it takes to build.
 CXXFLAGS ?= -O3 -g1
 CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I. -I$(B)/bpf $(CXXFLAGS)
-LIBS := -lbpf -lcap-ng -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -lzstd -ldate-tz -pthread
+LIBS := -lbpf -lcap-ng -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -lzstd -lz -lncursesw -ltinfo -ldate-tz -pthread
 # Where vmlinux.h is, which is not ours: clang 14 warns of that of 7.3.
 BPFTYPES := $(B)/bpf
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -Ibpf -isystem $(BPFTYPES)
@@ -35,10 +35,10 @@ PREFIX ?= /usr/local
 COLLECTOR_SRC := $(filter-out collector/cli/main.cc,$(wildcard collector/*/*.cc collector/*/*/*.cc tests/gen/*.cc))
 # Folders that compile as one source each, in a third of the time (UNITY=: file by file). So what they have in unnamed
 # namespaces needs different names.
-UNITY := cli cuda detect/host detect/inputs detect/live detect/patterns explain remediate run
+UNITY := cli cuda detect/host detect/inputs detect/live detect/patterns explain query remediate report run top
 unity_src = $(filter-out collector/cli/main.cc,$(wildcard collector/$1/*.cc))
 COLLECTOR_OBJ := $(patsubst %.cc,$(B)/obj/%.o,$(filter-out $(foreach folder,$(UNITY),$(call unity_src,$(folder))),$(COLLECTOR_SRC))) \
-	$(UNITY:%=$(B)/obj/unity/%.o)
+	$(UNITY:%=$(B)/obj/unity/%.o) $(B)/obj/report/page_html.o
 KMOD_SRC := $(wildcard kmod/*.c kmod/*.h) kmod/Kbuild
 HEADERS := $(wildcard include/slotscope/*.h)
 SKELETONS := $(B)/bpf/relay.skel.h $(B)/bpf/native.skel.h $(B)/bpf/cuda.skel.h
@@ -101,7 +101,7 @@ $(B)/bpf/%.skel.h: $(B)/bpf/%.bpf.o
 $(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h $(B)/bpf/relay.skel.h $(B)/bpf/sched.skel.h $(B)/bpf/wide.skel.h
 
 # What is not done for each message, row or record compiles in two thirds of the time.
-COLD := cli/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% recording/folder recording/manifest remediate/% run/% base/json_line base/rfc3339 raw/facts \
+COLD := cli/% query/% top/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% recording/folder recording/manifest remediate/% run/% base/json_line base/rfc3339 raw/facts \
 	ring/kmod_source ring/module_info ring/native_source sinks/straggle_sink
 $(filter $(COLD:%=$(B)/obj/collector/%.o) $(COLD:%/%=$(B)/obj/unity/%.o),$(COLLECTOR_OBJ)): private CXXFLAGS_ALL += -O1
 
@@ -125,6 +125,16 @@ $(B)/pch/%.h.gch:
 	$(call msg,PCH,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS_ALL) -x c++-header $< -o $@
+
+# The report's page, as the linker puts a file into a program.
+PAGE := $(B)/report/page.html
+$(PAGE): scripts/bundle_page.sh $(wildcard collector/report/page/*)
+	$(call msg,BUNDLE,$@)
+	$(Q)scripts/bundle_page.sh collector/report/page $@
+$(B)/obj/report/page_html.o: $(PAGE)
+	$(call msg,EMBED,$@)
+	@mkdir -p $(@D)
+	$(Q)cd $(B)/report && ld -r -b binary -z noexecstack page.html -o $(abspath $@)
 
 define compile
 	$(call msg,CXX,$@)
@@ -209,7 +219,7 @@ $(FUZZ_REPLAYS): $(B)/fuzz-replay/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz
 
 # With another compiler: libFuzzer is clang's. All of the collector but what loads BPF programs, runs threads or only writes.
 FUZZ_CXXFLAGS := -std=c++20 $(FUZZ_OPT) -g1 -Icollector -Iinclude -I. -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-FUZZ_NOT := cli/% run/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo detect/host/% detect/live/% \
+FUZZ_NOT := cli/% run/% report/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo detect/host/% detect/live/% \
 	fleet/health fleet/memory_headroom fleet/node% fleet/observer \
 	raw/raw_writer remediate/client remediate/server remediate/socket_file ring/%_source ring/bpf_object ring/perf_ring ring/reader \
 	sinks/top_table sinks/writer slots/fold
@@ -268,11 +278,19 @@ test: deps-package ## what CI runs, as far as this machine can; what it cannot i
 	$(Q)$(MAKE) -j$(shell nproc) all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(BENCHMARKS) $(FUZZ_REPLAYS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh --two live check unit fleet fuzz qemu-rdt package-6.1 -- --two vm-6.1-some vm-6.12-rt-some rdt-6.1-some vm-7.3-some vm-7.0-some
+	$(Q)tests/run.sh --two live check unit fleet page query fuzz qemu-rdt package-6.1 -- --two vm-6.1-some vm-6.12-rt-some rdt-6.1-some vm-7.3-some vm-7.0-some
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(BENCHMARKS) $(B)/slotscope
 	$(Q)tests/run.sh unit
+
+test-page: deps-test ## the report's page in headless Chromium; root
+	$(Q)$(MAKE) $(B)/slotscope
+	$(Q)tests/run.sh page
+
+test-query: deps-test ## slotscope query, against the tables that it reads; fetches DuckDB once, by npm
+	$(Q)$(MAKE) $(B)/slotscope
+	$(Q)tests/run.sh query
 
 test-fleet: deps-test ## eight simulated nodes and the real Prometheus, which has a bad day
 	$(Q)$(MAKE) $(B)/fleet_tests
@@ -350,13 +368,31 @@ fmt: ## formats the C++ sources
 
 ## ---- install
 
-install: all ## the collector, to PREFIX (default /usr/local)
+# Man pages and completion, made of what the program says of itself.
+$(B)/manual/zsh: $(B)/slotscope scripts/manual.py doc/columns.md doc/recordings.md
+	$(call msg,MAN,$(@D))
+	$(Q)scripts/manual.py $(B)/slotscope $(@D)
+
+manual: $(B)/manual/zsh ## man pages and completion, to build/manual
+
+docs: all ## the outputs and the picture in README.md and doc/, anew, on this machine; root, chromium
+	$(Q)scripts/docs.py $(B)/slotscope
+
+# Where zsh looks for the completion of others.
+ZSH_FOLDER := share/zsh/site-functions
+install: all manual ## the collector, its man pages and completion, to PREFIX (default /usr/local)
 	$(Q)install -D -m 755 $(B)/slotscope $(DESTDIR)$(PREFIX)/bin/slotscope
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/slotscope/prometheus deploy/prometheus/slotscope.rules.yml deploy/prometheus/prometheus.yml
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/slotscope/schemas deploy/schemas/*.schema.json
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(B)/manual/man1/*
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 $(B)/manual/man5/*
+	$(Q)install -D -m 644 $(B)/manual/bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/slotscope
+	$(Q)install -D -m 644 $(B)/manual/zsh $(DESTDIR)$(PREFIX)/$(ZSH_FOLDER)/_slotscope
 
 uninstall: ## what install has put there
-	$(Q)rm -rf $(DESTDIR)$(PREFIX)/bin/slotscope $(DESTDIR)$(PREFIX)/share/slotscope
+	$(Q)rm -rf $(DESTDIR)$(PREFIX)/bin/slotscope $(DESTDIR)$(PREFIX)/share/slotscope $(DESTDIR)$(PREFIX)/share/man/man1/slotscope*.1 \
+		$(DESTDIR)$(PREFIX)/share/man/man5/slots.csv.5 $(DESTDIR)$(PREFIX)/share/bash-completion/completions/slotscope \
+		$(DESTDIR)$(PREFIX)/$(ZSH_FOLDER)/_slotscope
 
 # DKMS builds from a copy, so a later change here does not reach a kernel by itself.
 DKMS_SRC := $(DESTDIR)/usr/src/slotscope-$(VERSION)
@@ -369,4 +405,4 @@ deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-d
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: FORCE help all bpf bpf-syntax collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-package test-rdt test-san fuzz bench bench-detect bench-live bench-wide bench-vm soak fuzzers check fmt install uninstall dkms-install deb clean
+.PHONY: FORCE help all bpf bpf-syntax collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-package test-rdt test-san fuzz bench bench-detect bench-live bench-wide bench-vm soak fuzzers check fmt manual docs install uninstall dkms-install deb clean

@@ -5,7 +5,7 @@
  * Order of life, driven by collector/ring/native_source.cc:
  *   1. ss_allocator           filled by the collector with ss_rmid_fifo_init()
  *   2. ss_sched_switch        attached first, so that no death is missed
- *   3. ss_sched_wakeup_new, ss_sched_process_exec, ss_task_rename
+ *   3. ss_sched_wakeup_new, ss_sched_process_exec, ss_task_rename, and what tells texts (text.bpf.h)
  *   4. ss_walk (iter/task)    the processes that were there before; also every later state dump
  *   5. ss_recording = 1       measures begin
  *   6. the tick on each CPU
@@ -18,6 +18,7 @@
  */
 #include "cost.bpf.h"
 #include "cpu.bpf.h"
+#include "text.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 

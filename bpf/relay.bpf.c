@@ -11,6 +11,7 @@
 #include "counters.bpf.h"
 #include "output.bpf.h"
 #include "quota.bpf.h"
+#include "text.bpf.h"
 
 /* REQUIRES: *msg is zero. Returns if it is a message of that size now. */
 static __always_inline bool ss_copy(struct bpf_raw_tracepoint_args *ctx, struct ss_hdr *msg, __u32 size,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The scheduler's tracepoints.
+ * The scheduler's tracepoints, and one of cgroups.
  *
- * sched_* tracepoints are not exported, so they are looked up by name; check_trace_callback_type_*()
+ * These tracepoints are not exported, so they are looked up by name; check_trace_callback_type_*()
  * still makes the compiler compare each probe with the kernel's own prototype. Probes run under the
  * run-queue lock or pi_lock: they never print, wake, allocate or queue work. They set counters.
  */
 #include <linux/string.h>
 #include <linux/tracepoint.h>
+#include <trace/events/cgroup.h>
 #include <trace/events/sched.h>
 #include <trace/events/task.h>
 
@@ -53,6 +54,14 @@ static void ss_on_task_rename(void *data, struct task_struct *p, const char *com
 		ss_process_renamed(p, comm, SS_TASK_RENAME);
 }
 
+/* Of threads that are moved one by one only leaders count: a process is where its leader is. */
+static void ss_on_cgroup_attach_task(void *data, struct cgroup *to, const char *path,
+				     struct task_struct *p, bool threadgroup)
+{
+	if (likely(READ_ONCE(ss_probes_armed)) && thread_group_leader(p))
+		ss_process_moved(p);
+}
+
 struct ss_probe {
 	const char *name;
 	void *callback;
@@ -65,6 +74,7 @@ static struct ss_probe ss_probes[] = {
 	{ .name = "sched_migrate_task", .callback = ss_on_sched_migrate_task },
 	{ .name = "sched_process_exec", .callback = ss_on_sched_process_exec },
 	{ .name = "task_rename", .callback = ss_on_task_rename },
+	{ .name = "cgroup_attach_task", .callback = ss_on_cgroup_attach_task },
 };
 
 static void ss_check_callback_types(void)
@@ -74,6 +84,7 @@ static void ss_check_callback_types(void)
 	check_trace_callback_type_sched_migrate_task(ss_on_sched_migrate_task);
 	check_trace_callback_type_sched_process_exec(ss_on_sched_process_exec);
 	check_trace_callback_type_task_rename(ss_on_task_rename);
+	check_trace_callback_type_cgroup_attach_task(ss_on_cgroup_attach_task);
 }
 
 static void ss_match_tracepoint(struct tracepoint *tp, void *priv)

@@ -446,6 +446,19 @@ void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause)
 	local_irq_restore(flags);
 }
 
+/* The relay tells where it is; a dump, and its share of the RMIDs, go by ours. */
+void ss_process_moved(struct task_struct *p)
+{
+	unsigned long flags;
+	int slot;
+
+	raw_spin_lock_irqsave(&ss_process_lock, flags);
+	slot = ss_process_find(p->signal);
+	if (slot >= 0)
+		WRITE_ONCE(ss_entries[slot].cgroup_id, ss_cgroup_id_of(p));
+	raw_spin_unlock_irqrestore(&ss_process_lock, flags);
+}
+
 void ss_process_tell_name(struct task_struct *p)
 {
 	struct ss_task_meta meta = {};
@@ -469,7 +482,7 @@ static bool ss_process_touch(struct ss_process *entry, u64 now_ns)
 	return true;
 }
 
-/* Nothing says so when a process becomes another user's, or is moved. */
+/* Nothing says so when a process becomes another user's. */
 static void ss_process_refresh(struct ss_process *entry, struct task_struct *p)
 {
 	WRITE_ONCE(entry->uid, ss_uid_of(p));

@@ -141,6 +141,8 @@ bool ss_process_is_known(struct task_struct *p);
 void ss_process_set_complete(u32 nr_untracked);
 /* The leader's comm, or the whole image, changed. Emits. */
 void ss_process_renamed(struct task_struct *p, const char *comm, u32 cause);
+/* It is in another cgroup. */
+void ss_process_moved(struct task_struct *p);
 /* The name that was held back (ss_interval_hold_name()). Emits. */
 void ss_process_tell_name(struct task_struct *p);
 /*

@@ -105,6 +105,7 @@ mkdir -p "$work"
 check "self-test: includes" scripts/check_includes.py --self-test
 check "self-test: kernel style" scripts/check_kernel_style.py --self-test
 check "includes" scripts/check_includes.py
+check "chapters for users" scripts/check_docs.py --self-test
 check "kernel style" scripts/check_kernel_style.py
 check "clang-format" format
 if command -v shellcheck >/dev/null; then

@@ -13,10 +13,15 @@ declare -A why=(
 	[libbpf-dev]="loads BPF programs"
 	[libcap-ng-dev]="gives up root's capabilities; builds the test QEMU"
 	[libelf-dev]="used by libbpf"
-	[zlib1g-dev]="used by libbpf"
+	[zlib1g-dev]="the numbers of a report; used by libbpf"
+	[esbuild]="bundles the report's page"
+	[node-d3-axis]="the report's page"
+	[node-d3-scale]="the report's page"
+	[node-d3-selection]="the report's page"
 	[libboost-dev]="lock-free queues"
 	[libboost-program-options-dev]="command line"
 	[libfmt-dev]="formats text and CSV"
+	[libncurses-dev]="slotscope top"
 	[libxxhash-dev]="checksums of raw files"
 	[libzstd-dev]="recordings"
 	[libhowardhinnant-date-dev]="time zones"
@@ -30,10 +35,14 @@ declare -A why=(
 	[libclang-rt-14-dev]="make fuzz: libFuzzer and sanitizers"
 	[linux-perf]="make bench-live: a peer to compare with"
 	[bpftrace]="make bench-live: a peer to compare with"
+	[chromium]="looks at reports' pages"
+	[chromium-driver]="looks at reports' pages"
 	[clang-format]="make check"
 	[cppcheck]="make check"
 	[sparse]="make check"
-	[python3]="make check"
+	[python3]="makes man pages; make check"
+	[python3-pandas]="runs a recipe of doc/query.md"
+	[npm]="fetches DuckDB for make test-query"
 	[python3-jsonschema]="validates verdicts"
 	[qemu-system-x86]="boots the test guests"
 	[busybox-static]="user space of the test guests"
@@ -51,6 +60,7 @@ declare -A why=(
 	[debhelper]="make deb"
 	[mmdebstrap]="unpacks the compiler of Debian 13, for modules of its kernels"
 	[lintian]="make test-package"
+	[man-db]="make test-package: reads the man pages"
 	[systemd]="make test-package: checks the unit"
 	[dh-dkms]="make deb"
 	[dpkg-dev]="make deb; unpacks the test QEMU's source"
@@ -66,15 +76,15 @@ declare -A why=(
 	[seabios]="the test QEMU's firmware"
 )
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
-	libxxhash-dev libcap-ng-dev libzstd-dev zstd libhowardhinnant-date-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev)
-testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3 python3-jsonschema qemu-system-x86
+	libxxhash-dev libcap-ng-dev libzstd-dev libncurses-dev zstd libhowardhinnant-date-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev esbuild node-d3-axis node-d3-scale node-d3-selection python3)
+testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3-jsonschema python3-pandas qemu-system-x86 chromium chromium-driver
 	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils mmdebstrap)
 peers=(linux-perf bpftrace)
 qemu_rdt=(dpkg-dev libglib2.0-dev libpixman-1-dev libcap-ng-dev libattr1-dev libfdt-dev zlib1g-dev meson ninja-build
 	pkg-config qemu-system-data seabios ipxe-qemu)
 deb=("${run[@]}" debhelper dh-dkms dpkg-dev)
 # All of test, and more.
-package=("${deb[@]}" "${testing[@]}" lintian systemd)
+package=("${deb[@]}" "${testing[@]}" lintian man-db systemd)
 debian13=(mmdebstrap)
 source_kernel=(g++ make bc bison flex libelf-dev libssl-dev dwarves python3 cpio xz-utils)
 
@@ -92,6 +102,9 @@ debian13) wanted=("${debian13[@]}") ;;
 	exit 2
 	;;
 esac
+
+# npm comes from elsewhere on many machines, and Debian's would not go beside that.
+case $1 in test | package) command -v npm >/dev/null || wanted+=(npm) ;; esac
 
 if ! command -v dpkg-query >/dev/null; then
 	echo "deps: this is no Debian system; install the equivalents of: ${wanted[*]}" >&2

@@ -16,7 +16,8 @@ quietly() { "$@" >/tmp/log 2>&1 || { tail -n 40 /tmp/log >&2; fail "$*"; }; }
 # ---- Inside the overlay, as its root: inside OUT RELEASE...
 
 is_installed() { dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | grep -q '^ii'; }
-traces() { find / -xdev \( -path "$top" -o -path /tmp -o -path /var/cache/man -o -path /root/.cache \) -prune -o -name '*slotscope*' -print; }
+# Where packages put files; other checkouts, in which somebody works meanwhile, are elsewhere.
+traces() { find /boot /etc /lib /opt /run /srv /usr /var -xdev \( -path "$top" -o -path /var/cache/man \) -prune -o -name '*slotscope*' -print; }
 
 # module RELEASE prints the path of the module that dkms installed.
 module() { find "/lib/modules/$1/updates/dkms" -name 'slotscope.ko*' 2>/dev/null; }
@@ -148,6 +149,13 @@ inside() {
 	use_unit
 	[ "$(/usr/bin/slotscope --version)" = "slotscope $version" ] || fail "slotscope --version is $(/usr/bin/slotscope --version)"
 	zgrep -q 'row per process' /usr/share/man/man1/slotscope.1.gz || fail "there is no manual page"
+	for page in man1/slotscope-explain.1 man5/slots.csv.5; do
+		warned=$(man --warnings -l /usr/share/man/$page.gz 2>&1 >/dev/null) || warned="man fails: $warned"
+		[ -z "$warned" ] || fail "$page: $warned"
+	done
+	complete=$(bash -c '. /usr/share/bash-completion/completions/slotscope; COMP_WORDS=(slotscope explain --gr) COMP_CWORD=2; _slotscope; echo "${COMPREPLY[@]}"')
+	[ "$complete" = --group-by ] || fail "bash completes --gr to '$complete'"
+	grep -q "^#compdef slotscope" /usr/share/zsh/vendor-completions/_slotscope || fail "there is no completion for zsh"
 
 	quietly apt-get install -y --reinstall /tmp/debs/*.deb
 	install_for "$1"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # run.sh [--two GROUP... --] [GROUP...]: runs groups of tests that are built already, says how long each took, and ends with one
-# line: "N passed, N failed, N skipped". Groups: check unit fleet fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
+# line: "N passed, N failed, N skipped". Groups: check unit fleet page query fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
 # qemu-rdt rdt rdt-6.1-some package package-6.1. A group that cannot run here is skipped, with the reason. --two: two groups
 # at a time, in that order, and then what is behind --. vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if
 # anything failed.
@@ -113,6 +113,20 @@ live() {
 		step "live, eBPF source" build/live_tests
 		step "gpu_check.sh, against the stand-in" scripts/gpu_check.sh --stand-in
 	fi
+}
+
+# The report's page, in a browser.
+page() {
+	step "the report's page in Chromium" tests/report/page_test.py build/slotscope
+}
+
+# SQL, by the real DuckDB.
+query() {
+	if ! scripts/duckdb.sh >/dev/null; then
+		skip query "DuckDB's library cannot be fetched (see above)"
+		return
+	fi
+	step "SQL over a recording, DuckDB" tests/query/query_test.py build/slotscope
 }
 
 # A fleet, and the real Prometheus.
@@ -294,6 +308,8 @@ for group in "$@"; do
 		step "benchmarks, on small inputs" benchmarks_agree
 		;;
 	fleet) fleet ;;
+	page) page ;;
+	query) query ;;
 	fuzz) step "corpora of the fuzzers" fuzz_replays ;;
 	san)
 		step "unit tests, ASan and UBSan" build/asan/unit_tests --gtest_brief=1

@@ -7,7 +7,7 @@
 
 namespace slotscope {
 
-// Exit codes of the program. Part of its interface: see README.md.
+// Exit codes of the program. Part of its interface: see doc/recordings.md.
 enum class Exit : int {
   kOk = 0,
   kUsage = 2,

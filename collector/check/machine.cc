@@ -102,7 +102,7 @@ CheckLine CheckKernel(const std::string& root, const std::string& release) {
     return {"kernel", State::kPartly,
             fmt::format("{} is locked down: it loads only modules that are signed with a key it knows",
                         name),
-            "for the module: enroll the key that dkms signs with (README, Secure Boot)"};
+            "for the module: enroll the key that dkms signs with (doc/install.md, Secure Boot)"};
   return {"kernel", State::kYes, fmt::format("{}: BTF, not locked down", name), ""};
 }
 

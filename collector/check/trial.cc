@@ -63,7 +63,7 @@ CheckLine CheckCounters(const Trial& trial) {
             "give the virtual machine a PMU (KVM: -cpu host,pmu=on)"};
   return {"perf counters", State::kPartly,
           fmt::format("{}; not {}: {}", Join(counted, ", "), Join(missing, ", "), why),
-          "who else counts (an NMI watchdog, perf), or this CPU, leaves no more room"};
+          "stop other users of counters (an NMI watchdog, perf); this CPU may also have too few"};
 }
 
 CheckLine CheckWaits(const Trial& trial) {
@@ -78,8 +78,8 @@ CheckLine CheckWaits(const Trial& trial) {
   const std::string told = Join(causes, ", ");
   if (facts.has_quota) return {"waiting", State::kYes, told, ""};
   return {"waiting", State::kPartly,
-          fmt::format("{}; those of quotas are laid on who ran meanwhile", told),
-          "a kernel whose functions eBPF may look at, or 6.18 and later"};
+          fmt::format("{}; waits for a quota count as waits for whoever ran meanwhile", told),
+          "boot a kernel whose functions eBPF can trace, or 6.18 or later"};
 }
 
 CheckLine CheckCuda(const Trial& trial) {

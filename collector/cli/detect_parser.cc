@@ -69,7 +69,7 @@ Status ParseHost(const DetectTexts& texts, DetectOptions* detect) {
     return Usage("--slots and --raw are two recordings; give one");
   if (has_host && detect->paths.fr_dir.empty() && detect->paths.otlp_logs.empty())
     return Usage("--slots and --raw are about ranks; give --fr-dir, too");
-  if (!texts.ranks.empty() && !has_host) return Usage("--ranks is of no use without --slots or --raw");
+  if (!texts.ranks.empty() && !has_host) return Usage("--ranks requires --slots or --raw");
   return ParseRanks(texts.ranks, &detect->host.ranks);
 }
 
@@ -86,10 +86,10 @@ po::options_description DescribeDetect(DetectTexts* texts, DetectOptions* detect
       "otlp-logs", Text(&detect->paths.otlp_logs, "FILE"),
       "log records of OpenTelemetry, as its collector's file exporter writes them")(
       "slots", Text(&detect->host.slots, "FILE"),
-      "a recording, a segment of it, or a slots.csv of this host, for what it saw of the ranks that "
-      "hang")("raw", Text(&detect->host.raw, "FILE"), "the same from a raw file (record --raw)")(
+      "a recording, a segment of it, or a slots.csv of this host, to show what the hanging ranks did")(
+      "raw", Text(&detect->host.raw, "FILE"), "the same from a raw file (record --raw)")(
       "ranks", Text(&texts->ranks, "LIST"),
-      "which processes the ranks are in that recording, if it does not say so: 0=4711,1=4712")(
+      "the process of each rank in that recording, if it does not name them: 0=4711,1=4712")(
       "as-of", Text(&texts->as_of, "TIME"),
       "when the dumps were written: Unix seconds, or 2026-11-22T08:30:00Z (default: when the shortest "
       "timeout of what is in flight had passed)")(
@@ -99,7 +99,7 @@ po::options_description DescribeDetect(DetectTexts* texts, DetectOptions* detect
       "of the kernel log's first line, if lines do not say it (default: by the file's last change)")(
       "tz", Text(&texts->zone, "ZONE"), "of times that do not say it: +02:00, UTC, or local (default)")(
       "node-id", Text(&detect->node_id, "NAME"),
-      "of kernel log lines that do not say of which node they are (default: the host's name)")(
+      "node of kernel log lines that name none (default: the host's name)")(
       "format", Text(&texts->format, "FORMAT"),
       "text (for people), json (a verdict per line) or otlp (a log record per line); default: text in a "
       "terminal, else json")("json", po::bool_switch(&texts->json), "the same as --format json")(

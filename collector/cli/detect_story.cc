@@ -130,8 +130,8 @@ void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs, const Nc
   const size_t nr_silent = NrSilent(records);
   const auto tell_silent = [&] {
     if (nr_silent)
-      story->Tell("  of {} more rank{} there is no dump that could be read: nothing can be said of {}",
-                  nr_silent, Plural(nr_silent), nr_silent == 1 ? "it" : "them");
+      story->Tell("  no readable dump of {} more rank{}: nothing is known of {}", nr_silent,
+                  Plural(nr_silent), nr_silent == 1 ? "it" : "them");
   };
   if (hangs.empty()) {
     TellNoHang(records, options, story);
@@ -160,12 +160,12 @@ void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs, const Nc
         story->Tell("  {}", hang.Headline());
       }
   }
-  if (groups_of.empty()) story->Tell("  no rank is behind, of those with a dump");
+  if (groups_of.empty()) story->Tell("  no rank with a dump is behind");
   tell_silent();
   if (options.clock == NcclClock::kDumps)
     story->Tell(
-        "  dumps do not say when they were written: the shortest timeout is taken to have passed, or "
-        "give --as-of TIME");
+        "  dumps do not say when they were written: the shortest timeout counts as just passed (--as-of "
+        "TIME sets it)");
   // Those that somebody holds up first: the others wait for them, as a rule.
   std::stable_partition(hangs.begin(), hangs.end(),
                         [](const NcclHang& hang) { return !hang.suspects.empty(); });

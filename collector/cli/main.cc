@@ -11,9 +11,12 @@
 #include "cli/explain.h"
 #include "cli/gpu.h"
 #include "cli/options.h"
+#include "cli/query.h"
 #include "cli/record.h"
 #include "cli/replay.h"
+#include "cli/report.h"
 #include "cli/rmids.h"
+#include "cli/top.h"
 
 namespace {
 
@@ -63,6 +66,12 @@ int main(int argc, char** argv) {
       return Check(options.check);
     case Options::Verb::kExplain:
       return Explain(options.explain);
+    case Options::Verb::kQuery:
+      return Query(options.query);
+    case Options::Verb::kTop:
+      return Top(options.top);
+    case Options::Verb::kReport:
+      return Report(options.report);
   }
   return 0;
 }

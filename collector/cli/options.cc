@@ -2,6 +2,7 @@
 #include "cli/options.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
@@ -14,6 +15,7 @@
 #include "cli/output_parser.h"
 #include "cli/reader_parser.h"
 #include "cli/record_parser.h"
+#include "cli/top_parser.h"
 
 namespace slotscope {
 namespace {
@@ -49,21 +51,36 @@ constexpr VerbText kVerbs[] = {
      "  slotscope explain                              the worst of the newest\n"
      "  slotscope explain --at 03:12:07.120            100 ms of it, whatever is usual\n"
      "  slotscope explain --since -1h --comm web,db    whose, and when\n"},
+    {"report", "[options] [RECORDING]",
+     "makes a page, report.html, of the worst two minutes of a recording,\n"
+     "or of the part that is asked for; it needs no network; no root\n",
+     "  slotscope report                               of the newest recording\n"
+     "  slotscope report --since 03:05 --until 03:20 -o night.html\n"},
+    {"top", "[options] [RECORDING]",
+     "the last second of a recording while it is written: who waited, and who\n"
+     "ran instead (default: one here, else the service's, else top records)\n",
+     "  slotscope top                                  in a terminal; ? shows the keys\n"
+     "  slotscope top --group-by pod                   a row for each pod\n"
+     "  slotscope top --once --sort cpu -n 5           one second, for scripts\n"},
+    {"query", "[options] [\"SELECT ...\" [RECORDING]]",
+     "SQL over the tables of a recording, by DuckDB if it is installed;\n"
+     "without SQL: which tables and columns there are; no root\n",
+     "  slotscope query \"SELECT comm, sum(cpu_ns) FROM slots GROUP BY comm\"\n"
+     "  slotscope query --since -10min \"FROM waits\" -o waits.parquet\n"},
     {"replay", "[options] [RECORDING|FILE]",
-     "makes a recording again, from what record --raw-table or --raw FILE has\n"
-     "kept (default: the newest recording here, else the service's); no root\n",
+     "makes a recording again from what --raw-table or --raw FILE kept\n"
+     "(default: the newest recording here, else the service's); no root\n",
      "  slotscope replay --slot 100 -o coarse.csv      the newest, in slots of 100 ms\n"
      "  slotscope replay run.raw --pid 4711            one process of a file\n"},
     {"gen", "[options] FILE", "makes a raw FILE of a machine that does not exist, for tests\n", "",
      true},
     {"rmids", "", "prints the RMID table of the kernel module\n"},
     {"gpu", "[RECORDING|FILE]",
-     "prints the GPUs, the processes that use CUDA, and what can be seen of\n"
-     "them; of a recording: their memory, activity and leaks\n"},
+     "prints the GPUs, the processes that use CUDA, and how far each is\n"
+     "traced; for a recording: their memory, activity and leaks\n"},
     {"detect", "[--fr-dir FOLDER] [--kmsg FILE] [--k8s-events FILE] ...",
-     "finds what went wrong in what others wrote down: the flight recorder's\n"
-     "dumps of a job's ranks, kernel logs, events of the cluster; and says\n"
-     "who caused it, and what to do. detect --demo shows one of each\n",
+     "hung ranks, GPU errors and evictions, and who caused them: from flight\n"
+     "recorders, kernel logs and Kubernetes events (see --demo)\n",
      "  slotscope detect --fr-dir /tmp/dumps           which ranks hold up a job\n"
      "  journalctl -k -o json | slotscope detect --kmsg -\n"},
 };
@@ -73,7 +90,7 @@ std::string Synopsis(const VerbText& verb) {
 }
 
 // Of all verbs.
-std::string Overview() {
+std::string HelpOverview() {
   std::string text = "Usage: slotscope VERB [options]\n\n";
   for (const VerbText& verb : kVerbs) {
     if (verb.is_for_tests) continue;
@@ -186,8 +203,20 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   po::options_description of_explain = DescribeReader(&explain, &options->explain.reader);
   of_explain.add_options()(",n", Text(&explain_nr, "N"), "how many moments (default 5)")(
       "rows", Text(&options->explain.rows, "TABLE"),
-      "shows the rows of that table instead: slots, seconds or waits")("help,h", "this text");
-  options->help = Overview();
+      "shows the rows of that table instead: slots, seconds, waits or processes")("help,h", "this text");
+  ReaderTexts report;
+  po::options_description of_report = DescribeReader(&report, &options->report.reader, false);
+  of_report.add_options()("output,o", Text(&options->report.output, "FILE"),
+                          "the page (default report.html)")("help,h", "this text");
+  ReaderTexts query;
+  po::options_description of_query = DescribeReader(&query, &options->query.reader, true, nullptr);
+  of_query.add_options()("output,o", Text(&options->query.output, "FILE"),
+                         "the rows, to FILE.csv, FILE.json, FILE.ndjson or FILE.parquet")("help,h",
+                                                                                          "this text");
+  TopTexts top;
+  po::options_description of_top = DescribeTop(&top, &options->top);
+  of_top.add_options()("help,h", "this text");
+  options->help = HelpOverview();
   of_gen.add_options()("help,h", "this text");
   of_detect.add_options()("help,h", "this text");
 
@@ -241,6 +270,46 @@ Status ParseOptions(int argc, char** argv, Options* options) {
       return Usage("--rows shows rows as they stand there: leave --json out");
     return ParseReader(explain, &options->explain.reader);
   }
+  if (verb == "report") {
+    if (Status status = ParseWords(verb, words, of_report, &rest, &wants_help); !status.ok())
+      return status;
+    if (wants_help) return show_help(&of_report);
+    options->verb = Options::Verb::kReport;
+    if (!rest.empty())
+      if (Status status = TakeFile("report", rest, &options->report.reader.path); !status.ok())
+        return status;
+    if (options->report.output.empty() || options->report.output == "-")
+      return Usage("--output: give the name of a file");
+    return ParseReader(report, &options->report.reader);
+  }
+  if (verb == "query") {
+    if (Status status = ParseWords(verb, words, of_query, &rest, &wants_help); !status.ok())
+      return status;
+    if (wants_help) return show_help(&of_query);
+    options->verb = Options::Verb::kQuery;
+    if (rest.size() > 2)
+      return Usage(
+          fmt::format("query wants SQL and at most one recording, and got {} words: put the SQL "
+                      "into quotes",
+                      rest.size()));
+    // A recording alone: its tables.
+    if (rest.size() == 1 && access(rest[0].c_str(), F_OK) == 0) rest.insert(rest.begin(), "");
+    if (!rest.empty()) options->query.sql = rest[0];
+    if (rest.size() == 1 && options->query.sql.find_first_not_of(" \t\n;") == std::string::npos)
+      return Usage("query: the SQL is empty; give some, or leave it out to see which tables there are");
+    if (rest.size() > 1) options->query.reader.path = rest[1];
+    if (options->query.reader.json && !options->query.output.empty())
+      return Usage("--json goes to standard output: leave it out, or end --output in .json");
+    return ParseReader(query, &options->query.reader);
+  }
+  if (verb == "top") {
+    if (Status status = ParseWords(verb, words, of_top, &rest, &wants_help); !status.ok()) return status;
+    if (wants_help) return show_help(&of_top);
+    options->verb = Options::Verb::kTop;
+    if (!rest.empty())
+      if (Status status = TakeFile("top", rest, &options->top.reader.path); !status.ok()) return status;
+    return ParseTop(top, &options->top);
+  }
   if (verb == "gpu") {
     options->verb = Options::Verb::kGpu;
     for (const std::string& word : words)
@@ -292,7 +361,8 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     options->verb = Options::Verb::kDetect;
     return ParseDetect(detect, &options->detect);
   }
-  return Usage(fmt::format("there is no '{}'; there are {}: see slotscope --help", verb, VerbNames()));
+  return Usage(
+      fmt::format("unknown verb '{}'; the verbs are {}: see slotscope --help", verb, VerbNames()));
 }
 
 }  // namespace slotscope

@@ -16,6 +16,7 @@
 #include "run/host_input.h"
 #include "run/options.h"
 #include "tests/gen/generator.h"
+#include "top/control.h"
 
 namespace slotscope {
 
@@ -40,6 +41,25 @@ struct ExplainOptions {
   ReaderOptions reader;
   std::string rows;  // the table whose rows are shown instead
   size_t nr = 5;
+};
+
+struct ReportOptions {
+  ReaderOptions reader;
+  std::string output = "report.html";
+};
+
+struct TopOptions {
+  ReaderOptions reader;
+  TopGroupBy by;
+  SortBy sort = SortBy::kWait;
+  size_t nr_rows = 20;  // of one second
+  bool once = false;
+};
+
+struct QueryOptions {
+  ReaderOptions reader;
+  std::string sql;     // empty: which tables there are
+  std::string output;  // empty: to stdout
 };
 
 struct GpuOptions {
@@ -75,7 +95,10 @@ struct Options {
     kGpu,
     kDetect,
     kCheck,
-    kExplain
+    kExplain,
+    kReport,
+    kTop,
+    kQuery
   } verb = Verb::kShowHelp;
   std::string help;  // for kShowHelp
   RecordOptions record;
@@ -85,6 +108,9 @@ struct Options {
   DetectOptions detect;
   CheckOptions check;
   ExplainOptions explain;
+  ReportOptions report;
+  TopOptions top;
+  QueryOptions query;
 };
 
 // Exit::kUsage with a sentence for whatever cannot be meant.

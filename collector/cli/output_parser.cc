@@ -11,6 +11,7 @@
 
 #include "base/escape.h"
 #include "base/same_file.h"
+#include "cli/group_parser.h"
 #include "cli/option_text.h"
 
 namespace slotscope {
@@ -54,8 +55,8 @@ Status ParseKeep(const std::string& text, KeepLimits* keep) {
       keep->percent = number;
     else if (is_time || is_share || keep->bytes || !ParseSize(item, kMinBytes, &keep->bytes))
       return Usage(
-          fmt::format("--keep {}: '{}' is none of a time (24h), a size of at least 1M (10G) and a share "
-                      "of the disk, 1% to 90%; one of each",
+          fmt::format("--keep {}: '{}' is not a time (24h), a size of at least 1M (10G) or a share of "
+                      "the disk (1% to 90%); give each at most once",
                       text, item));
   }
   if (!keep->any())
@@ -73,6 +74,7 @@ Status ParseFilters(const OutputTexts& raw, FoldOptions* fold) {
     if (comm.size() >= SS_COMM_LEN)
       return Usage(fmt::format("--comm {}: the kernel cuts names at 15 bytes; give '{}'", comm,
                                comm.substr(0, SS_COMM_LEN - 1)));
+  if (Status status = ParseGroups(raw.groups, &fold->groups); !status.ok()) return status;
   uint64_t top = 0;
   if (!raw.top.empty() && !ParseNumber(raw.top, 1, 100'000, &top))
     return Usage(fmt::format("--top {}: give a number of processes, at least 1", raw.top));
@@ -86,20 +88,24 @@ boost::program_options::options_description DescribeOutput(OutputTexts* texts, O
   po::options_description rows("Which rows");
   rows.add_options()("pid", Text(&texts->pid, "LIST"),
                      "keep these processes, fold the others into one row 'other'")(
-      "comm", Text(&texts->comm, "LIST"), "keep the processes of these names")(
-      "top", Text(&texts->top, "N"), "keep the N processes with the most cpu time of each slot")(
+      "comm", Text(&texts->comm, "LIST"), "keep the processes of these names");
+  DescribeGroups(&texts->groups, &rows);
+  rows.add_options()("top", Text(&texts->top, "N"),
+                     "keep the N processes with the most cpu time of each slot")(
       "all", po::bool_switch(&output->all), "keep all, also where a COMMAND is or was recorded")(
       "slot", Text(&texts->slot, "MS"), "length of a slot in milliseconds (default 1)")(
       "window", Text(&texts->window, "MS"), "how long a slot waits for late data (default 64)");
   po::options_description where("Where to");
   where.add_options()(
       "output,o", Text(&output->path, "PATH"),
-      "a recording, which is a folder (default slotscope.rec, of replay replay.rec; one that is there "
+      "a recording, which is a folder (default slotscope.rec, for replay replay.rec; an existing one "
       "becomes PATH.old); FILE.csv: one plain file; -: a stream to standard output")(
       "segment", Text(&texts->segment, "S"), "length of a recording's files in seconds (default 60)")(
       "max-size", Text(&texts->max_size, "BYTES"), "stop before the rows take more (K, M, G, T)")(
       "waits", Text(&output->waits, "FILE"),
       "also why processes waited for a CPU: by slot, cause, who ran instead, and CPU")(
+      "processes", Text(&output->processes, "FILE"),
+      "also who processes are: parent, executable, cgroup, container, pod, unit")(
       "spans", Text(&output->spans, "FILE"),
       "also what GPUs did, span by span: as CSV, or for Perfetto if FILE ends in .pftrace")(
       "gpu-csv", Text(&output->gpu_csv, "FILE"), "also what was done on each GPU, slot by slot")(
@@ -154,6 +160,7 @@ Status CheckNames(const OutputOptions& output, const std::string& raw, const std
                                {"--gpu-csv", output.gpu_csv},
                                {"--straggle", output.straggle},
                                {"--waits", output.waits},
+                               {"--processes", output.processes},
                                {"--output", output.path == "-" ? "" : output.path}};
   const bool is_folder = KindOf(output.path) == OutputKind::kFolder;
   const auto is_same = [](const NamedFile& a, const NamedFile& b) {

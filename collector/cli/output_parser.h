@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cli/group_parser.h"
 #include "run/options.h"
 
 namespace slotscope {
@@ -17,6 +18,7 @@ struct OutputTexts {
   std::string window = "64";
   std::string segment = "60";
   std::string pid, comm, top, max_size;
+  GroupTexts groups;
   std::string keep;  // of record alone
 };
 

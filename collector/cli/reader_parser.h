@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/zone.h"
+#include "cli/group_parser.h"
 #include "explain/history_reader.h"
 #include "explain/stall.h"
 
@@ -21,7 +22,8 @@ struct ReaderOptions {
 };
 
 struct ReaderTexts {
-  std::string pid, comm;
+  std::string pid, comm, group_by;
+  GroupTexts groups;
 };
 
 // Which part of a recording was asked for.
@@ -32,11 +34,22 @@ struct ReaderRange {
   Zone zone;             // in which times are told
 };
 
-boost::program_options::options_description DescribeReader(ReaderTexts* texts, ReaderOptions* reader);
+// has_json: what it says can be had for programs. group_by: what that option does; null: there is none.
+inline constexpr const char* kSpeakBy = "speak of processes by name (default), pod, unit or cgroup";
+boost::program_options::options_description DescribeReader(ReaderTexts* texts, ReaderOptions* reader,
+                                                           bool has_json = true,
+                                                           const char* group_by = kSpeakBy);
+// The same without a time: whose rows, and how they are told.
+void DescribeWhose(ReaderTexts* texts, ReaderOptions* reader, const char* group_by,
+                   boost::program_options::options_description* options);
 Status ParseReader(const ReaderTexts& texts, ReaderOptions* reader);
 
 // Opens what is to be read, for one table of it. Exit::kUsage, Exit::kBadInput.
 Status OpenRecording(const ReaderOptions& reader, const std::string& table, RecordingTables* tables);
+// Who is in the groups that are selected; *places of all. Says on stderr if that is nobody. Nothing is
+// read where nobody asks for it and the recording has no such table. Exit::kUsage: it is needed.
+Status FindPlaces(const RecordingTables& tables, const UnixRange& range, Selection* selection,
+                  ProcessPlaces* places);
 // Of a recording that is open. Exit::kUsage with what is wrong, or with when the recording was.
 Status FindRange(const ReaderOptions& reader, const RecordingFacts& facts, ReaderRange* range);
 

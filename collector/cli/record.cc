@@ -93,8 +93,9 @@ std::string WhyNotModule() {
 }
 
 ChosenSource ChooseSource(const RecordOptions& options, std::vector<int32_t> served_first) {
-  SourceOptions source = {options.counters, options.nr_rmids, std::move(served_first), options.waits,
-                          std::min(kMaxIdleNs, options.output.window_ns / 2)};
+  SourceOptions source = {options.counters,        options.nr_rmids,
+                          std::move(served_first), options.waits,
+                          options.arguments,       std::min(kMaxIdleNs, options.output.window_ns / 2)};
   switch (options.source) {
     case SourceChoice::kKmod:
       return {MakeKmodSource(source), "asked for"};
@@ -247,7 +248,7 @@ class Recording {
       if (Status status = command_.Prepare(options_.command); !status.ok()) return status;
     for (int32_t tgid : options_.output.fold.tgids)
       if (access(fmt::format("/proc/{}", tgid).c_str(), F_OK))
-        Say(stderr, "slotscope: there is no process {} now; it is kept if it is born\n", tgid);
+        Say(stderr, "slotscope: no process {} now; it will be recorded if it starts\n", tgid);
     RaiseFileLimit();  // not the command's, which has been forked
     // Before the source: it may take seconds, in which nobody drains the rings.
     if (options_.gpu != GpuChoice::kOff) nvml_ = OpenNvml(&nvml_status_);

@@ -68,7 +68,7 @@ Status ParseFleet(const RecordTexts& texts, RecordOptions* record) {
   if (record->metrics.empty())
     return Usage("--fleet needs --metrics: Prometheus compares what it gets from there");
   if (record->gpu == GpuChoice::kOff)
-    return Usage("--fleet needs what --gpu off does not observe; leave one of them out");
+    return Usage("--fleet requires CUDA tracing, which --gpu off turns off; leave one of them out");
   return CheckFleetUrl(record->fleet);
 }
 
@@ -79,8 +79,7 @@ Status ParseRecordDetect(const RecordTexts& texts, RecordOptions* record) {
   if (!record->detect) {
     if (has_input || !record->verdicts.empty() || !texts.judge.empty())
       return Usage(
-          "--fr-dir, --kmsg, --k8s-events, --verdicts, --config and thresholds are of no use "
-          "without --detect");
+          "--fr-dir, --kmsg, --k8s-events, --verdicts, --config and thresholds require --detect");
     return {};
   }
   if (!has_input) {
@@ -118,13 +117,14 @@ Status ParseTriggers(const std::string& text, const RecordOptions& record, Trigg
              ParseNumber(rest.substr(kWait.size(), rest.size() - kWait.size() - 2), 1, 3'600'000, &ms))
       triggers->wait_ns = ms * 1'000'000;
     else
-      return Usage(fmt::format(
-          "--trigger {}: '{}' is none: they are straggle, xid, nccl_hang and wait=20ms (a number of ms)",
-          text, item));
+      return Usage(
+          fmt::format("--trigger {}: '{}' is not a trigger: give straggle, xid, nccl_hang or wait=20ms "
+                      "(a number of ms)",
+                      text, item));
   }
   if (!triggers->any()) return Usage("--trigger: give straggle, xid, nccl_hang or wait=20ms");
   if (!record.output.keep.any())
-    return Usage("--trigger keeps what --keep would remove, and is of no use without it");
+    return Usage("--trigger requires --keep: it keeps what --keep would remove");
   if (triggers->xid && (!record.detect || record.kmsg.empty()))
     return Usage("--trigger xid needs --detect and --kmsg");
   if (triggers->nccl_hang && (!record.detect || record.fr_dir.empty()))
@@ -139,11 +139,11 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
   kept.add_options()("duration", Text(&texts->duration, "S"),
                      "record S seconds (default: until Ctrl-C, or until COMMAND exits)")(
       "keep", Text(&texts->output.keep, "LIMITS"),
-      "go on with the recording that is there, and keep its newest part, within a time, a size and a "
-      "share of the disk: 24h, 10G, 10%, or some of them, as 24h,10G,10%")(
+      "continue the recording that is there, and keep its newest part, within a time, a size, a share "
+      "of the disk, or several of them: 24h, 10G, 10% or 24h,10G,10%")(
       "trigger", Text(&texts->trigger, "LIST"),
-      "what is kept beyond that, a minute before and half a minute behind: straggle, xid, nccl_hang, "
-      "wait=20ms (a process waited so long for a CPU); SIGUSR2 does the same")(
+      "keep for longer the minute before and the half minute after each of: straggle, xid, nccl_hang, "
+      "wait=20ms (a process waited that long for a CPU); SIGUSR2 does the same")(
       "raw-table", po::bool_switch(&record->output.raw_table),
       "also keep what the kernel sent, for replay")("raw", Text(&record->raw, "FILE"),
                                                     "the same, as one file");
@@ -156,20 +156,24 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       fmt::format("perf counters, commas between them, each optionally =EVENT: {} (default: the first "
                   "three); or none",
                   CounterColumns())
-          .c_str())("no-waits", po::bool_switch(&texts->no_waits),
-                    "do not tell why processes waited for a CPU, nor when; switches cost less so")(
+          .c_str())(
+      "no-waits", po::bool_switch(&texts->no_waits),
+      "do not record why and when processes waited for a CPU; each switch then costs less")(
+      "args", po::bool_switch(&record->arguments),
+      "also keep the arguments of all processes, of which some hold secrets")(
       "rmids", Text(&texts->rmids, "N"), "RMIDs of the bpf source, 2 to 512 (default 512)")(
       "max-overhead", Text(&texts->max_overhead, "LIMIT"),
       "what the recording may cost: a share of all CPUs, a number of CPUs, or both (default 3%,2cpus); "
-      "above that it does without what it can until it costs less; with ,stop it ends");
+      "above that it measures less until it costs less; with ,stop it ends");
   po::options_description told("Who is told while it records");
   told.add_options()("metrics", Text(&record->metrics, "ADDRESS")->implicit_value(kMetricsAddress),
                      "metrics for Prometheus, over HTTP (--metrics=HOST:PORT; default 127.0.0.1:9464)")(
       "fleet", Text(&record->fleet, "URL"),
       "compare this node's health with its peers', by a Prometheus that gets our metrics and has our "
       "rules")("node-id", Text(&record->node_id, "NAME"),
-               "of this node, among its peers (default: the host's name)")(
-      "cluster-id", Text(&record->cluster_id, "NAME"), "whose nodes are peers (default: default)")(
+               "this node's name among its peers (default: the host's name)")(
+      "cluster-id", Text(&record->cluster_id, "NAME"),
+      "name of the cluster, whose nodes are the peers (default: default)")(
       "health-interval", Text(&texts->health_interval, "S"),
       "seconds between two looks at the node's health (default 10)")(
       "remediate", Text(&record->remediate, "PATH")->implicit_value(kRemediateSocket),
@@ -177,21 +181,21 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       "/tmp/ingero-remediate.sock)")("remediate-group", Text(&record->remediate_group, "GROUP"),
                                      "let this group connect, too")(
       "join-remediate", Text(&record->join_remediate, "PATH"),
-      "join what another producer of that protocol says of memory and straggling");
+      "add the memory and straggling that another producer of that protocol reports");
   po::options_description detectors("Detectors beside it");
-  detectors.add_options()(
-      "detect", Text(&texts->detect, "LIST")->implicit_value("all"),
-      fmt::format("run detectors beside the recording: {} (--detect=LIST; default all) on what the next "
-                  "three follow",
-                  DetectorNames())
-          .c_str())("fr-dir", Text(&record->fr_dir, "FOLDER"),
-                    "where PyTorch's dumps will be, a file per rank")(
+  detectors.add_options()("detect", Text(&texts->detect, "LIST")->implicit_value("all"),
+                          fmt::format("run detectors while recording: {} (--detect=LIST; default all), "
+                                      "on the inputs of the next three options",
+                                      DetectorNames())
+                              .c_str())("fr-dir", Text(&record->fr_dir, "FOLDER"),
+                                        "where PyTorch's dumps will be, a file per rank")(
       "kmsg", Text(&record->kmsg, "FILE")->implicit_value("/dev/kmsg"),
       "a kernel log (--kmsg=FILE; default /dev/kmsg)")(
       "k8s-events", Text(&record->k8s_events, "FILE"),
-      "to which Kubernetes' objects are added, such as by kubectl get events -A -w -o json")(
+      "a growing file of Kubernetes objects, such as kubectl get events -A -w -o json writes")(
       "verdicts", Text(&record->verdicts, "FILE"),
-      "verdicts are added to it, a JSON object per line; they are said and noted in any case");
+      "append verdicts to it, a JSON object per line; they are always printed, and noted in the "
+      "recording");
   DescribeThresholds(&texts->judge, &detectors);
   po::options_description options;
   options.add(kept)
@@ -251,7 +255,7 @@ Status ParseRecord(const RecordTexts& texts, RecordOptions* record) {
   else
     return Usage(fmt::format("--gpu {}: give auto, on or off", texts.gpu));
   if (!record->remediate.empty() && record->gpu == GpuChoice::kOff)
-    return Usage("--remediate needs what --gpu off does not observe; leave one of them out");
+    return Usage("--remediate requires CUDA tracing, which --gpu off turns off; leave one of them out");
   if (!record->metrics.empty())
     if (Status status = CheckMetrics(record->metrics); !status.ok()) return status;
   if (Status status = ParseFleet(texts, record); !status.ok()) return status;
@@ -259,7 +263,7 @@ Status ParseRecord(const RecordTexts& texts, RecordOptions* record) {
   if (!record->join_remediate.empty() && record->join_remediate == record->remediate)
     return Usage("--join-remediate and --remediate are one path: it would listen to itself");
   if (!record->remediate_group.empty() && record->remediate.empty())
-    return Usage("--remediate-group is of no use without --remediate");
+    return Usage("--remediate-group requires --remediate");
   if (!texts.duration.empty())
     if (Status status = ParseSeconds(texts.duration, &record->duration_ns); !status.ok()) return status;
   uint64_t number;

@@ -42,7 +42,8 @@ Status RunReplay(const ReplayOptions& options) {
 
   RunSummary run = Summarize(engine);
   if (facts.raw_segment > 0)
-    run.notes.push_back("the recording began before what is here: the counts are from its beginning on");
+    run.notes.push_back(
+        "the first part of the recording is missing here; the counts still begin at its start");
   run.input_error = end.error;
   run.input_cut = end.cut;
   Status status = output.Finish(&run);

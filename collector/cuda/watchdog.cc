@@ -40,8 +40,9 @@ Status Watchdog::Pin(int map_fd, const std::string& path, News* news) {
   if (statfs(folder.c_str(), &info) != 0 || info.f_type != BPF_FS_MAGIC)
     return {
         Exit::kKernel,
-        fmt::format("{} is no BPF file system, so nobody can beat the watchdog {} (mount -t bpf bpf {})",
-                    folder, path, folder)};
+        fmt::format(
+            "{} is no BPF file system, so no heartbeat can reach the watchdog {} (mount -t bpf bpf {})",
+            folder, path, folder)};
   if (access(path.c_str(), F_OK) == 0) {
     if (!IsWatchdog(path))
       return {Exit::kOutput, fmt::format("{} is something else than a watchdog; remove it", path)};

@@ -278,7 +278,7 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& gaps, const std:
   if (told == gaps) return;
   told = gaps;
   const std::string sentence =
-      fmt::format("process {} ({}) is not wholly seen: {}", tgid, ReadComm(tgid), text);
+      fmt::format("process {} ({}) is only partly traced: {}", tgid, ReadComm(tgid), text);
   if (news_.TellFirstOf(gaps, sentence)) return;
   if (const uint64_t now_ns = MonotonicNs(); now_ns - notes_since_ns_ >= News::kPeriodNs) {
     notes_since_ns_ = now_ns;
@@ -287,7 +287,7 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& gaps, const std:
   if (nr_coverage_notes_++ < kMaxCoverageNotes)
     items_->PutNote(sentence);
   else
-    news_.Tell("there are too many processes that are not wholly seen to name each");
+    news_.Tell("too many processes are only partly traced to name each");
 }
 
 // Once per process and program: an exec may change the environment, and with it which GPUs it sees.
@@ -302,7 +302,7 @@ void CudaWatcher::TellView(int32_t tgid) {
   const auto visible = gpus_.empty() ? std::vector{kUnknownGpu} : VisibleGpus(gpus_, view);
   if (!visible) {
     news_.Tell(
-        "which GPUs are whose device cannot be told for processes that do not name them by UUID: the "
+        "cannot tell which GPU a device number is, for processes that do not name GPUs by UUID: the "
         "GPUs here differ, or are divided (MIG); set CUDA_DEVICE_ORDER=PCI_BUS_ID, or give UUIDs");
     return;
   }

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/party_text.h"
@@ -25,26 +26,62 @@ bool LivesLong(const ProcessHistory& process) {
 
 }  // namespace
 
-Party PartyOf(const History& history, const Group& group) {
-  return {group.name, group.members.size(), history.processes()[group.members.front()].key.tgid,
-          group.is_kernel};
+std::string PlaceOf(const Cgroup& cgroup, GroupBy by) {
+  switch (by) {
+    case GroupBy::kName:
+      return PlaceText(cgroup);
+    case GroupBy::kPod:
+      return cgroup.pod_uid.empty() && cgroup.container_id.empty() ? "" : PlaceText(cgroup);
+    case GroupBy::kUnit:
+      return cgroup.unit;
+    case GroupBy::kCgroup:
+      return cgroup.path;
+  }
+  return {};
 }
 
-Groups::Groups(const History& history) : name_of_(history.processes().size()) {
-  std::map<std::pair<bool, std::string>, size_t> places;
+std::string PlaceOf(const ProcessPlaces& places, const ProcessKey& process, GroupBy by) {
+  const auto cgroup = places.Find(process);
+  return cgroup ? PlaceOf(*cgroup, by) : "";
+}
+
+GroupName NameOfGroup(const ProcessHistory& process, GroupBy by) {
+  if (by != GroupBy::kName && !process.is_kernel && process.cgroup)
+    if (std::string place = PlaceOf(*process.cgroup, by); !place.empty())
+      return {std::move(place), false, true};
+  return {NameIn(process), process.is_kernel, false};
+}
+
+Party PartyOf(const History& history, const Group& group) {
+  const auto place_of = [&](uint32_t member) {
+    const auto& cgroup = history.processes()[member].cgroup;
+    return cgroup ? PlaceText(*cgroup) : "";
+  };
+  Party party = {
+      group.name,      group.members.size(), history.processes()[group.members.front()].key.tgid,
+      group.is_kernel, group.is_place,       ""};
+  if (group.is_place || group.is_kernel) return party;
+  party.place = place_of(group.members.front());
+  for (const uint32_t member : group.members)
+    if (place_of(member) != party.place) party.place.clear();
+  return party;
+}
+
+Groups::Groups(const History& history, GroupBy by) : name_of_(history.processes().size()) {
+  std::map<std::tuple<bool, bool, std::string>, size_t> known;
   for (uint32_t i = 0; i < history.processes().size(); i++) {
-    const ProcessHistory& process = history.processes()[i];
-    const std::string name = NameIn(process);
-    const auto [place, is_new] = places.try_emplace({process.is_kernel, name}, by_name_.size());
-    if (is_new) by_name_.push_back({name, process.is_kernel, {}});
+    const GroupName name = NameOfGroup(history.processes()[i], by);
+    const auto [place, is_new] =
+        known.try_emplace({name.is_kernel, name.is_place, name.name}, by_name_.size());
+    if (is_new) by_name_.push_back({name.name, name.is_kernel, name.is_place, {}});
     by_name_[place->second].members.push_back(i);
     name_of_[i] = place->second;
   }
   for (const Group& group : by_name_) {
-    Group rest = {group.name, group.is_kernel, {}};
+    Group rest = {group.name, group.is_kernel, group.is_place, {}};
     for (uint32_t member : group.members) {
-      if (group.members.size() == 1 || LivesLong(history.processes()[member]))
-        subjects_.push_back({group.name, group.is_kernel, {member}});
+      if (!group.is_place && (group.members.size() == 1 || LivesLong(history.processes()[member])))
+        subjects_.push_back({group.name, group.is_kernel, false, {member}});
       else
         rest.members.push_back(member);
     }

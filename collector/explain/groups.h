@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Processes as people speak of them: by name, and one by one where they live for long.
+// Processes as people speak of them: by name, and one by one where they live for long; or by place.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "explain/history.h"
+#include "explain/process_places.h"
 #include "explain/stall.h"
 
 namespace slotscope {
@@ -16,20 +17,33 @@ namespace slotscope {
 struct Group {
   std::string name;
   bool is_kernel = false;
+  bool is_place = false;
   std::vector<uint32_t> members;  // places in processes()
 };
+
+// What a process goes by where all of a name, or of a place, are one.
+struct GroupName {
+  std::string name;
+  bool is_kernel = false;
+  bool is_place = false;  // false: it is in none, or nobody knows in which: it goes by its own name
+};
+// Which place that is; by name: the one that says most. Empty: none.
+std::string PlaceOf(const Cgroup& cgroup, GroupBy by);
+std::string PlaceOf(const ProcessPlaces& places, const ProcessKey& process, GroupBy by);
+GroupName NameOfGroup(const ProcessHistory& process, GroupBy by);
 
 Party PartyOf(const History& history, const Group& group);
 
 class Groups {
  public:
-  explicit Groups(const History& history);
+  Groups(const History& history, GroupBy by);
 
-  // All processes of one name are one. Threads of the kernel that differ by what is behind a slash are.
+  // All processes of one name are one, or, as it was asked for, of one place; those that are in none go
+  // by their names. Threads of the kernel that differ by what is behind a slash are.
   const std::vector<Group>& by_name() const { return by_name_; }
   size_t NameOf(uint32_t process) const { return name_of_[process]; }
   // Who can be said to have been hindered: each process that lived for a second or was alone with its
-  // name, and the others of each name together.
+  // name, and the others of each name together. Of places all together.
   const std::vector<Group>& subjects() const { return subjects_; }
   size_t SubjectOf(uint32_t process) const { return subject_of_[process]; }
 

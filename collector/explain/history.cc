@@ -89,6 +89,7 @@ void History::OnSlot(const SlotRow& row) {
   if (row.start_ns != last_start_ns_) OnNewSlot(row);
   MachineBin& machine = bins_[IndexOf(row.start_ns)];
   machine.nr_rows++;
+  has_waits_ |= row.has_waits;  // also of those who were folded into one row
   if (row.kind == "lost") machine.lost_ns += row.cpu_ns;
   if (row.key.tgid <= 0 || (row.kind != "user" && row.kind != "kernel" && row.kind != "unassigned"))
     return;
@@ -105,7 +106,6 @@ void History::OnSlot(const SlotRow& row) {
     left.since_ns = row.start_ns + row.slot_ns;
   }
   has_states_ |= !row.state.empty();
-  has_waits_ |= row.has_waits;
   has_counters_ |= row.has_counters;
   has_traffic_ |= row.has_traffic;
   if (row.nr_cpus == 1 && row.main_cpu >= 0 && row.cpu_ns)
@@ -201,6 +201,10 @@ MachineBin History::SumOf(int64_t from_ns, int64_t to_ns) const {
     sum.nr_rows += bin->second.nr_rows;
   }
   return sum;
+}
+
+void History::SetPlaces(const ProcessPlaces& places) {
+  for (ProcessHistory& process : processes_) process.cgroup = places.Find(process.key);
 }
 
 }  // namespace slotscope

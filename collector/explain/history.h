@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "explain/process_places.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -61,6 +62,7 @@ struct ProcessHistory {
   ProcessKey key = {};
   std::string comm;  // its last one, as it is written
   bool is_kernel = false;
+  std::shared_ptr<const Cgroup> cgroup;  // null: not known
   std::vector<ProcessBin> bins;  // in the order of time; those in which it did nothing are not there
   std::vector<Span> spans;
 };
@@ -88,14 +90,29 @@ struct SlotRow {
   uint64_t cpu_ns = 0;
   bool has_waits = false;
   std::array<uint64_t, kNrWaitHindrances> wait_ns = {};
+  uint8_t measured_waits = 0;  // a bit for each of these: the others are 0 as they were not measured
   uint64_t wait_earlier_ns = 0;
   ProcessKey ran_instead = {};  // for longest; tgid 0: nobody
   uint64_t ran_instead_ns = 0;
   uint64_t nr_cpus = 0;   // that it ran on
   int32_t main_cpu = -1;  // of these, for longest; -1: not known
-  bool has_counters = false, has_traffic = false;
+  bool has_counters = false, has_traffic = false, has_gpu = false;
   uint64_t cycles = 0, instructions = 0, traffic_bytes = 0;
+  uint64_t gpu_active_ns = 0;
   int64_t state_since_ns = 0;  // Unix time; 0: not known
+  uint64_t nr_slots = 1;       // of the table seconds: rows of slots that are added up in it
+};
+
+// One row of waits.
+struct WaitTableRow {
+  int64_t start_ns = 0;  // Unix time, of its slot
+  ProcessKey waiter = {};
+  std::string_view cause;
+  ProcessKey ran = {};  // of cause others
+  std::string_view ran_comm;
+  int32_t cpu = -1;  // -1: not known
+  uint64_t ns = 0;
+  int64_t wait_start_ns = 0;  // Unix time; of cause earlier
 };
 
 class History {
@@ -109,6 +126,8 @@ class History {
   // that CPU then, by what the slots have, ran instead.
   void OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns);
   void SetCpus(uint64_t nr) { nr_cpus_ = nr; }
+  // Of the processes that it has.
+  void SetPlaces(const ProcessPlaces& places);
   // All was read: who is still stopped, blocked or waiting is so until the end.
   void Finish();
 

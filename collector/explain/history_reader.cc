@@ -39,12 +39,14 @@ enum Wanted : size_t {
   kCyclesAt,
   kInstructionsAt,
   kTraffic,
+  kGpuActive,
   kRanTgid,
   kRanBegan,
   kRanNs,
   kMainCpu,
   kCpus,
   kEarlier,
+  kNrSlots,
   kFirstWait,
   kNrWanted = kFirstWait + kNrWaitHindrances
 };
@@ -62,12 +64,14 @@ constexpr std::array<std::string_view, kNrWanted> kNames = {
     ColumnOf("cycles").name,
     ColumnOf("instructions").name,
     ColumnOf("mbm_total_bytes").name,
+    ColumnOf("gpu_active_ns").name,
     ColumnOf("ran_instead_tgid").name,
     ColumnOf("ran_instead_start_ns").name,
     ColumnOf("ran_instead_ns").name,
     ColumnOf("main_cpu").name,
     ColumnOf("cpus").name,
     ColumnOf("wait_earlier_ns").name,
+    "slots",  // of seconds only
     // In the order of Hindrance.
     ColumnOf("wait_others_ns").name,
     ColumnOf("wait_self_ns").name,
@@ -134,17 +138,23 @@ class SlotLines {
     row.state = Field(kState);
     row.cpu_ns = Amount(kCpu);
     row.has_waits = !Field(kFirstWait).empty();
-    for (size_t i = 0; i < kNrWaitHindrances; i++) row.wait_ns[i] = Amount(kFirstWait + i);
+    for (size_t i = 0; i < kNrWaitHindrances; i++) {
+      row.wait_ns[i] = Amount(kFirstWait + i);
+      if (!Field(kFirstWait + i).empty()) row.measured_waits |= static_cast<uint8_t>(1u << i);
+    }
     row.wait_earlier_ns = Amount(kEarlier);
     row.ran_instead = {Number<int32_t>(kRanTgid), Number<uint64_t>(kRanBegan)};
     row.ran_instead_ns = Amount(kRanNs);
     row.nr_cpus = Number<uint64_t>(kCpus);
+    row.nr_slots = std::max<uint64_t>(1, Amount(kNrSlots));
     row.main_cpu = Number<int32_t>(kMainCpu, -1);
     row.has_counters = !Field(kCyclesAt).empty() && !Field(kInstructionsAt).empty();
     row.cycles = Amount(kCyclesAt);
     row.instructions = Amount(kInstructionsAt);
     row.has_traffic = !Field(kTraffic).empty();
     row.traffic_bytes = Amount(kTraffic);
+    row.has_gpu = !Field(kGpuActive).empty();
+    row.gpu_active_ns = Amount(kGpuActive);
     if (const auto since = NumberOf<int64_t>(Field(kSince)))
       row.state_since_ns = std::clamp<int64_t>(Moved(row.start_ns, Number<int64_t>(kMonotonic), *since),
                                                0, row.start_ns + row.slot_ns);
@@ -160,7 +170,8 @@ class SlotLines {
 
 class WaitLines {
  public:
-  WaitLines(const UnixRange& range, History* history) : range_(range), history_(*history) {}
+  WaitLines(const UnixRange& range, const RecordingTables::OnWaitRow& on_row)
+      : range_(range), on_row_(on_row) {}
 
   void OnLine(std::string_view line) {
     switch (rows_.Take(line)) {
@@ -202,19 +213,20 @@ class WaitLines {
   void OnRow() {
     const auto start_ns = Number<int64_t>(kStart);
     if (start_ns < range_.from_ns || start_ns >= range_.to_ns || start_ns <= 0) return;
-    const ProcessKey waiter = {Number<int32_t>(kTgid), Number<uint64_t>(kBegan)};
-    const auto cpu = Number<int32_t>(kCpu, -1);
-    const auto ns = Number<uint64_t>(kNs);
-    if (rows_.At(places_[kCause]) == kWaitCauseNames[kWaitOthers])
-      history_.OnWait(start_ns, waiter, {Number<int32_t>(kRanTgid), Number<uint64_t>(kRanBegan)},
-                      rows_.At(places_[kRanComm]), cpu, ns);
-    else if (rows_.At(places_[kCause]) == kWaitCauseNames[kWaitEarlier])
-      history_.OnEarlierWait(Moved(start_ns, Number<int64_t>(kMonotonic), Number<int64_t>(kWaitStart)),
-                             waiter, cpu, ns);
+    WaitTableRow row;
+    row.start_ns = start_ns;
+    row.waiter = {Number<int32_t>(kTgid), Number<uint64_t>(kBegan)};
+    row.cause = rows_.At(places_[kCause]);
+    row.ran = {Number<int32_t>(kRanTgid), Number<uint64_t>(kRanBegan)};
+    row.ran_comm = rows_.At(places_[kRanComm]);
+    row.cpu = Number<int32_t>(kCpu, -1);
+    row.ns = Number<uint64_t>(kNs);
+    row.wait_start_ns = Moved(start_ns, Number<int64_t>(kMonotonic), Number<int64_t>(kWaitStart));
+    on_row_(row);
   }
 
   const UnixRange range_;
-  History& history_;
+  const RecordingTables::OnWaitRow& on_row_;
   TableRows rows_{kSlotColumns[0].name};
   std::array<size_t, kNames.size()> places_ = {};
 };
@@ -224,6 +236,11 @@ class WaitLines {
 bool RecordingTables::Has(std::string_view table) const {
   if (is_plain_ || !RecordingReader::IsFolder(read_path_)) return table == kSlotsTable;
   return !reader_.FilesOf(table).empty();
+}
+
+std::vector<std::string> RecordingTables::FilesOf(std::string_view table, const UnixRange& range) const {
+  if (is_plain_ || !RecordingReader::IsFolder(read_path_)) return {read_path_};
+  return reader_.FilesOf(table, range);
 }
 
 Status RecordingTables::Open(const std::string& path, std::string_view table) {
@@ -307,7 +324,8 @@ Status RecordingTables::ReadFacts(std::string_view table) {
       case TableRows::Line::kHeader:
         start_at = rows.PlaceOf(ColumnOf("slot_start_unix_ns").name);
         length_at = rows.PlaceOf(ColumnOf("slot_ns").name);
-        is_slots |= start_at != TableRows::kNone;
+        is_slots |=
+            start_at != TableRows::kNone && rows.PlaceOf(ColumnOf("cpu_ns").name) != TableRows::kNone;
         return;
       case TableRows::Line::kRow: {
         const auto start_ns = NumberOf<int64_t>(rows.At(start_at)).value_or(0);
@@ -337,6 +355,24 @@ Status RecordingTables::ReadSlotRows(std::string_view table, const UnixRange& ra
   return ReadTableLines(table, range, [&](std::string_view line) { lines.OnLine(line); });
 }
 
+Status RecordingTables::ReadWaitRows(const UnixRange& range, const OnWaitRow& on_row) const {
+  WaitLines lines(range, on_row);
+  return ReadTableLines(kWaitsTable, range, [&](std::string_view line) { lines.OnLine(line); });
+}
+
+UnixRange RecordingTables::FromSegmentStart(UnixRange range) const {
+  int64_t from_ns = range.from_ns;
+  for (const auto& [number, segment] : reader_.segments())
+    if (segment.times.unix_start_ns() < range.to_ns && segment.times.unix_end_ns() > range.from_ns)
+      from_ns = std::min(from_ns, segment.times.unix_start_ns());
+  return {from_ns, range.to_ns};
+}
+
+Status RecordingTables::ReadPlaces(const UnixRange& range, ProcessPlaces* places) const {
+  return ReadTableLines(kProcessesTable, FromSegmentStart(range),
+                        [&](std::string_view line) { places->OnLine(line); });
+}
+
 Status RecordingTables::ReadHistory(const UnixRange& range, History* history) const {
   history->SetCpus(facts_.nr_cpus);
   const bool has_waits = Has(kWaitsTable);
@@ -357,9 +393,12 @@ Status RecordingTables::ReadHistory(const UnixRange& range, History* history) co
       waits_since.erase(since);
   });
   if (has_waits) {
-    WaitLines waits(range, history);
-    const Status of_waits =
-        ReadTableLines(kWaitsTable, range, [&](std::string_view line) { waits.OnLine(line); });
+    const Status of_waits = ReadWaitRows(range, [&](const WaitTableRow& row) {
+      if (row.cause == kWaitCauseNames[kWaitOthers])
+        history->OnWait(row.start_ns, row.waiter, row.ran, row.ran_comm, row.cpu, row.ns);
+      else if (row.cause == kWaitCauseNames.back())
+        history->OnEarlierWait(row.wait_start_ns, row.waiter, row.cpu, row.ns);
+    });
     if (status.ok()) status = of_waits;
   }
   history->Finish();

@@ -11,6 +11,7 @@
 #include "base/text_input.h"
 #include "base/unique_fd.h"
 #include "explain/history.h"
+#include "explain/process_places.h"
 #include "recording/reader.h"
 #include "recording/segment_name.h"
 
@@ -36,6 +37,9 @@ class RecordingTables {
   const RecordingFacts& facts() const { return facts_; }
   // Has it that table?
   bool Has(std::string_view table) const;
+  // The files that have something of a table in that range, for other readers: text, or zstd of it. One
+  // that is being written ends in kPart.
+  std::vector<std::string> FilesOf(std::string_view table, const UnixRange& range) const;
   // What a range has of a table, see RecordingReader::Read(); of a plain file all of it.
   Status Read(std::string_view table, const UnixRange& range,
               const RecordingReader::OnText& on_text) const;
@@ -45,6 +49,13 @@ class RecordingTables {
   // Rows of a table that has the columns of slots, which begin in that range.
   using OnSlotRow = std::function<void(const SlotRow&)>;
   Status ReadSlotRows(std::string_view table, const UnixRange& range, const OnSlotRow& on_row) const;
+  // Rows of the table waits.
+  using OnWaitRow = std::function<void(const WaitTableRow&)>;
+  Status ReadWaitRows(const UnixRange& range, const OnWaitRow& on_row) const;
+  // The same from the begin of its first segment on, where the table processes says who was there.
+  UnixRange FromSegmentStart(UnixRange range) const;
+  // Who was where in that range, of a recording that has that table.
+  Status ReadPlaces(const UnixRange& range, ProcessPlaces* places) const;
   // Rows of slots and of waits that begin in that range, and Finish().
   // Exit::kBadInput: something of it is damaged; what could be read is in the history.
   Status ReadHistory(const UnixRange& range, History* history) const;

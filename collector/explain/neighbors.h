@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -22,19 +24,34 @@ class Neighbors {
   // The one that matters most first. `waiter` are processes of one subject.
   std::vector<Neighbor> OfWaits(const Group& waiter, const Series& of_waiter, const BinRange& range);
   std::vector<Neighbor> OfTraffic(const Group& slower, const BinRange& range);
+  // Of a place, without those whose name takes more CPU time in that range than it usually does: they
+  // wait for the others as much as the others wait for them.
+  Group WithoutNewcomers(const Group& place, const BinRange& range);
 
  private:
   const Series& OfName(size_t name) { return SeriesOf(groups_.by_name(), name, &of_name_); }
   const Series& OfSubject(size_t subject) { return SeriesOf(groups_.subjects(), subject, &of_subject_); }
   const Series& SeriesOf(const std::vector<Group>& groups, size_t group,
                          std::vector<std::optional<Series>>* known);
-  Neighbor Make(size_t subject, const BinRange& range);
+  Neighbor Make(const Group& group, const Series& series, const BinRange& range) const;
   bool IsUnusual(const Group& waiter, const Series& of_waiter, size_t subject, const BinRange& range);
+  // Of a place that the waiter is not in. Who runs there is not one thing that does more or less: its
+  // processes are judged by their names. The one that ran for longest of those that do more, if they ran
+  // for half of it or longer. RanBy: which process, for how long.
+  using RanBy = std::map<uint32_t, uint64_t>;
+  std::optional<size_t> UnusualNameOf(const RanBy& ran_by, const BinRange& range);
+  // Is it unusual? Of a place that is so for one name's sake, it is told what that name did.
+  void Judge(const Group& waiter, const Series& of_waiter, size_t subject, const RanBy& ran_by,
+             const BinRange& range, Neighbor* neighbor);
+  bool DoesNameMore(size_t name, const BinRange& range);
+  bool DoesMore(const std::function<double(const BinRange&)>& of, const BinRange& range) const;
 
   const History& history_;
   const Timeline& timeline_;
   const Groups& groups_;
   std::vector<std::optional<Series>> of_name_, of_subject_;
+  std::optional<Groups> names_;  // where the groups are places
+  std::vector<std::optional<Series>> of_bare_name_;
   std::vector<size_t> with_traffic_;  // subjects
 };
 

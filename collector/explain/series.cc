@@ -44,6 +44,8 @@ uint64_t Scaled(double of_window, const BinRange& range) {
   return Whole(of_window * static_cast<double>(range.size()) / kWindowBins);
 }
 
+double MedianOf(std::vector<double>* values) { return values->empty() ? 0 : Quantile(values, 0.5); }
+
 Usual UsualOf(std::vector<double>* values) {
   Usual usual;
   usual.nr = values->size();
@@ -76,19 +78,21 @@ BinRange Timeline::RangeOf(int64_t from_ns, int64_t to_ns) const {
 
 Series::Series(const History& history, const Timeline& timeline, const Group& group)
     : timeline_(timeline) {
-  std::vector<ProcessBin> bins(timeline.nr_bins());
+  FindLife(history, group);
+  std::vector<ProcessBin> bins(life_.size());
   for (uint32_t member : group.members) {
     const ProcessHistory& process = history.processes()[member];
     for (const ProcessBin& bin : process.bins)
-      if (bin.index >= timeline.first_bin() && bin.index < timeline.IndexAt(bins.size()))
-        Add(&bins[static_cast<size_t>(bin.index - timeline.first_bin())], bin);
+      if (bin.index >= timeline.IndexAt(life_.begin) && bin.index < timeline.IndexAt(life_.end))
+        Add(&bins[static_cast<size_t>(bin.index - timeline.IndexAt(life_.begin))], bin);
     for (const Span& span : process.spans) {
       const BinRange range = timeline.RangeOf(span.from_ns, span.to_ns);
       for (size_t bin = range.begin; bin < range.end; bin++) {
         const int64_t start_ns = timeline.IndexAt(bin) * kBinNs;
         const auto ns = static_cast<uint64_t>(std::min(span.to_ns, start_ns + kBinNs) -
                                               std::max(span.from_ns, start_ns));
-        (span.why == kNrHindrances ? bins[bin].asleep_ns : bins[bin].ns[span.why]) += ns;
+        ProcessBin& of = bins[bin - life_.begin];
+        (span.why == kNrHindrances ? of.asleep_ns : of.ns[span.why]) += ns;
       }
     }
   }
@@ -101,6 +105,23 @@ Series::Series(const History& history, const Timeline& timeline, const Group& gr
   for (size_t why = 0; why < kNrHindrances; why++)
     hindered_[why] = SumsOf(bins, [&](const ProcessBin& bin) { return bin.ns[why]; });
   if (history.has_counters()) FindSlower(bins);
+}
+
+void Series::FindLife(const History& history, const Group& group) {
+  life_ = {timeline_.nr_bins(), 0};
+  const auto add = [this](const BinRange& range) {
+    if (range.begin >= range.end) return;
+    life_.begin = std::min(life_.begin, range.begin);
+    life_.end = std::max(life_.end, range.end);
+  };
+  for (uint32_t member : group.members) {
+    const ProcessHistory& process = history.processes()[member];
+    if (!process.bins.empty())
+      add(timeline_.RangeOf(process.bins.front().index * kBinNs,
+                            (process.bins.back().index + 1) * kBinNs));
+    for (const Span& span : process.spans) add(timeline_.RangeOf(span.from_ns, span.to_ns));
+  }
+  life_.begin = std::min(life_.begin, life_.end);
 }
 
 // What each bin took longer than its instructions usually take.

@@ -2,6 +2,7 @@
 // What some processes did, bin by bin without gaps, and what is usual for them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +37,8 @@ uint64_t Scaled(double of_window, const BinRange& range);
 // Not negative, and not beyond the type.
 uint64_t Whole(double number);
 
-// Changes the order of the values.
+// Changes the order of the values; 0 of none.
+double MedianOf(std::vector<double>* values);
 Usual UsualOf(std::vector<double>* values);
 
 // Which of the bins of a history were recorded.
@@ -88,15 +90,21 @@ class Series {
   bool IsActive(const BinRange& range) const;
 
  private:
-  using Sums = std::vector<uint64_t>;  // each: of the bins in front of it; empty: all are 0
+  // Each: of the bins in front of it, from life_.begin on; empty: all are 0.
+  using Sums = std::vector<uint64_t>;
 
-  static uint64_t In(const Sums& sums, const BinRange& range) {
-    return sums.empty() ? 0 : sums[range.end] - sums[range.begin];
+  uint64_t In(const Sums& sums, const BinRange& range) const {
+    if (sums.empty()) return 0;
+    const auto place = [&](size_t bin) { return std::clamp(bin, life_.begin, life_.end) - life_.begin; };
+    return sums[place(range.end)] - sums[place(range.begin)];
   }
+
+  void FindLife(const History& history, const Group& group);
 
   void FindSlower(const std::vector<ProcessBin>& bins);
 
   const Timeline& timeline_;
+  BinRange life_;  // outside of it nothing is known of the group: thousands live for a moment
   Sums cpu_, traffic_, traffic_bins_, cycles_, instructions_, asleep_;
   std::array<Sums, kNrHindrances> hindered_;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "explain/stall.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -9,7 +11,13 @@
 
 namespace slotscope {
 
-std::string Party::Text() const { return PartyText(name, nr, tgid); }
+std::string Party::Text() const {
+  if (is_place)
+    return nr == 1 ? WithShortIds(name) : fmt::format("{} ({} processes)", WithShortIds(name), nr);
+  if (place.empty()) return PartyText(name, nr, tgid);
+  if (nr == 1) return fmt::format("{} ({}, {})", name, tgid, place);
+  return fmt::format("{} ({})", PartyText(name, nr, tgid), place);
+}
 
 const char* ConfidenceText(Confidence confidence) {
   constexpr std::array kTexts = {"high", "medium", "low"};
@@ -33,8 +41,8 @@ bool Stall::HasUnusualNeighbor() const {
   return unusual_ns > 0 && unusual_ns * 2 >= ns[kByOthers];
 }
 
-bool Selection::Has(int32_t tgid, const std::string& comm) const {
-  return std::find(pids.begin(), pids.end(), tgid) != pids.end() ||
+bool Selection::Has(const ProcessKey& process, const std::string& comm) const {
+  return members.contains(process) || std::find(pids.begin(), pids.end(), process.tgid) != pids.end() ||
          std::find(comms.begin(), comms.end(), comm) != comms.end();
 }
 

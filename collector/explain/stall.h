@@ -6,18 +6,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "explain/history.h"
+#include "track/group_filter.h"
 
 namespace slotscope {
 
-// A process, or all of one name.
+// A process, or all of one name, or all that are in one place.
 struct Party {
   std::string name;
   size_t nr = 0;
   int32_t tgid = 0;  // of one of them
   bool is_kernel = false;
+  bool is_place = false;  // the name is that of a pod, a container, a unit or a cgroup
+  std::string place;      // in which all of them are, see PlaceText(); empty: not known, or in none
   std::string Text() const;
 };
 
@@ -32,6 +36,8 @@ struct Neighbor {
   uint64_t usual_traffic_bytes = 0;
   bool has_usual = false;   // enough was recorded at other times to say so
   bool is_unusual = false;  // it did more than it usually does
+  // Of a place that is unusual for this name's sake: both CPU times are all of that name's.
+  std::string of_name;
 };
 
 enum class Confidence : uint8_t { kHigh, kMedium, kLow };
@@ -65,13 +71,19 @@ struct Stall {
   Confidence confidence() const;
 };
 
+// Whose processes are spoken of as one.
+enum class GroupBy : uint8_t { kName, kPod, kUnit, kCgroup };
+
 // Whose stalls: empty: everybody's.
 struct Selection {
   std::vector<int32_t> pids;
   std::vector<std::string> comms;  // as they are written
+  GroupFilter groups;
+  std::unordered_set<ProcessKey, ProcessKeyHash> members;  // of these groups
+  GroupBy group_by = GroupBy::kName;
 
-  bool any() const { return !pids.empty() || !comms.empty(); }
-  bool Has(int32_t tgid, const std::string& comm) const;
+  bool any() const { return !pids.empty() || !comms.empty() || groups.any(); }
+  bool Has(const ProcessKey& process, const std::string& comm) const;
 };
 
 // The worst first. None: it was quiet.

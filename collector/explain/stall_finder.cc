@@ -60,6 +60,9 @@ bool HaveOneCause(const Stall& a, const Stall& b) {
          a.who.name == b.neighbors.front().who.name || b.who.name == a.neighbors.front().who.name;
 }
 
+// What would be told as 0.0 ms.
+constexpr uint64_t kLeastTold = 50'000;
+
 // The worst first; what the same did to others at that time is part of it.
 std::vector<Stall> Join(std::vector<Stall> stalls) {
   SortBySeverity(&stalls);
@@ -85,7 +88,7 @@ class Finder {
       : history_(history),
         selection_(selection),
         timeline_(history),
-        groups_(history),
+        groups_(history, selection.group_by),
         neighbors_(history, timeline_, groups_) {}
 
   std::vector<Stall> Find() {
@@ -107,7 +110,7 @@ class Finder {
       size_t why = kByOthers;
       for (size_t i = 0; i < kSlower; i++)
         if (series.Hindrance(i, range) > series.Hindrance(why, range)) why = i;
-      if (!selection_.any() && series.Hindrance(why, range) == 0) continue;
+      if (!selection_.any() && series.Hindrance(why, range) < kLeastTold) continue;
       Stall stall = Make(group, series, static_cast<Hindrance>(why), range);
       for (size_t i = 0; i < kSlower; i++) stall.severity_ns += static_cast<double>(stall.ns[i]);
       if (group.is_kernel) stall.severity_ns *= kOfKernel;
@@ -128,11 +131,11 @@ class Finder {
  private:
   // Those of them who are meant; our own recorder only if it is asked for.
   Group SelectedOf(const Group& subject) const {
-    Group group = {subject.name, subject.is_kernel, {}};
+    Group group = {subject.name, subject.is_kernel, subject.is_place, {}};
     if (!selection_.any() && subject.name == "slotscope") return group;
     for (uint32_t member : subject.members) {
       const ProcessHistory& process = history_.processes()[member];
-      if (!selection_.any() || selection_.Has(process.key.tgid, process.comm))
+      if (!selection_.any() || selection_.Has(process.key, process.comm))
         group.members.push_back(member);
     }
     return group;
@@ -214,8 +217,12 @@ class Finder {
     if (stall.severity_ns <= 0) return {};
     stall.neighbors = why == kSlower ? neighbors_.OfTraffic(subject, range)
                                      : neighbors_.OfWaits(subject, series, range);
-    if (rule.needs_neighbor && !stall.HasUnusualNeighbor()) return {};
-    return stall;
+    if (!rule.needs_neighbor || stall.HasUnusualNeighbor()) return stall;
+    if (!subject.is_place) return {};
+    // Whoever came waits for those who were there: without him it may be clear.
+    const Group rest = neighbors_.WithoutNewcomers(subject, range);
+    if (rest.members.empty() || rest.members.size() == subject.members.size()) return {};
+    return Judge(rest, Series(history_, timeline_, rest), why, range);
   }
 
   // All of its processes that were held up so; all that there are, if none was.

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json_line.h"
 #include "base/rfc3339.h"
+#include "base/scan.h"
 
 namespace slotscope {
 namespace {
@@ -84,8 +86,9 @@ std::string NeighborLine(const Neighbor& neighbor, const Stall& stall) {
   std::string text = fmt::format("   {:>8} ms    {} ran{}", MsText(neighbor.ns), neighbor.who.Text(),
                                  CpusText(neighbor.cpus));
   if (neighbor.is_unusual)
-    text +=
-        fmt::format(" (in all {}, usually {})", MsText(neighbor.cpu_ns), MsText(neighbor.usual_cpu_ns));
+    text += fmt::format(" ({}in all {}, usually {})",
+                        neighbor.of_name.empty() ? "" : neighbor.of_name + ": ", MsText(neighbor.cpu_ns),
+                        MsText(neighbor.usual_cpu_ns));
   return text + "\n";
 }
 
@@ -179,12 +182,21 @@ std::string AtText(int64_t unix_ns) {
   return fmt::format("@{}.{:03}", unix_ns / 1'000'000'000, unix_ns / 1'000'000 % 1000);
 }
 
+// That selects a place by the name that Groups gave it.
+std::string PlaceOption(std::string_view name) {
+  for (const auto& [word, option] : {std::pair("pod ", "pod "), std::pair("container ", "cgroup ")})
+    if (TakeText(&name, word)) return option + Quoted(std::string(name));
+  return (name.starts_with('/') ? "cgroup " : "unit ") + Quoted(std::string(name));
+}
+
 // Shows the rows behind a stall. Who stood still has some on both sides only.
 std::string Command(const Stall& stall, const StoryContext& context, const char* between) {
   const bool is_waiting = stall.who.nr && stall.why < kNrWaitHindrances;
   std::string text = fmt::format("slotscope explain {} --rows {}", Quoted(context.path),
                                  is_waiting && context.has_waits_table ? "waits" : "slots");
-  if (stall.who.nr == 1)
+  if (stall.who.is_place)
+    text += fmt::format(" --{}", PlaceOption(stall.who.name));
+  else if (stall.who.nr == 1)
     text += fmt::format(" --pid {}", stall.who.tgid);
   else if (stall.who.nr > 1 && !stall.who.is_kernel)
     text += fmt::format(" --comm {}", Quoted(stall.who.name));
@@ -228,9 +240,10 @@ std::string Top(const StoryContext& context) {
 std::string Quiet(const StoryContext& context) {
   if (context.nr_rows == 0) return "\nNothing was recorded then.\n";
   if (context.told != StoryContext::Told::kWorst)
-    return context.has_selection ? "\nOf that time none of those that are selected has a row. "
-                                   "What was before: give an earlier --since.\n"
-                                 : "\nNobody was held up then.\n";
+    return context.has_selection
+               ? "\nNo selected process has a row in that time. (Of a part of a recording: an earlier "
+                 "--since shows what was before.)\n"
+               : "\nNobody was held up then.\n";
   return fmt::format(
       "\nQuiet: {} was held up for longer than usual. Nobody is accused.\n"
       "(--at TIME or --pid PID tells of any time and process, usual or not.)\n",
@@ -262,58 +275,13 @@ std::string WrappedLines(const std::string& text, size_t indent) {
 nlohmann::ordered_json PartyJson(const Party& who) {
   nlohmann::ordered_json object = {{"name", who.name}, {"processes", who.nr}};
   if (who.nr == 1) object["pid"] = who.tgid;
+  if (!who.place.empty()) object["in"] = who.place;
   return object;
 }
 
 // What was not measured is null.
 nlohmann::ordered_json IfKnown(bool is_known, uint64_t number) {
   return is_known ? nlohmann::ordered_json(number) : nlohmann::ordered_json();
-}
-
-nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context) {
-  nlohmann::ordered_json object;
-  object["from"] = Rfc3339(stall.from_ns);
-  object["to"] = Rfc3339(stall.to_ns);
-  object["from_unix_ns"] = stall.from_ns;
-  object["to_unix_ns"] = stall.to_ns;
-  object["sentence"] = Headline(stall);
-  object["who"] = stall.who.nr ? PartyJson(stall.who) : nlohmann::ordered_json();
-  object["cause"] = stall.who.nr ? kWords[stall.why].name : "lost";
-  for (size_t i = 0; i < kNrHindrances; i++) {
-    if (i == kSlower && stall.why != kSlower) continue;
-    const bool is_measured =
-        i < kNrWaitHindrances ? context.has_waits : i == kSlower || context.has_states;
-    object["ns"][kWords[i].name] = IfKnown(is_measured, stall.ns[i]);
-    object["usual_ns"][kWords[i].name] = IfKnown(is_measured && stall.has_usual, stall.usual_ns[i]);
-  }
-  object["cpu_ns"] = stall.cpu_ns;
-  object["usual_cpu_ns"] = IfKnown(stall.has_usual, stall.usual_cpu_ns);
-  object["asleep_ns"] = stall.asleep_ns;
-  object["neighbors"] = nlohmann::ordered_json::array();
-  for (const Neighbor& neighbor : stall.neighbors) {
-    nlohmann::ordered_json one = PartyJson(neighbor.who);
-    one["ran_instead_ns"] = neighbor.ns;
-    one["cpus"] = neighbor.cpus;
-    one["cpu_ns"] = neighbor.cpu_ns;
-    one["usual_cpu_ns"] = IfKnown(neighbor.has_usual, neighbor.usual_cpu_ns);
-    one["unusual"] = neighbor.is_unusual;
-    if (neighbor.traffic_bytes || neighbor.usual_traffic_bytes) {
-      one["traffic_bytes"] = neighbor.traffic_bytes;
-      one["usual_traffic_bytes"] = IfKnown(neighbor.has_usual, neighbor.usual_traffic_bytes);
-    }
-    object["neighbors"].push_back(std::move(one));
-  }
-  object["also"] = nlohmann::ordered_json::array();
-  for (const auto& [who, ns] : stall.also) {
-    nlohmann::ordered_json one = PartyJson(who);
-    one["ns"] = ns;
-    object["also"].push_back(std::move(one));
-  }
-  object["lost_share"] = stall.lost_share;
-  object["unknown_share"] = stall.unknown_share;
-  object["confidence"] = ConfidenceText(stall.confidence());
-  object["command"] = Command(stall, context, " ");
-  return object;
 }
 
 }  // namespace
@@ -355,6 +323,63 @@ std::string Headline(const Stall& stall) {
                              : RateText(stall.neighbors.front().traffic_bytes, stall.length_ns()));
   }
   return who;
+}
+
+std::vector<std::string> DetailLines(const Stall& stall, const StoryContext& context) {
+  const std::string text = Details(stall, context) + AlsoLine(stall);
+  std::vector<std::string> lines;
+  for (size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    lines.push_back(text.substr(at, end - at));
+  }
+  return lines;
+}
+
+nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context) {
+  nlohmann::ordered_json object;
+  object["from"] = Rfc3339(stall.from_ns);
+  object["to"] = Rfc3339(stall.to_ns);
+  object["from_unix_ns"] = stall.from_ns;
+  object["to_unix_ns"] = stall.to_ns;
+  object["sentence"] = Headline(stall);
+  object["who"] = stall.who.nr ? PartyJson(stall.who) : nlohmann::ordered_json();
+  object["cause"] = stall.who.nr ? kWords[stall.why].name : "lost";
+  for (size_t i = 0; i < kNrHindrances; i++) {
+    if (i == kSlower && stall.why != kSlower) continue;
+    const bool is_measured =
+        i < kNrWaitHindrances ? context.has_waits : i == kSlower || context.has_states;
+    object["ns"][kWords[i].name] = IfKnown(is_measured, stall.ns[i]);
+    object["usual_ns"][kWords[i].name] = IfKnown(is_measured && stall.has_usual, stall.usual_ns[i]);
+  }
+  object["cpu_ns"] = stall.cpu_ns;
+  object["usual_cpu_ns"] = IfKnown(stall.has_usual, stall.usual_cpu_ns);
+  object["asleep_ns"] = stall.asleep_ns;
+  object["neighbors"] = nlohmann::ordered_json::array();
+  for (const Neighbor& neighbor : stall.neighbors) {
+    nlohmann::ordered_json one = PartyJson(neighbor.who);
+    one["ran_instead_ns"] = neighbor.ns;
+    one["cpus"] = neighbor.cpus;
+    one["cpu_ns"] = neighbor.cpu_ns;
+    one["usual_cpu_ns"] = IfKnown(neighbor.has_usual, neighbor.usual_cpu_ns);
+    one["unusual"] = neighbor.is_unusual;
+    if (!neighbor.of_name.empty()) one["of_name"] = neighbor.of_name;
+    if (neighbor.traffic_bytes || neighbor.usual_traffic_bytes) {
+      one["traffic_bytes"] = neighbor.traffic_bytes;
+      one["usual_traffic_bytes"] = IfKnown(neighbor.has_usual, neighbor.usual_traffic_bytes);
+    }
+    object["neighbors"].push_back(std::move(one));
+  }
+  object["also"] = nlohmann::ordered_json::array();
+  for (const auto& [who, ns] : stall.also) {
+    nlohmann::ordered_json one = PartyJson(who);
+    one["ns"] = ns;
+    object["also"].push_back(std::move(one));
+  }
+  object["lost_share"] = stall.lost_share;
+  object["unknown_share"] = stall.unknown_share;
+  object["confidence"] = ConfidenceText(stall.confidence());
+  object["command"] = Command(stall, context, " ");
+  return object;
 }
 
 std::string StoryText(const std::vector<Stall>& stalls, const StoryContext& context) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,12 @@ struct StoryContext {
 
 // What happened, in a sentence: "web (4711) waited 212 of 340 ms for a CPU while hog (812) ran".
 std::string Headline(const Stall& stall);
+// What it was made of, and who else was held up, a line each, indented.
+std::vector<std::string> DetailLines(const Stall& stall, const StoryContext& context);
 std::string StoryText(const std::vector<Stall>& stalls, const StoryContext& context);
-// A line of JSON; see doc/README.md.
+// One of them, as it is in that line.
+nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context);
+// A line of JSON; see doc/explain.md.
 std::string StoryJson(const std::vector<Stall>& stalls, const StoryContext& context);
 
 }  // namespace slotscope

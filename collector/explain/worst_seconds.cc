@@ -57,17 +57,33 @@ void OnRow(const SlotRow& row, Candidate* process) {
 
 }  // namespace
 
+Status CountRows(const RecordingTables& tables, const UnixRange& range, uint64_t* nr) {
+  *nr = 0;
+  if (!tables.Has(kSecondsTable)) return {};
+  // A row stands at the begin of its second.
+  const UnixRange seconds = {range.from_ns / kSecond * kSecond, range.to_ns};
+  return tables.ReadSlotRows(kSecondsTable, seconds, [&](const SlotRow& row) { *nr += row.nr_slots; });
+}
+
+int64_t ContextOf(int64_t length_ns, double rows_per_s, uint64_t most_rows) {
+  const double room_ns = rows_per_s > 0 ? static_cast<double>(most_rows) / rows_per_s * 1e9 : 1e18;
+  const double context_ns = (room_ns - static_cast<double>(length_ns)) / 2;
+  return static_cast<int64_t>(std::clamp(context_ns, double{kLeastContextNs}, double{kContextNs}));
+}
+
 Status FindWorstSeconds(const RecordingTables& tables, const UnixRange& range,
-                        const Selection& selection, size_t nr, std::vector<UnixRange>* ranges) {
+                        const Selection& selection, size_t nr, std::vector<UnixRange>* ranges,
+                        uint64_t most_rows) {
   constexpr size_t kMomentary = 3;  // seconds of life: too few to say what is usual
   std::unordered_map<ProcessKey, Candidate, ProcessKeyHash> processes;
   std::map<int64_t, double> lost, worst;  // by second
+  std::map<int64_t, uint64_t> nr_rows;    // the same
   // Of a plain file there are no seconds: they are made of its slots.
   const std::string_view table = tables.Has(kSecondsTable) ? kSecondsTable : kSlotsTable;
   Status status = tables.ReadSlotRows(table, range, [&](const SlotRow& row) {
+    nr_rows[row.start_ns / kSecond] += row.nr_slots;
     if (row.kind == "lost") lost[row.start_ns / kSecond] += static_cast<double>(row.cpu_ns);
-    if (row.key.tgid <= 0 || (selection.any() && !selection.Has(row.key.tgid, std::string(row.comm))))
-      return;
+    if (row.key.tgid <= 0 || (selection.any() && !selection.Has(row.key, std::string(row.comm)))) return;
     Candidate& process = processes[row.key];
     if (process.comm != row.comm) process.comm = row.comm;
     OnRow(row, &process);
@@ -111,13 +127,27 @@ Status FindWorstSeconds(const RecordingTables& tables, const UnixRange& range,
   order.resize(std::min(order.size(), nr));
   std::sort(order.begin(), order.end(),
             [](const auto& a, const auto& b) { return a.second < b.second; });
+  uint64_t all_rows = 0;
+  for (const auto& [second, number] : nr_rows) all_rows += number;
+  const double rows_per_s =
+      nr_rows.empty() ? 0 : static_cast<double>(all_rows) / static_cast<double>(nr_rows.size());
+  const int64_t context_ns = ContextOf(kSecond, rows_per_s, most_rows);
+  const auto has_room = [&](int64_t ns) {
+    return static_cast<double>(ns) / 1e9 * rows_per_s <= static_cast<double>(most_rows);
+  };
   ranges->clear();
   for (const auto& [ns, at_ns] : order) {
-    const UnixRange one = {at_ns - kContextNs, at_ns + kSecond + kContextNs};
-    if (!ranges->empty() && one.from_ns <= ranges->back().to_ns)
-      ranges->back().to_ns = one.to_ns;
-    else
-      ranges->push_back(one);
+    UnixRange one = {at_ns - context_ns, at_ns + kSecond + context_ns};
+    if (!ranges->empty() && one.from_ns <= ranges->back().to_ns) {
+      UnixRange& last = ranges->back();
+      if (has_room(one.to_ns - last.from_ns)) {
+        last.to_ns = one.to_ns;
+        continue;
+      }
+      // Their border is between the two seconds: each is whole, and is told once.
+      last.to_ns = one.from_ns = (last.to_ns - context_ns + at_ns) / 2;
+    }
+    ranges->push_back(one);
   }
   return status;
 }

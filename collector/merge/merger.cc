@@ -17,6 +17,12 @@ constexpr size_t kMaxHeld = 1u << 18;  // some 70 MB of one CPU
 // PERF_RECORD_LOST: a u64 id, then the number of records.
 constexpr size_t kNrLostAt = sizeof(perf_event_header) + sizeof(uint64_t);
 
+// Up to the first 0.
+std::string_view TextOf(std::span<const std::byte> payload) {
+  const auto* text = reinterpret_cast<const char*>(payload.data());
+  return {text, strnlen(text, payload.size())};
+}
+
 // Of the clock before and after.
 bool IsInterval(const ItemHeader& item) {
   return item.end_ns >= item.begin_ns && item.end_ns - item.begin_ns <= kMaxJumpNs;
@@ -110,11 +116,12 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
     case ItemKind::kClock:
       sink_->OnClock(item.begin_ns, static_cast<int64_t>(item.end_ns));
       return true;
-    case ItemKind::kNote: {
-      const auto* text = reinterpret_cast<const char*>(payload.data());
-      sink_->OnNote(item.begin_ns, EscapeControls({text, strnlen(text, payload.size())}));
+    case ItemKind::kNote:
+      sink_->OnNote(item.begin_ns, EscapeControls(TextOf(payload)));
       return true;
-    }
+    case ItemKind::kPods:
+      sink_->OnPods(item.begin_ns, TextOf(payload));
+      return true;
     case ItemKind::kSlotLength: {
       uint64_t slot_ns = 0;
       if (payload.size() >= sizeof(slot_ns)) slot_ns = Load<uint64_t>(payload.data());
@@ -260,25 +267,34 @@ void Merger::OnRecords(const Drain& drain, std::span<const std::byte> records) {
   }
 }
 
-void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
-  ss_any_message message;
-  switch (DecodeMessage(bytes, &message)) {
-    case Decoded::kUnknownType:
-      stats_.nr_unknown++;
-      return;
-    case Decoded::kMalformed:
-      OnMalformed(drain, message.hdr.type);
-      return;
-    case Decoded::kValid:
-      break;
+// Returns whether it is used.
+bool Merger::Count(const Drain& drain, const ss_hdr& hdr, Decoded decoded) {
+  if (decoded == Decoded::kUnknownType) {
+    stats_.nr_unknown++;
+    return false;
   }
-  if (!drain.possible.Contains(message.hdr.ts_ns)) {
-    OnMalformed(drain, message.hdr.type);
-    return;
+  if (decoded == Decoded::kMalformed || !drain.possible.Contains(hdr.ts_ns)) {
+    OnMalformed(drain, hdr.type);
+    return false;
   }
   stats_.nr_messages++;
+  stats_.nr_late += hdr.ts_ns < watermark_ns_;
+  return true;
+}
+
+void Merger::OnText(const Drain& drain, std::span<const std::byte> bytes) {
+  ss_text text;
+  const Decoded decoded = DecodeText(bytes, &text);
+  if (Count(drain, text.hdr, decoded)) sink_->OnText(text, text.hdr.ts_ns < watermark_ns_);
+}
+
+void Merger::OnOther(const Drain& drain, std::span<const std::byte> bytes) {
+  if (bytes.size() >= sizeof(ss_hdr) && IsText(Load<ss_hdr>(bytes.data()).type))
+    return OnText(drain, bytes);
+  ss_any_message message;
+  const Decoded decoded = DecodeMessage(bytes, &message);
+  if (!Count(drain, message.hdr, decoded)) return;
   const bool late = message.hdr.ts_ns < watermark_ns_;
-  stats_.nr_late += late;
   if (message.hdr.type != SS_CPU_STATE) {
     sink_->OnMessage(message, late);
     return;

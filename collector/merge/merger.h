@@ -54,6 +54,16 @@ struct MergeSink {
   virtual void OnTick(const ss_tick& tick) = 0;
   // Everything else, in any order. `late`: the watermark had passed its timestamp before it arrived.
   virtual void OnMessage(const ss_any_message& message, bool late) = 0;
+  // The same, of who a process is, in words.
+  virtual void OnText(const ss_text& text, bool late) {
+    (void)text;
+    (void)late;
+  }
+  // The names of all pods of this machine: "UID NAMESPACE/NAME" lines.
+  virtual void OnPods(uint64_t from_ns, std::string_view lines) {
+    (void)from_ns;
+    (void)lines;
+  }
   // Measures of this CPU are to be expected from about now on.
   virtual void OnExpected(int cpu) = 0;
   // When the watermark has passed end_ns: every process alive at begin_ns has been named.
@@ -157,6 +167,8 @@ class Merger {
   void OnMeasure(const Drain& drain, const Measure& measure);
   void OnTick(const Drain& drain, const ss_tick& tick);
   void OnOther(const Drain& drain, std::span<const std::byte> message);
+  void OnText(const Drain& drain, std::span<const std::byte> message);
+  bool Count(const Drain& drain, const ss_hdr& hdr, Decoded decoded);
   void OnCalls(const Drain& drain, std::span<const std::byte> calls);
   void OnMalformed(const Drain& drain, uint16_t type);
   uint64_t EndOf(const Stream& stream) const;

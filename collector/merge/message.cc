@@ -86,4 +86,17 @@ Decoded DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message)
   }
 }
 
+Decoded DecodeText(std::span<const std::byte> bytes, ss_text* text) {
+  constexpr size_t kTextAt = offsetof(ss_text, text);
+  std::memset(static_cast<void*>(text), 0, sizeof(*text));
+  if (bytes.size() < kTextAt) return Decoded::kMalformed;
+  std::memcpy(static_cast<void*>(text), bytes.data(), kTextAt);
+  if (text->hdr.size != bytes.size() || text->text_len > SS_TEXT_LEN ||
+      text->text_len > bytes.size() - kTextAt || text->tgid < 0)
+    return Decoded::kMalformed;
+  std::memcpy(text->text, bytes.data() + kTextAt, text->text_len);
+  const bool of_cgroup = text->hdr.type == SS_CGROUP || text->hdr.type == SS_CGROUP_GONE;
+  return of_cgroup == (text->tgid == 0) ? Decoded::kValid : Decoded::kMalformed;
+}
+
 }  // namespace slotscope

@@ -65,4 +65,8 @@ inline ss_long_measure CopyLongMeasure(const ss_hdr* hdr, size_t measure_size) {
 // is behind a measure is left out.
 Decoded DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message);
 
+inline bool IsText(uint16_t type) { return type >= SS_EXEC && type <= SS_CGROUP_MOVE; }
+// The same for one of those, which have their own buffer, as they are long.
+Decoded DecodeText(std::span<const std::byte> bytes, ss_text* text);
+
 }  // namespace slotscope

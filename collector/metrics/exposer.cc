@@ -36,6 +36,9 @@ class Families {
   void Counter(const char* name, const char* help, uint64_t value, const Labels& labels = {}) {
     Add(name, help, MetricType::Counter, labels)->counter.value = static_cast<double>(value);
   }
+  void CounterSeconds(const char* name, const char* help, double seconds, const Labels& labels) {
+    Add(name, help, MetricType::Counter, labels)->counter.value = seconds;
+  }
   // One for each value of a label.
   void CounterOf(const char* name, const char* help, const char* label,
                  const std::vector<std::pair<const char*, double>>& values) {
@@ -85,6 +88,12 @@ void AddSlots(const MetricsSnapshot& now, Families* to) {
       waits.emplace_back(kWaitCauseNames[i], static_cast<double>(slots.wait_ns[i]) / 1e9);
   to->CounterOf("slotscope_wait_seconds_total", "Waiting for a CPU, of all processes, by why.", "cause",
                 waits);
+  for (const auto& [pod, its] : slots.pods)
+    for (size_t i = 0; i < kNrWaitCauses; i++)
+      if (IsToldApart(slots.wait_causes, i))
+        to->CounterSeconds(
+            "slotscope_pod_wait_seconds_total", "Waiting for a CPU, of the processes of a pod, by why.",
+            static_cast<double>(its.wait_ns[i]) / 1e9, {{"pod", pod}, {"cause", kWaitCauseNames[i]}});
   if (slots.nr_slots > 0)
     to->Gauge("slotscope_slot_seconds",
               "Length of the latest slot; longer than asked for while --max-overhead makes it so.",
@@ -109,7 +118,8 @@ void AddGpu(const SlotCounts& slots, Families* to) {
   to->Counter("slotscope_gpu_launches_total", "Kernels and graphs launched, as far as it is known.",
               slots.nr_gpu_launches);
   to->Counter("slotscope_straggle_reports_total",
-              "Seconds in which a process straggled, and ends of that.", slots.nr_straggle_reports);
+              "Straggle reports: one for each second in which a process straggled, one at its end.",
+              slots.nr_straggle_reports);
 }
 
 void AddCounts(const MetricsSnapshot& now, Families* to) {
@@ -119,16 +129,16 @@ void AddCounts(const MetricsSnapshot& now, Families* to) {
       if (one.kind == kind) to->Counter(name, help, one.nr, {{"what", std::string(one.what)}});
   };
   add(CountSample::Kind::kLost, "slotscope_lost_total",
-      "What did not get into slots, or not where it belongs, by what it was.");
+      "Data that did not get into slots, or not where it belongs, by counter.");
   add(CountSample::Kind::kNoted, "slotscope_noted_total",
-      "What does not make rows wrong and is to be known about them, by what it was.");
+      "Events that do not make rows wrong but limit what they say, by counter.");
   add(CountSample::Kind::kCounted, "slotscope_counted_total",
-      "How much there was, as at the end of slots.csv.");
+      "Totals by counter, as at the end of slots.csv.");
 }
 
 void AddServer(const ServerStats& server, Families* to) {
   to->Counter("slotscope_remediate_sent_total", "Lines that a consumer got.", server.nr_sent);
-  to->CounterOf("slotscope_remediate_dropped_total", "Lines that none got.", "reason",
+  to->CounterOf("slotscope_remediate_dropped_total", "Lines dropped, by reason.", "reason",
                 {{"no_client", Count(server.nr_no_client)},
                  {"write_error", Count(server.nr_write_error)},
                  {"queue_full", Count(server.nr_queue_full)}});
@@ -150,9 +160,8 @@ void AddNode(const NodeHealth& node, Families* to) {
     to->Gauge("slotscope_health_degraded", "1: a signal is half of what it was long ago.",
               *node.is_degraded, labels());
   for (size_t i = 0; node.baseline && i < kNrSignals; i++)
-    to->Gauge("slotscope_health_baseline",
-              "What the node is used to: launches a second, and shares of 1.", (*node.baseline)[i],
-              labels({{"signal", kSignalNames[i]}}));
+    to->Gauge("slotscope_health_baseline", "The node's baseline: launches per second, and shares of 1.",
+              (*node.baseline)[i], labels({{"signal", kSignalNames[i]}}));
   if (node.score) {
     for (size_t i = 0; i < kNrSignals; i++)
       to->Gauge("slotscope_health_signal", "What the score is made of, from 0 to 1, which is healthy.",
@@ -163,7 +172,8 @@ void AddNode(const NodeHealth& node, Families* to) {
   if (node.has_been_judged) {
     to->Gauge("slotscope_straggler", "1: the node has fallen behind its peers, and is not back yet.",
               node.is_straggler, labels());
-    to->Counter("slotscope_straggler_crossings_total", "How often it has.", node.nr_crossings, labels());
+    to->Counter("slotscope_straggler_crossings_total", "Times this node fell below the threshold.",
+                node.nr_crossings, labels());
   }
   if (!node.judgement) return;
   for (size_t i = 0; i < kDetectionModeNames.size(); i++)
@@ -171,8 +181,8 @@ void AddNode(const NodeHealth& node, Families* to) {
               static_cast<size_t>(node.judgement->mode) == i,
               labels({{"mode", kDetectionModeNames[i]}}));
   if (node.judgement->mode != DetectionMode::kCalibrating)
-    to->Gauge("slotscope_health_threshold", "What the score is held against.", node.judgement->threshold,
-              labels());
+    to->Gauge("slotscope_health_threshold", "The threshold that the score is compared with.",
+              node.judgement->threshold, labels());
 }
 
 void AddThresholds(const ThresholdStats& thresholds, Families* to) {

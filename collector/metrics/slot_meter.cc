@@ -36,6 +36,7 @@ void SlotMeter::Count(const Slot& slot) {
     if (!(gpu.unmeasured >> kGpuLaunches & 1)) counts_.nr_gpu_launches += gpu.values[kGpuLaunches];
   }
   counts_.nr_straggle_reports += slot.straggles.size();
+  pods_.OnSlot(slot);
 }
 
 }  // namespace slotscope

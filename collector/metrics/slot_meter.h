@@ -5,8 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <string>
 
+#include "metrics/pod_waits.h"
 #include "slots/slot.h"
 
 namespace slotscope {
@@ -36,6 +39,7 @@ struct SlotCounts {
   std::array<uint64_t, kRowKindNames.size()> cpu_ns = {};  // by RowKind
   std::array<uint64_t, kNrWaitCauses> wait_ns = {};        // by WaitCause
   WaitCauses wait_causes = kNoWaitCauses;
+  std::map<std::string, PodWaits::Pod> pods;
   // In the last slot.
   uint64_t slot_ns = 0;  // its length
   uint64_t nr_processes = 0;
@@ -53,7 +57,9 @@ class SlotMeter final : public SlotSink {
   // Any thread.
   SlotCounts counts() const {
     std::lock_guard lock(mutex_);
-    return counts_;
+    SlotCounts counts = counts_;
+    counts.pods = pods_.pods();
+    return counts;
   }
 
  private:
@@ -62,6 +68,7 @@ class SlotMeter final : public SlotSink {
   SlotSink* next_;
   mutable std::mutex mutex_;
   SlotCounts counts_;
+  PodWaits pods_;
 };
 
 }  // namespace slotscope

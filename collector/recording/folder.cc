@@ -465,4 +465,9 @@ bool RecordingFolder::RemoveFiles(Segments::iterator segment, bool kept_longer_t
   return true;
 }
 
+bool IsHeld(const std::string& path) {
+  const UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return folder.valid() && flock(folder.get(), LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+}
+
 }  // namespace slotscope

@@ -135,4 +135,7 @@ class RecordingFolder {
   std::thread thread_;
 };
 
+// Does a recorder hold that folder now?
+bool IsHeld(const std::string& path);
+
 }  // namespace slotscope

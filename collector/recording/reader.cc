@@ -60,7 +60,6 @@ Status ReadForeign(int fd, const std::string& path, const RecordingReader::OnTex
 }  // namespace
 
 Status FindRecording(std::string* path, std::string_view table) {
-  constexpr const char* kOfService = "/var/lib/slotscope/slotscope.rec";
   std::error_code error;
   std::pair<bool, fs::file_time_type> best;  // whether it has the table, and when it changed
   path->clear();
@@ -77,14 +76,14 @@ Status FindRecording(std::string* path, std::string_view table) {
   }
   if (best.first) return {};
   RecordingReader of_service;
-  if (IsRecording(kOfService) &&
-      (path->empty() || (of_service.Open(kOfService).ok() && !of_service.FilesOf(table).empty())))
-    *path = kOfService;
+  if (IsRecording(kServiceRecording) &&
+      (path->empty() || (of_service.Open(kServiceRecording).ok() && !of_service.FilesOf(table).empty())))
+    *path = kServiceRecording;
   if (!path->empty()) return {};
   return {Exit::kUsage,
           fmt::format("there is no recording in this folder, and none of the service in {} that this "
                       "user may read: name one",
-                      kOfService)};
+                      kServiceRecording)};
 }
 
 bool RecordingReader::IsFolder(const std::string& path) {
@@ -136,10 +135,11 @@ void RecordingReader::AddFile(const std::string& name) {
   TakeFile(fd.get(), frames, *parsed, {name, whole_bytes}, &segments_[parsed->number]);
 }
 
-std::vector<std::string> RecordingReader::FilesOf(std::string_view table) const {
+std::vector<std::string> RecordingReader::FilesOf(std::string_view table, const UnixRange& range) const {
   std::vector<std::string> paths;
   for (const auto& [number, segment] : segments_)
-    if (const auto file = segment.files.find(std::string(table)); file != segment.files.end())
+    if (const auto file = segment.files.find(std::string(table));
+        file != segment.files.end() && Overlaps(segment.times, range))
       paths.push_back(folder_ + "/" + file->second.name);
   return paths;
 }

@@ -20,6 +20,9 @@ struct UnixRange {
   int64_t to_ns = std::numeric_limits<int64_t>::max();
 };
 
+// Where the service records.
+inline constexpr const char* kServiceRecording = "/var/lib/slotscope/slotscope.rec";
+
 // The newest recording in this folder that has this table, else the service's if it has, else any.
 // Exit::kUsage if there is none.
 Status FindRecording(std::string* path, std::string_view table = kSlotsTable);
@@ -38,8 +41,8 @@ class RecordingReader {
 
   // Those that are complete, and the one that is being written.
   const Segments& segments() const { return segments_; }
-  // The files of a table, in the order in which they were recorded.
-  std::vector<std::string> FilesOf(std::string_view table) const;
+  // The files of a table that have something of that time, in the order in which they were recorded.
+  std::vector<std::string> FilesOf(std::string_view table, const UnixRange& range = {}) const;
 
   // What a table has of that time, in the order in which it was recorded; and up to a frame (a second or
   // so) before and behind it. Rows of a segment that was removed meanwhile are left out. What is damaged

@@ -16,12 +16,16 @@ inline constexpr std::string_view kSlotsTable = "slots";
 inline constexpr std::string_view kSecondsTable = "seconds";
 inline constexpr std::string_view kWaitsTable = "waits";
 
+// Who processes are. Each segment begins with all that there are.
+inline constexpr std::string_view kProcessesTable = "processes";
+
 // The one that has what the kernel sent.
 inline constexpr std::string_view kRawTable = "raw";
 
-// What is kept for longer than the rest, because it is small: seconds, and what was found.
+// What is kept for longer than the rest, because it is small: seconds, whose they are, and what was
+// found.
 inline bool IsKeptLonger(std::string_view table) {
-  return table == kSecondsTable || table == "straggle";
+  return table == kSecondsTable || table == kProcessesTable || table == "straggle";
 }
 
 inline constexpr const char* kManifestName = "manifest.ndjson";

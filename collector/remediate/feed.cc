@@ -68,7 +68,7 @@ void RemediateFeed::OnBalance(const Slot& slot, const GpuBalance& balance) {
   if (balance.missed) {
     stats_.nr_unknown_balance++;
     news_->Tell(fmt::format(
-        "remediation: CUDA calls of process {} were lost: what it holds is not known, and not told",
+        "remediation: CUDA calls of process {} were lost: its memory is unknown, and no message is sent",
         pid));
     return;
   }

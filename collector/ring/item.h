@@ -44,6 +44,7 @@ enum class ItemKind : uint16_t {
   kRemoteGone = 16,      // the connection to it ended at begin_ns
   kRemoteCounts = 17,    // a RemoteCounts, as of begin_ns
   kLostCalls = 18,       // a LostCalls: made between end_ns and begin_ns; before the losses with them
+  kPods = 20,            // lines "UID NAMESPACE/NAME": all pods that there are, from begin_ns on
   kSlotLength = 19,      // slots are so long (ns, a uint64_t) from begin_ns on, see slots/slot_lengths.h
 };
 

@@ -15,10 +15,12 @@
 #include "base/errno_text.h"
 #include "relay.skel.h"
 #include "ring/bpf_object.h"
+#include "ring/existing_texts.h"
 #include "ring/module_info.h"
 #include "ring/quota_hooks.h"
 #include "ring/source.h"
 #include "ring/steal.h"
+#include "ring/texts.h"
 
 namespace slotscope {
 namespace {
@@ -62,6 +64,8 @@ class KmodSource final : public Source {
       : nr_cpus_(PossibleCpus()),
         counters_(options.counters, nr_cpus_),
         has_waits_(options.waits),
+        has_arguments_(options.arguments),
+        existing_texts_(options.arguments),
         served_first_(options.served_first) {}
 
   const SourceInfo& info() const override { return info_; }
@@ -94,9 +98,10 @@ class KmodSource final : public Source {
   }
 
   // The module writes the dump into the rings, so somebody must drain them meanwhile.
-  Status Dump(const MessagesFn&, const std::function<void()>& pump) override {
+  Status Dump(const MessagesFn& sink, const std::function<void()>& pump) override {
     auto writing = std::async(std::launch::async, WriteDump);
     while (writing.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) pump();
+    existing_texts_.Tell(sink);
     return writing.get();
   }
 
@@ -208,6 +213,7 @@ class KmodSource final : public Source {
     bpf_map__set_max_entries(skeleton_->maps.ss_perf_counters, counters_.nr_map_entries());
     counters_.Tell(skeleton_->rodata);
     skeleton_->rodata->ss_waits = has_waits_;
+    ChooseTexts(*KernelTypes::Get(), has_arguments_, skeleton_.get());
     bpf_program__set_autoload(skeleton_->progs.ss_wait_relay, has_waits_);
     auto& progs = skeleton_->progs;
     const auto types = KernelTypes::Get();
@@ -234,7 +240,8 @@ class KmodSource final : public Source {
   SourceInfo info_;
   SourceLosses at_start_;
   bool has_hardware_ = false;
-  const bool has_waits_;
+  const bool has_waits_, has_arguments_;
+  ExistingTexts existing_texts_;
   std::vector<int32_t> served_first_;
   UniqueFd first_file_;
   // Destroyed in reverse: rings first, then the object.

@@ -20,9 +20,11 @@
 #include "base/errno_text.h"
 #include "native.skel.h"
 #include "ring/bpf_object.h"
+#include "ring/existing_texts.h"
 #include "ring/quota_hooks.h"
 #include "ring/source.h"
 #include "ring/steal.h"
+#include "ring/texts.h"
 
 namespace slotscope {
 namespace {
@@ -127,6 +129,7 @@ class NativeSource final : public Source {
       return {Exit::kKernel,
               fmt::format("cannot walk the processes (bpf_iter_create): {}", ErrnoText(errno))};
     if (Status status = ReadMessages(iter.get(), sink, pump); !status.ok()) return status;
+    existing_texts_.Tell(sink);
     if (!skeleton_->bss->ss_recording) {
       skeleton_->bss->ss_recording = 1;
       for (int cpu : info_.watched_cpus)
@@ -236,9 +239,8 @@ class NativeSource final : public Source {
     has_switch_state_ = types->NrTracepointArguments("sched_switch") > 3;
     if (!has_switch_state_)
       info_.notes.emplace_back(
-          "this kernel does not pass the state of who is switched out: some who were woken meanwhile "
-          "count "
-          "as preempted");
+          "this kernel does not pass the state of the thread that is switched out: some that were woken "
+          "meanwhile count as preempted");
     if (options_.waits) quota_way_ = QuotaHooks::Best(*types, true);
     info_.has_quota = quota_way_.view != QuotaView::kNone;
     info_.has_steal = options_.waits && TellsSteal(*types);
@@ -272,6 +274,7 @@ class NativeSource final : public Source {
     bpf_map__set_max_entries(maps.ss_perf_counters, counters_.nr_map_entries());
     counters_.Tell(skeleton_->rodata);
     skeleton_->rodata->ss_waits = options_.waits;
+    ChooseTexts(*KernelTypes::Get(), options_.arguments, skeleton_.get());
     for (bpf_map* map : {maps.ss_processes, maps.ss_threads})
       bpf_map__set_max_entries(map, ReadPidMax());
     skeleton_->bss->ss_max_idle_ns = options_.max_idle_ns;
@@ -415,6 +418,7 @@ class NativeSource final : public Source {
   }
 
   SourceOptions options_;
+  ExistingTexts existing_texts_{options_.arguments};
   uint32_t counters_era_ = 1;
   size_t nr_cpus_;
   CounterGroups counters_;

@@ -53,10 +53,12 @@ Status Reader::Start() {
   uint64_t now_ns = MonotonicNs();
   for (size_t cpu = 0; cpu < nr_cpus_; cpu++)
     if (cpus_[cpu].online) AnnounceOnline(cpu, now_ns);
+  FollowPods();
   if (Status status = TakeDump(); !status.ok()) return status;
   if (Status status = OpenEventFd(&wake_); !status.ok()) return status;
   source_->rings().Watch(wake_.get(), PerfRings::Trigger::kLevel);
   WatchClock();
+  if (pods_.fd() >= 0) source_->rings().Watch(pods_.fd(), PerfRings::Trigger::kEdge);
   hotplug_ = OpenHotplugEvents();
   if (hotplug_.valid()) source_->rings().Watch(hotplug_.get(), PerfRings::Trigger::kEdge);
   thread_ = std::thread([this] { Run(); });
@@ -146,6 +148,13 @@ Status Reader::TakeDump() {
   DrainAll();
   Put(ItemKind::kDumpEnd, nr_cpus_, MonotonicNs());
   return {};
+}
+
+void Reader::FollowPods() {
+  std::string lines;
+  if (!pods_.Take(&lines)) return;
+  lines.resize((lines.size() + kItemAlign) / kItemAlign * kItemAlign);
+  Put(ItemKind::kPods, 0, MonotonicNs(), 0, std::as_bytes(std::span(lines)));
 }
 
 void Reader::AnnounceOnline(size_t cpu, uint64_t now_ns) {
@@ -298,6 +307,7 @@ void Reader::Run() {
     source_->rings().Wait(NextRoundMs());
     FollowClock();
     PutOthers();
+    FollowPods();
     DrainAll();
     uint64_t now_ns = MonotonicNs();
     if (now_ns >= next_hotplug_ns) {

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "ring/block_queue.h"
 #include "ring/item_queue.h"
+#include "ring/pod_logs.h"
 #include "ring/source.h"
 
 namespace slotscope {
@@ -100,6 +101,7 @@ class Reader {
   void PutLosses(const SourceLosses& losses, uint64_t since_ns);
   void FollowNews();
   void PutOthers();
+  void FollowPods();
   Status TakeDump();
   void Warn(std::string text);
 
@@ -112,6 +114,7 @@ class Reader {
   std::vector<Cpu> cpus_;
   std::vector<uint64_t> output_errors_;  // [cpu]
   bool may_be_quiet_ = false;
+  PodLogs pods_;
   int nr_quiet_rounds_ = 0;  // on end
   uint64_t most_bytes_ = 0;  // of a ring, in this round
   uint64_t round_begun_ns_ = 0;

@@ -83,7 +83,8 @@ struct SourceOptions {
   // Processes that get an RMID before others, with their children, while the source exists. Module only:
   // the RMIDs of the eBPF source count nothing.
   std::vector<int32_t> served_first;
-  bool waits = true;  // single waits are to be told
+  bool waits = true;       // single waits are to be told
+  bool arguments = false;  // and what processes are given to do, which may hold secrets
   // eBPF source only: the time of an idle CPU may be told so late. Less than a slot waits.
   uint64_t max_idle_ns = 0;
 };

@@ -28,7 +28,8 @@ constexpr Counter kCounters[] = {
     {"skipped_runs", kLost, kAll, "kernel",
      "times that the kernel did not run a program because it ran already",
      [](Counts run) { return run.losses.nr_skipped_runs; }, ""},
-    {"malformed_messages", kLost, kAll, "merge", "messages that cannot be: too short, or impossible",
+    {"malformed_messages", kLost, kAll, "merge",
+     "invalid messages: too short, or with impossible values",
      [](Counts run) { return run.merge.nr_malformed; }, "malformed"},
     {"unknown_messages", kNote, kAll, "merge", "messages of a type that this version does not know",
      [](Counts run) { return run.merge.nr_unknown; }, "unknown"},
@@ -42,8 +43,8 @@ constexpr Counter kCounters[] = {
     {"seq_gaps", kNote, kAll, "slots", "gaps in the numbers of a CPU's messages",
      [](Counts run) { return run.slots.nr_seq_gaps; }, ""},
     {"missed_switches", kNote, kAll, "slots",
-     "switches that the kernel kept from eBPF (some kernels shield a process): the time around them is "
-     "in rows of kind lost, and the waits that they ended are of unknown cause",
+     "switches that the kernel hid from eBPF (some kernels shield a process): the time around them is "
+     "in rows of kind lost, and the waits that they ended have no known cause",
      [](Counts run) { return run.slots.nr_missed_switches; }, ""},
     {"foreign_measures", kLost, kAll, "slots",
      "measures of CPUs that were not present at the start: they are in no row",
@@ -118,10 +119,10 @@ constexpr Counter kCounters[] = {
 
     {"cuda_calls", kNone, kCuda, "GPU", "CUDA calls", [](Counts run) { return run.gpu.nr_calls; }, ""},
     {"lost_cuda_calls", kLost, kCuda, "eBPF",
-     "CUDA calls that could not be told: their process's memory is not known any more",
+     "CUDA calls that were not delivered: their process's memory is unknown from then on",
      [](Counts run) { return run.losses.nr_lost_calls; }, "cuda_calls"},
     {"late_cuda_looks", kNote, kCuda, "eBPF",
-     "looks at a process that were put off, as some process maps files all the time: who began to use "
+     "checks of a process that were delayed because some process maps files all the time: a new user of "
      "CUDA may have been found a second late",
      [](Counts run) { return run.losses.nr_late_looks; }, ""},
     {"bypassed_cuda_calls", kLost, kCuda, "eBPF",
@@ -132,7 +133,7 @@ constexpr Counter kCounters[] = {
     {"cuda_unprobed_ns", kLost, kUnprobed, "eBPF",
      "ns in which CUDA was not probed, as the recording cost too much (--max-overhead)",
      [](Counts run) { return run.losses.unprobed_ns; }, ""},
-    {"malformed_cuda_calls", kNote, kCuda, "merge", "of the messages that cannot be: of CUDA calls",
+    {"malformed_cuda_calls", kNote, kCuda, "merge", "of malformed_messages: those of CUDA calls",
      [](Counts run) { return run.merge.nr_malformed_calls; }, ""},
     {"late_cuda_calls", kLost, kCuda, "GPU",
      "CUDA calls that count from when they came, as they were late",

@@ -101,14 +101,14 @@ Status Engine::LoadState(std::span<const std::byte> bytes) {
   state(layout, slot_ns);
   if (state.ok() && layout != kStateLayout)
     return {Exit::kBadInput,
-            fmt::format("what was known when it began has layout {:#x}, this slotscope reads {:#x}: use "
-                        "the slotscope that recorded it, or begin with the recording's first segment",
+            fmt::format("its starting state has layout {:#x}, this slotscope reads {:#x}: use the "
+                        "slotscope that recorded it, or begin with the recording's first segment",
                         layout, kStateLayout)};
   if (state.ok() && slot_ns != slot_ns_)
     return {Exit::kUsage,
-            fmt::format("it was recorded in slots of {} ms, and does not have what was before it: give "
-                        "--slot {}",
-                        slot_ns / 1'000'000, slot_ns / 1'000'000)};
+            fmt::format(
+                "it was recorded in slots of {} ms, and the part before it is missing: give --slot {}",
+                slot_ns / 1'000'000, slot_ns / 1'000'000)};
   State(state);
   if (state.done()) return {};
   return {Exit::kBadInput, "what was known when it began is damaged"};

@@ -69,13 +69,12 @@ void Incidents::Capture(const Slot& slot, const std::string& event, const std::s
     nr_not_captured_.fetch_add(1, std::memory_order_relaxed);
     if (is_kept)
       news_.TellFirstOf(fmt::format("within {} {}", event, captured_.back()),
-                        fmt::format("{} at {}: it is within what is kept of the incident before", event,
-                                    Rfc3339(unix_ns)));
+                        fmt::format("{} at {}: it is within what is kept for the previous incident",
+                                    event, Rfc3339(unix_ns)));
     else
-      news_.TellFirstOf("full",
-                        fmt::format("{} at {}: nothing is kept for it, as {} incidents of the last "
-                                    "hour are; more of them are only counted",
-                                    event, Rfc3339(unix_ns), kMaxPerHour));
+      news_.TellFirstOf("full", fmt::format("{} at {}: not kept: {} incidents of the last hour already "
+                                            "are; further ones are only counted",
+                                            event, Rfc3339(unix_ns), kMaxPerHour));
     return;
   }
   events_->Put(fmt::format("{},{},{},{},{}\n", slot.start_ns, unix_ns, event,

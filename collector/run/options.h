@@ -35,6 +35,7 @@ struct OutputOptions {
   std::string gpu_csv;    // file of what was done on each GPU; empty: none
   std::string straggle;   // file of straggling and its evidence; empty: none
   std::string waits;      // file of why processes waited; empty: none
+  std::string processes;  // file of who they are; empty: none
   uint64_t max_size = 0;  // bytes; 0: no limit
   // Of a folder.
   uint64_t segment_ns = 60'000'000'000;
@@ -76,7 +77,8 @@ struct RecordOptions {
   uint64_t duration_ns = 0;  // 0: until a signal, or until the command exits
   CounterSpecs counters;
   uint32_t nr_rmids = 512;
-  bool waits = true;  // why processes waited
+  bool waits = true;       // why processes waited
+  bool arguments = false;  // what they were given to do
   OverheadLimit max_overhead;
   std::vector<std::string> command;
 };

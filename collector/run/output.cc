@@ -15,6 +15,7 @@
 #include "run/summary_text.h"
 #include "sinks/gpu_csv_sink.h"
 #include "sinks/perfetto_sink.h"
+#include "sinks/process_sink.h"
 #include "sinks/seconds_sink.h"
 #include "sinks/span_csv_sink.h"
 #include "sinks/straggle_sink.h"
@@ -50,6 +51,10 @@ constexpr SideKind kSideKinds[] = {
     {&OutputOptions::waits, "waits", "csv",
      [](const std::string&, OutFile* file, const Facts&) -> std::unique_ptr<SideSink> {
        return std::make_unique<WaitSink>(file);
+     }},
+    {&OutputOptions::processes, "processes", "csv",
+     [](const std::string&, OutFile* file, const Facts&) -> std::unique_ptr<SideSink> {
+       return std::make_unique<ProcessSink>(file);
      }},
     {nullptr, "seconds", "csv",
      [](const std::string&, OutFile* file, const Facts& facts) -> std::unique_ptr<SideSink> {
@@ -274,7 +279,8 @@ void Output::Report(const std::string& event, const std::string& what) {
   if (incidents_)
     incidents_->Report(event, what);
   else
-    Say(stderr, "slotscope: {}: {}: only a recording, which is a folder, can keep what is around it\n",
+    Say(stderr,
+        "slotscope: {}: {}: nothing is kept around it, because --output is not a recording folder\n",
         event, what);
 }
 

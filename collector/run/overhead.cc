@@ -38,7 +38,7 @@ constexpr StepText kStepTexts[] = {
     {OverheadGuard::Step::kCuda,
      "CUDA is not probed any more, memory and activity of GPUs are not known from here on",
      "--gpu off does without it from the start, ",
-     "CUDA is probed again; who uses it already has unknown memory until it starts anew"},
+     "CUDA is probed again; the memory of processes that already use it is unknown until they restart"},
     {OverheadGuard::Step::kShortSlots, "slots are longer from here on (column slot_ns says how long)",
      "a longer --slot does so from the start, ", "slots are as long as asked for again"},
 };
@@ -113,10 +113,9 @@ std::optional<OverheadGuard::Change> OverheadGuard::Down(const std::function<boo
   change.stay = !limit_.stops;
   if (change.stay && since_stay_s_) return {};
   since_stay_s_ = change.stay;
-  change.text =
-      text + (change.stop ? "the recording stops"
-                          : "there is nothing more to do without, and it records on "
-                            "(--max-overhead sets the limit; with ,stop it ends the recording)");
+  change.text = text + (change.stop ? "the recording stops"
+                                    : "nothing is left to switch off, so it records on (--max-overhead "
+                                      "sets the limit; with ,stop it ends the recording)");
   return change;
 }
 

@@ -65,8 +65,8 @@ Status RawInput::OpenRecording(const std::string& path) {
                         EscapeName(path))};
   if (first > 0)
     note_ = fmt::format(
-        "{} holds several recordings, or parts between which something is missing: this is of the last, "
-        "from {} on; {} file{} before it can be given one by one",
+        "{} holds several recordings, or has gaps: this is the last part, from {} on; {} file{} before "
+        "it can be replayed one by one",
         EscapeName(path), EscapeName(all[first]), first, first == 1 ? "" : "s");
   if (!missing.empty())
     note_ = fmt::format("{} is not there, though {} names it{}{}", EscapeName(missing), kManifestName,
@@ -88,7 +88,7 @@ bool RawInput::ReadFile(Engine* engine, const std::function<bool()>& failed, Raw
   while (well_formed && !failed() && reader_.Next(&items)) well_formed = engine->merger().OnItems(items);
   const std::string name = EscapeName(paths_[next_ - 1]);
   if (!well_formed)
-    end->error = fmt::format("{} holds an item that cannot be, before byte {}; the rows end there", name,
+    end->error = fmt::format("{} contains an invalid item before byte {}; the rows end there", name,
                              reader_.nr_good_bytes());
   else if (!reader_.status().ok())
     end->error = EscapeName(reader_.status().message());
@@ -115,7 +115,7 @@ Status RawInput::ReadAll(Engine* engine, const std::function<bool()>& failed, Ra
   }
   if (next_ < paths_.size() && !end->cut.empty()) end->error = std::exchange(end->cut, {});
   if (end->error.empty() && !unread_.empty())
-    end->error = fmt::format("{}; the rows are of what could be read", unread_);
+    end->error = fmt::format("{}; the rows cover only what could be read", unread_);
   engine->Finish();
   return {};
 }

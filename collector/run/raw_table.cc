@@ -99,7 +99,7 @@ Status RawTable::EndFrame() {
 // What is whole becomes a segment. What comes is of no use before the next one, which begins anew.
 void RawTable::OnGap(const Status& why) {
   news_.TellFirstOf("gap",
-                    fmt::format("{}; from {} on the raw stream lacks what comes until there is room",
+                    fmt::format("{}; from {} on the table raw has a gap until there is room again",
                                 why.message(), Rfc3339(frame_.unix_start_ns())));
   segment_.times.end_ns = frame_.start_ns;
   nr_dropped_.fetch_add(std::exchange(nr_frame_blocks_, 0), std::memory_order_relaxed);

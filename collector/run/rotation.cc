@@ -70,8 +70,9 @@ Status Rotation::Before(const Slot& slot) {
 
 std::string Rotation::GapText() const {
   if (nr_gap_slots_ == 0)
-    return fmt::format("gap: from {} to {} some of what is beside the slots could not be written: {}",
-                       Rfc3339(gap_.unix_start_ns()), Rfc3339(gap_.unix_end_ns()), gap_reason_);
+    return fmt::format(
+        "gap: from {} to {} some rows of tables other than slots could not be written: {}",
+        Rfc3339(gap_.unix_start_ns()), Rfc3339(gap_.unix_end_ns()), gap_reason_);
   return fmt::format("gap: from {} to {} {} slots could not be written: {}",
                      Rfc3339(gap_.unix_start_ns()), Rfc3339(gap_.unix_end_ns()), nr_gap_slots_,
                      gap_reason_);
@@ -119,9 +120,11 @@ Status Rotation::EndFrame() {
   Status status = TryWrite();
   if (options_.goes_on)
     while (!status.ok() && folder_->RemoveOldest()) {
-      news_.TellFirstOf("removed", fmt::format("{}: the oldest part of the recording makes room, though "
-                                               "it was to be kept (said once an hour)",
-                                               status.message()));
+      news_.TellFirstOf(
+          "removed",
+          fmt::format(
+              "{}: removed the oldest part of the recording early, to make room (said once an hour)",
+              status.message()));
       status = TryWrite();
     }
   if (status.ok() && has_gap_) {

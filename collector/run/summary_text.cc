@@ -219,8 +219,8 @@ std::string Sentences(const RunSummary& run) {
   const auto is_process = [](const Total& total) { return IsProcess(total.kind); };
   if (run.has_selection && std::none_of(run.totals.begin(), run.totals.end(), is_process))
     text +=
-        "WARNING: none of those that are selected (--pid, --comm, the command) ran: all is in "
-        "one row 'other'\n";
+        "WARNING: no selected process ran (by pid, name, cgroup, pod, unit, or the\n"
+        "command): everything is in one row 'other'\n";
   if (run.counts.nr_episodes)
     text += fmt::format("straggling: {} episodes (the table straggle says who ran instead)\n",
                         run.counts.nr_episodes);

@@ -155,14 +155,13 @@ void PerfettoSink::Show(Process* process, size_t counter, uint64_t ns, uint64_t 
 void PerfettoSink::ForgetTracks() {
   running_.clear();
   processes_.clear();
-  streams_.clear();
   lanes_.clear();
   nr_lanes_ = 0;
 }
 
 void PerfettoSink::Append(const Slot& slot) {
   AppendClock(slot);
-  if (std::max({processes_.size(), streams_.size(), nr_lanes_}) > kMaxTracks) ForgetTracks();
+  if (std::max(processes_.size(), nr_lanes_) > kMaxTracks) ForgetTracks();
   std::vector<Process*> ran = std::exchange(running_, {});
   for (const Row& row : slot.rows) {
     if (!IsProcess(row.kind)) continue;
@@ -211,28 +210,29 @@ void PerfettoSink::AppendSlice(uint64_t track, uint64_t start_ns, uint64_t end_n
 }
 
 void PerfettoSink::Append(const KernelSpan& span) {
-  auto [found, is_new] = streams_.try_emplace({span.process, span.device, span.stream});
-  if (is_new)
-    found->second = DescribeTrack(ProcessOf(span.process, "").track,
-                                  fmt::format("{} stream {:#x}", DeviceName(span.device), span.stream));
+  // An event that was waited for ends a span before all that was launched in its stream has ended: the
+  // next one may overlap.
+  const uint64_t track = LaneOf({span.process, span.device, span.stream},
+                                fmt::format("{} stream {:#x}", DeviceName(span.device), span.stream),
+                                span.start_ns, span.end_ns);
   std::vector<std::pair<const char*, uint64_t>> annotations = {{"launches", span.nr_launches}};
   if (span.avg_threads) annotations.emplace_back("avg_threads", span.avg_threads);
   const std::string name =
       span.end == KernelsEnd::kWaited
           ? "kernels"
           : fmt::format("kernels ({})", kKernelsEndNames[static_cast<size_t>(span.end)]);
-  AppendSlice(found->second, span.start_ns, span.end_ns, name, annotations);
+  AppendSlice(track, span.start_ns, span.end_ns, name, annotations);
 }
 
 // Spans come in the order of their ends: one fits behind all that ended before it began, and goes behind
 // the last of these.
-uint64_t PerfettoSink::LaneOf(ProcessKey key, int32_t device, const std::string& name, uint64_t start_ns,
+uint64_t PerfettoSink::LaneOf(const LaneKind& kind, const std::string& name, uint64_t start_ns,
                               uint64_t end_ns) {
-  std::set<Lane>& lanes = lanes_.try_emplace({key, device}).first->second;
+  std::set<Lane>& lanes = lanes_[kind];
   const auto behind = lanes.upper_bound({start_ns, UINT64_MAX});
   uint64_t track;
   if (behind == lanes.begin()) {
-    track = DescribeTrack(ProcessOf(key, "").track, name);
+    track = DescribeTrack(ProcessOf(kind.process, "").track, name);
     nr_lanes_++;
   } else {
     track = std::prev(behind)->second;
@@ -275,10 +275,10 @@ void PerfettoSink::Append(ProcessKey waiter, const Waiting& waiting) {
                                                        : fmt::format("{} {}", process.name, waiter.tgid);
   const std::string ran_name = NameOf(waiting.ran_comm, waiting.ran);
   ProcessOf(waiting.ran, waiting.ran_comm == Comm{} ? "" : EscapeName(CommText(waiting.ran_comm)));
-  AppendSlice(LaneOf(waiting.ran, kRanInsteadLane, "ran instead of", waiting.start_ns, waiting.end_ns),
+  AppendSlice(LaneOf({waiting.ran, kRanInsteadLane}, "ran instead of", waiting.start_ns, waiting.end_ns),
               waiting.start_ns, waiting.end_ns, waiter_name, {{"ran_instead_ns", waiting.ns}},
               track_event::kFlow, arrow);
-  AppendSlice(LaneOf(waiter, kWaitedLane, "waited while it ran", waiting.start_ns, waiting.end_ns),
+  AppendSlice(LaneOf({waiter, kWaitedLane}, "waited while it ran", waiting.start_ns, waiting.end_ns),
               waiting.start_ns, waiting.end_ns, ran_name, {{"ran_instead_ns", waiting.ns}},
               track_event::kTerminatingFlow, arrow);
 }
@@ -290,8 +290,8 @@ void PerfettoSink::EndSegment() {
 
 void PerfettoSink::Append(const MemorySpan& span) {
   const uint64_t track =
-      LaneOf(span.process, span.device, fmt::format("{} memory", DeviceName(span.device)), span.start_ns,
-             span.end_ns);
+      LaneOf({span.process, span.device}, fmt::format("{} memory", DeviceName(span.device)),
+             span.start_ns, span.end_ns);
   AppendSlice(track, span.start_ns, span.end_ns,
               fmt::format("{}{}", NameOf(span.kind), span.leaked ? " (leaked)" : ""),
               {{"bytes", span.bytes}, {"handle", span.handle}});

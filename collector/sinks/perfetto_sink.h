@@ -63,8 +63,16 @@ class PerfettoSink final : public SideSink {
   void Show(Process* process, size_t counter, uint64_t ns, uint64_t value);
   void AppendWaits(const Slot& slot);
   void Append(ProcessKey waiter, const Waiting& waiting);
-  uint64_t LaneOf(ProcessKey key, int32_t device, const std::string& name, uint64_t start_ns,
-                  uint64_t end_ns);
+  // What the lanes of a process are of: a device's memory or one of its streams, or waits.
+  struct LaneKind {
+    static constexpr uint64_t kNoStream = UINT64_MAX;
+
+    ProcessKey process;
+    int32_t device = 0;
+    uint64_t stream = kNoStream;
+    auto operator<=>(const LaneKind&) const = default;
+  };
+  uint64_t LaneOf(const LaneKind& kind, const std::string& name, uint64_t start_ns, uint64_t end_ns);
   void Append(const KernelSpan& span);
   void Append(const MemorySpan& span);
   void AppendSlice(uint64_t track, uint64_t start_ns, uint64_t end_ns, const std::string& name,
@@ -74,9 +82,7 @@ class PerfettoSink final : public SideSink {
 
   uint64_t next_track_ = 1;
   std::map<ProcessKey, Process> processes_;
-  std::map<std::tuple<ProcessKey, int32_t, uint64_t>, uint64_t> streams_;  // their tracks
-  // Of memory by device, and of waits.
-  std::map<std::pair<ProcessKey, int32_t>, std::set<Lane>> lanes_;
+  std::map<LaneKind, std::set<Lane>> lanes_;
   std::map<ProcessKey, Waiting> waiting_;  // that may go on in the next slot
   size_t nr_lanes_ = 0;
   std::vector<Process*> running_;  // those with a row in the last slot: what adds up is not shown as 0

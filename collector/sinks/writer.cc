@@ -22,6 +22,7 @@ constexpr uint64_t kFlushPeriodNs = 500'000'000;  // a killed run loses at most 
 Writer::Writer(Queue queue, FoldOptions fold, CsvSink* csv, RunTables* table,
                std::vector<SideSink*> sides, SlotBorder* border)
     : fold_(std::move(fold)),
+      members_(fold_.groups),
       csv_(csv),
       table_(table),
       sides_(std::move(sides)),
@@ -104,7 +105,8 @@ void Writer::Take(Slot* slot) {
   // Whom --top keeps in a slot it may fold in the next one: totals are of all that they did.
   if (!fold_.Selects()) AddToTables(*slot);
   if (border_ && border_status_.ok()) border_status_ = border_->Before(*slot);
-  FoldSlot(fold_, slot);
+  members_.OnSlot(*slot);
+  FoldSlot(fold_, slot, &members_);
   if (fold_.Selects()) AddToTables(*slot);
   for (SideSink* side : sides_) side->OnSlot(*slot);
   csv_->OnSlot(*slot);

@@ -88,6 +88,7 @@ class Writer final : public SlotSink {
   void Trim(Batch* batch);
 
   FoldOptions fold_;
+  GroupMembers members_;
   CsvSink* csv_;
   RunTables* table_;
   std::vector<SideSink*> sides_;

@@ -158,7 +158,7 @@ inline constexpr std::array kSlotColumns = {
     Column{"wait_throttled_ns", Unit::kNs, RowPart::kWait, kWaitThrottled, true,
            "of `wait_ns`: its cgroup's quota was used up", empty::kNoQuota},
     Column{"wait_wakeup_ns", Unit::kNs, RowPart::kWait, kWaitWakeup, true,
-           "of `wait_ns`: that CPU was idle, and on its way to it", empty::kNoWait},
+           "of `wait_ns`: that CPU was idle, and waking up to run it", empty::kNoWait},
     Column{"wait_steal_ns", Unit::kNs, RowPart::kWait, kWaitSteal, true,
            "of `wait_ns`: the hypervisor ran something else", empty::kNoSteal},
     Column{"wait_unknown_ns", Unit::kNs, RowPart::kWait, kWaitUnknown, true,

@@ -7,9 +7,9 @@
 namespace slotscope {
 namespace {
 
-bool IsSelected(const FoldOptions& options, const Row& row) {
-  if (!options.followed_only && options.tgids.empty() && options.comms.empty()) return true;
-  return (options.followed_only && row.followed) ||
+bool IsSelected(const FoldOptions& options, const GroupMembers* members, const Row& row) {
+  if (!options.Selects()) return true;
+  return (members && members->Has(row.key)) || (options.followed_only && row.followed) ||
          std::find(options.tgids.begin(), options.tgids.end(), row.key.tgid) != options.tgids.end() ||
          std::find(options.comms.begin(), options.comms.end(), CommText(row.comm)) !=
              options.comms.end();
@@ -22,10 +22,10 @@ struct Threshold {
   size_t nr_equal = SIZE_MAX;
 };
 
-Threshold FindThreshold(const FoldOptions& options, const Slot& slot) {
+Threshold FindThreshold(const FoldOptions& options, const GroupMembers* members, const Slot& slot) {
   std::vector<uint64_t> times;
   for (const Row& row : slot.rows)
-    if (IsProcess(row.kind) && IsSelected(options, row)) times.push_back(row.sums[kCpuNs]);
+    if (IsProcess(row.kind) && IsSelected(options, members, row)) times.push_back(row.sums[kCpuNs]);
   if (options.top == 0 || times.size() <= options.top) return {};
   std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(options.top - 1), times.end(),
                    std::greater<>());
@@ -53,9 +53,9 @@ void AddGpu(GpuRow* to, const GpuRow& what) {
 
 }  // namespace
 
-void FoldSlot(const FoldOptions& options, Slot* slot) {
+void FoldSlot(const FoldOptions& options, Slot* slot, const GroupMembers* members) {
   if (options.IsNoop()) return;
-  Threshold threshold = FindThreshold(options, *slot);
+  Threshold threshold = FindThreshold(options, members, *slot);
   Row other;
   other.kind = RowKind::kOther;
   RdtRow other_rdt;
@@ -66,7 +66,7 @@ void FoldSlot(const FoldOptions& options, Slot* slot) {
   bool any = false;
   auto is_folded = [&](const Row& row) {
     if (!IsProcess(row.kind)) return false;
-    bool keep = IsSelected(options, row) && row.sums[kCpuNs] >= threshold.cpu_ns;
+    bool keep = IsSelected(options, members, row) && row.sums[kCpuNs] >= threshold.cpu_ns;
     if (keep && row.sums[kCpuNs] == threshold.cpu_ns && threshold.nr_equal != SIZE_MAX)
       keep = threshold.nr_equal > 0 && threshold.nr_equal-- > 0;
     if (keep) return false;

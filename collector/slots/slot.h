@@ -16,6 +16,7 @@
 #include "slots/straggle_report.h"
 #include "slots/sums.h"
 #include "slots/wait_row.h"
+#include "track/identity.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -75,8 +76,9 @@ struct Slot {
   std::vector<GpuRow> gpu;     // of those rows that have one
   std::vector<WaitRow> waits;  // of those rows that have waited
   WaitCauses wait_causes = kNoWaitCauses;
-  std::vector<WaitDetail> wait_details;  // by waiter, cause, who ran, and CPU
-  std::vector<WorstSlots> worst;         // of each row of a second; else empty
+  std::vector<WaitDetail> wait_details;     // by waiter, cause, who ran, and CPU
+  std::vector<WorstSlots> worst;            // of each row of a second; else empty
+  std::vector<ProcessIdentity> identities;  // at its end, of those that were others at its start; by key
   GpuDetail gpu_detail;
   std::vector<StraggleReport> straggles;  // at its end
   int64_t unix_offset_ns = 0;             // CLOCK_REALTIME - CLOCK_MONOTONIC

@@ -69,13 +69,15 @@ void SlotBuilder::OnSlotLength(uint64_t from_ns, uint64_t slot_ns) {
 }
 
 void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
-  // Late state takes effect now: what retired stays as it was.
-  const uint64_t ts_ns = std::max<uint64_t>(message.hdr.ts_ns, next_start_ns_);
+  const uint64_t ts_ns = EffectOf(message.hdr.ts_ns);
   const ss_rmid_event& event = message.rmid_event;
   const ProcessKey owner = {event.tgid, event.start_time_ns};
   switch (message.hdr.type) {
     case SS_TASK_META:
       tracker_.Meta(message.task_meta, ts_ns);
+      if (message.task_meta.flags & SS_TASK_BIRTH)
+        identities_.OnBirth({message.task_meta.tgid, message.task_meta.start_time_ns},
+                            message.task_meta.ppid, ts_ns);
       if (options_.gpu) TellGpu(message.task_meta, ts_ns);
       break;
     case SS_RMID_ALLOC:
@@ -101,6 +103,19 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
       return;
   }
   if (late) tracker_.CountLate();
+}
+
+void SlotBuilder::OnText(const ss_text& text, bool late) {
+  const uint64_t ts_ns = EffectOf(text.hdr.ts_ns);
+  if (text.hdr.type == SS_CGROUP_MOVE)
+    tracker_.MoveToCgroup({text.tgid, text.start_time_ns}, text.cgroup_id, ts_ns);
+  else
+    identities_.OnText(text, ts_ns);
+  if (late) tracker_.CountLate();
+}
+
+void SlotBuilder::OnPods(uint64_t from_ns, std::string_view lines) {
+  identities_.OnPods(lines, EffectOf(from_ns));
 }
 
 void SlotBuilder::TellGpu(const ss_task_meta& meta, uint64_t ts_ns) {
@@ -408,6 +423,7 @@ void SlotBuilder::Retire() {
   tracker_.Advance(end_ns);
   for (ProcessKey process : tracker_.TakeMissing())
     if (options_.gpu) options_.gpu->OnMissing(process, next_start_ns_);
+  finished_.identities = identities_.Advance(end_ns, &tracker_);
   if (rdt_.on()) rdt_.Attribute(slot);
   if (waits_.on()) FinishWaits(slot);
 

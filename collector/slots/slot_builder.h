@@ -25,6 +25,7 @@
 
 #include <slotscope/events.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -41,6 +42,7 @@
 #include "slots/rdt_attribution.h"
 #include "slots/slot.h"
 #include "slots/waits.h"
+#include "track/identity.h"
 #include "track/tracker.h"
 
 namespace slotscope {
@@ -81,6 +83,8 @@ class SlotBuilder final : public MergeSink {
   void OnTick(const ss_tick& tick) override;
   void OnCpuState(const ss_cpu_state& state) override;
   void OnMessage(const ss_any_message& message, bool late) override;
+  void OnText(const ss_text& text, bool late) override;
+  void OnPods(uint64_t from_ns, std::string_view lines) override;
   void OnExpected(int cpu) override;
   void OnDumpEnd(uint64_t begin_ns, uint64_t end_ns) override;
   void OnClock(uint64_t from_ns, int64_t unix_offset_ns) override;
@@ -161,6 +165,8 @@ class SlotBuilder final : public MergeSink {
   };
   // Null if it was not present at the start.
   Cpu* FindCpu(uint32_t cpu);
+  // Late state takes effect now: what retired stays as it was.
+  uint64_t EffectOf(uint64_t ts_ns) const { return std::max(ts_ns, next_start_ns_); }
   void OnAnyMeasure(const ss_measure& measure, const MoreSums* more);
   void AddMeasure(Cpu* cpu, const ss_measure& measure, const MoreSums* more);
   void AddAcross(Cpu* cpu, OpenSlot* next, const ss_measure& measure);
@@ -212,6 +218,7 @@ class SlotBuilder final : public MergeSink {
   SlotBuilderOptions options_;
   SlotSink* sink_;
   Tracker tracker_;
+  Identities identities_;
   std::vector<Cpu> cpus_;
   size_t nr_cpus_ = 0;  // of cpus_
   OpenSlots open_;

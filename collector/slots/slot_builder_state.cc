@@ -29,6 +29,7 @@ bool HasValidRows(const OpenSlot& slot, const Tracker& tracker) {
 template <typename Archive>
 void SlotBuilder::State(Archive& state) {
   tracker_.State(state);
+  identities_.State(state);
   open_.State(state);
   rdt_.State(state);
   if (waits_.on()) waits_.State(state);

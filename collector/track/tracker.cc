@@ -30,6 +30,12 @@ void Tracker::Meta(const ss_task_meta& meta, uint64_t ts_ns) {
   Queue({ts_ns, Kind::kMeta, 0, 0, {meta.tgid, meta.start_time_ns}, 0, meta});
 }
 
+void Tracker::MoveToCgroup(ProcessKey process, uint64_t cgroup_id, uint64_t ts_ns) {
+  ss_task_meta meta = {};
+  meta.cgroup_id = cgroup_id;
+  Queue({ts_ns, Kind::kCgroup, 0, 0, process, 0, meta});
+}
+
 void Tracker::Existing(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns) {
   Queue({ts_ns, Kind::kExisting, rmid, generation, owner, 0, {}});
 }
@@ -112,6 +118,9 @@ void Tracker::Apply(const Change& change) {
       break;
     case Kind::kMeta:
       ApplyMeta(change);
+      break;
+    case Kind::kCgroup:
+      ApplyCgroup(change);
       break;
     case Kind::kDumpEnd:
       ApplyDumpEnd(change);
@@ -228,6 +237,14 @@ void Tracker::ApplyMeta(const Change& change) {
     followed_tgids_[change.key.tgid] = id;
   }
   std::memcpy(process.comm.data(), meta.comm, sizeof(meta.comm));
+  if (!(meta.flags & SS_TASK_RENAME)) changes_.ids.push_back(id);
+}
+
+void Tracker::ApplyCgroup(const Change& change) {
+  auto known = by_key_.find(change.key);
+  if (known == by_key_.end()) return;
+  processes_[known->second].cgroup_id = change.meta.cgroup_id;
+  changes_.ids.push_back(known->second);
 }
 
 void Tracker::ApplyDumpEnd(const Change& change) {
@@ -281,6 +298,7 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
     if (auto followed = followed_tgids_.find(process.key.tgid);
         followed != followed_tgids_.end() && followed->second == death.process)
       followed_tgids_.erase(followed);
+    changes_.forgotten.push_back(process.key);
     process = {};
     keys_[death.process] = kNobody;
     LeaveRanks(death.process);

@@ -105,6 +105,8 @@ class Tracker {
   // `ended`: so has its process; else it lives on without.
   void Free(uint32_t rmid, uint32_t generation, bool ended, uint64_t ts_ns);
   void Meta(const ss_task_meta& meta, uint64_t ts_ns);
+  // It was moved there.
+  void MoveToCgroup(ProcessKey process, uint64_t cgroup_id, uint64_t ts_ns);
   // The state dump named this RMID: like Alloc(), but ignored unless its generation is newer.
   void Existing(uint32_t rmid, uint32_t generation, ProcessKey owner, uint64_t ts_ns);
   // A state dump that began at begin_ns is complete: whoever was not seen since is gone.
@@ -115,6 +117,13 @@ class Tracker {
   // Processes with a name that a state dump did not name any more, since the last call. The others may
   // have found no room in the kernel's table, which is what a dump says.
   std::vector<ProcessKey> TakeMissing() { return std::exchange(missing_, {}); }
+
+  // Since the last call. By whom they are read: track/identity.h.
+  struct Changes {
+    std::vector<uint32_t> ids;          // named (but for mere renames) or moved; some several times
+    std::vector<ProcessKey> forgotten;  // no slot names them any more
+  };
+  Changes TakeChanges() { return std::exchange(changes_, {}); }
 
   // The process of a measure; made, without a name, if it is not known. The id is small. `rmid` is a
   // hint where to look; 0 if it has none.
@@ -166,7 +175,7 @@ class Tracker {
   void CountLate() { stats_.nr_late++; }
 
  private:
-  enum class Kind { kAlloc, kFree, kTakenBack, kMeta, kExisting, kDumpEnd };
+  enum class Kind { kAlloc, kFree, kTakenBack, kMeta, kCgroup, kExisting, kDumpEnd };
   struct Change {
     uint64_t ts_ns;
     Kind kind;
@@ -232,6 +241,7 @@ class Tracker {
   void ApplyAlloc(const Change& change);
   void ApplyFree(const Change& change);
   void ApplyMeta(const Change& change);
+  void ApplyCgroup(const Change& change);
   void ApplyDumpEnd(const Change& change);
   // Something was heard of the process at ts_ns. If it was only presumed dead before, it is not.
   Process& Touch(uint32_t id, uint64_t ts_ns) {
@@ -279,6 +289,7 @@ class Tracker {
   std::deque<Death> deaths_;                                      // in order of dead_ns; may be outdated
   std::unordered_map<int32_t, uint32_t> followed_tgids_;          // -> process, kNoProcess: not seen yet
   std::vector<ProcessKey> missing_;
+  Changes changes_;
   TrackerStats stats_;
 };
 

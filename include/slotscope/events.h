@@ -60,6 +60,11 @@ enum ss_type {
 	SS_TICK = 8,
 	SS_CPU_STATE = 9,
 	SS_WAIT = 10,
+	SS_EXEC = 11, /* this and the next ones: a struct ss_text */
+	SS_ARGUMENTS = 12,
+	SS_CGROUP = 13,
+	SS_CGROUP_GONE = 14,
+	SS_CGROUP_MOVE = 15,
 	SS_CUDA_CALL = 32,
 	SS_CUDA_CALLS = 33,
 	/* 34 to 63 are kept for more of GPUs */
@@ -219,6 +224,26 @@ struct ss_rmid_event {
 enum ss_rmid_end {
 	SS_RMID_ENDED = 0, /* so did its process */
 	SS_RMID_TAKEN_BACK = 1, /* its process lives on without; it may get another one when it runs */
+};
+
+/*
+ * Who a process is, in words, as many bytes of them as hdr.size has room for.
+ *
+ * _EXEC: tgid executes the file `text`, as it was named to the kernel. From then on it has _ARGUMENTS,
+ * one behind the other, each ended by a 0 (sent only where they were asked for). _CGROUP: cgroup_id has
+ * the path `text` below the root of its hierarchy, the one of ss_task_meta.cgroup_id; _GONE: it is
+ * removed. _MOVE: tgid is in cgroup_id now; without a text.
+ */
+#define SS_TEXT_LEN 512 /* with a 0 behind it */
+#define SS_TEXT_CUT (1u << 0) /* there may have been more of it */
+struct ss_text {
+	struct ss_hdr hdr;
+	__u64 start_time_ns; /* of the process; 0: of whoever has that tgid (a state dump) */
+	__u64 cgroup_id;
+	__s32 tgid; /* 0: a cgroup's */
+	__u16 flags; /* SS_TEXT_* */
+	__u16 text_len; /* without the 0; what is behind it means nothing */
+	char text[SS_TEXT_LEN];
 };
 
 enum ss_rdt_event {
@@ -413,7 +438,7 @@ struct ss_cuda_calls {
 	struct ss_cuda_call calls[SS_CUDA_BATCH];
 };
 
-/* Any message that is not made of others, but for the counters behind a measure. */
+/* Any message that is not made of others, but for texts and the counters behind a measure. */
 union ss_any_message {
 	struct ss_hdr hdr;
 	struct ss_measure measure;
@@ -437,6 +462,7 @@ SS_STATIC_ASSERT(sizeof(struct ss_measure) == 160, "ss_measure");
 SS_STATIC_ASSERT(sizeof(struct ss_long_measure) == 280, "ss_long_measure");
 SS_STATIC_ASSERT(sizeof(struct ss_task_meta) == 72, "ss_task_meta");
 SS_STATIC_ASSERT(sizeof(struct ss_rmid_event) == 48, "ss_rmid_event");
+SS_STATIC_ASSERT(sizeof(struct ss_text) == 552, "ss_text");
 SS_STATIC_ASSERT(sizeof(struct ss_rdt_sample) == 48, "ss_rdt_sample");
 SS_STATIC_ASSERT(sizeof(struct ss_tick) == 32, "ss_tick");
 SS_STATIC_ASSERT(sizeof(struct ss_cpu_state) == 24, "ss_cpu_state");

@@ -213,8 +213,8 @@ TEST(Cli, AKernelWhoseSwitchesHaveNoStateIsRecorded) {
   ASSERT_EQ(code, 0) << output;
   const CsvFile csv = ReadCsv(TempDir() + "/stateless.csv");
   CheckIdentity(csv);
-  EXPECT_EQ(Shell("grep 'note: .*does not pass the state of who is switched out' " + TempDir() +
-                      "/stateless.csv",
+  EXPECT_EQ(Shell("grep 'note: .*does not pass the state of the thread that is switched out' " +
+                      TempDir() + "/stateless.csv",
                   &output),
             0);
   uint64_t nr_preemptions = 0, nr_switches = 0;

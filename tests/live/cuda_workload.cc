@@ -522,6 +522,17 @@ void LaunchWithAHeart() {
   heart.Beat(now());
 }
 
+// A launch every millisecond, for so many ms: longer than whoever watches needs, and then killed.
+int RunCudaLaunches(int ms) {
+  OpenLibraries();
+  for (const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
+       MonotonicNs() < end_ns;) {
+    Launch(nullptr, 10);
+    usleep(1000);
+  }
+  return 0;
+}
+
 // Of tests/cuda/hostile_runtime.c: arrays whose format cannot be read, for so many ms.
 int RunUnreadableCuda(int ms) {
   OpenLibraries();

@@ -31,7 +31,7 @@ TEST(Fleet, ANodeIsWatchedAndAsksForTheThreshold) {
   std::thread recorder([&] {
     code =
         Shell("cd " + dir + " && { LD_LIBRARY_PATH=" + StandinFolder() +
-                  " $T --workload cuda 4 >/dev/null & one=$!; $S record --source $SRC --metrics=" +
+                  " $T --workload cuda-launches 120000 & one=$!; $S record --source $SRC --metrics=" +
                   std::to_string(port) + " --fleet " + prometheus.url() +
                   " --cluster-id blue --node-id seven --health-interval 1 -o fleet.csv & two=$!; until "
                   "[ -e seen ]; do sleep 0.05; done; kill -INT $two; wait $two; code=$?; kill $one; "
@@ -45,7 +45,6 @@ TEST(Fleet, ANodeIsWatchedAndAsksForTheThreshold) {
   bool seen = false;
   while (!seen && MonotonicNs() < deadline_ns) {
     page = GetMetrics(port);
-    if (!page.empty()) std::ofstream(dir + "/watched") << "yes";
     seen = shows("slotscope_threshold_reads_total{outcome=\"value\"}") &&
            !shows("slotscope_threshold_reads_total{outcome=\"value\"} 0\n") &&
            shows("slotscope_health_baseline" + labels + "signal=\"throughput\"}");

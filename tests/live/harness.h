@@ -94,6 +94,7 @@ WorkloadResult ParseWorkload(const std::string& path);
 // threads with so many rounds. In cuda_workload.cc.
 int RunCudaWorkload(int which);
 int RunUnreadableCuda(int ms);
+int RunCudaLaunches(int ms);
 int RunCudaOnManyStacks(int);
 // Works until then.
 void Spin(uint64_t until_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a consumer of the remediation socket hears of processes whose lives are known. Without a GPU:
-// with the libraries of tests/cuda. The consumer is the README's.
+// with the libraries of tests/cuda. The consumer is that of doc/straggling.md.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -289,17 +289,17 @@ TEST(Remediate, WithoutAHeartbeatNothingIsObserved) {
   EXPECT_FALSE(is_known) << "a free may have been missed";
 }
 
-// The README's consumer, as it stands there.
-TEST(Remediate, TheReadmesConsumerUnderstandsWhatWeSend) {
+// The consumer of doc/straggling.md, as it stands there.
+TEST(Remediate, TheChaptersConsumerUnderstandsWhatWeSend) {
   if (!HasPython()) GTEST_SKIP() << "needs python3";
-  std::ifstream readme("README.md");
-  if (!readme.is_open()) GTEST_SKIP() << "needs README.md, in the project's folder";
+  std::ifstream chapter("doc/straggling.md");
+  if (!chapter.is_open()) GTEST_SKIP() << "needs doc/straggling.md, in the project's folder";
   std::stringstream text;
-  text << readme.rdbuf();
+  text << chapter.rdbuf();
   const std::string all = text.str();
   const size_t begin = all.find("```python\n"), end = all.find("```", begin + 10);
   ASSERT_NE(end, std::string::npos);
-  const std::string dir = MakeDir("remediate-readme");
+  const std::string dir = MakeDir("remediate-chapter");
   std::ofstream(dir + "/consumer.py") << all.substr(begin + 10, end - begin - 10);
   News news;
   RemediateServer server;

@@ -91,11 +91,14 @@ struct rq___steal {
 
 static __always_inline void note_steal(struct task_struct *p)
 {
-	struct rq___steal *rq = (void *)p->se.cfs_rq->rq;
+	struct rq___steal *rq;
 	unsigned int cpu = bpf_get_smp_processor_id();
 
-	if (cpu >= SCHED_CPUS || !bpf_core_field_exists(rq->prev_steal_time_rq))
+	/* A kernel without the cpu controller has no way there, one for bare machines no such time. */
+	if (cpu >= SCHED_CPUS || !bpf_core_field_exists(p->se.cfs_rq) ||
+	    !bpf_core_field_exists(struct rq___steal, prev_steal_time_rq))
 		return;
+	rq = (void *)p->se.cfs_rq->rq;
 	sched_stolen_ns[cpu] = BPF_CORE_READ(rq, prev_steal_time_rq);
 	if (!sched_stolen_before_ns[cpu])
 		sched_stolen_before_ns[cpu] = sched_stolen_ns[cpu];

@@ -588,6 +588,7 @@ struct Workload {
 constexpr Workload kWorkloads[] = {
     {"cuda", RunCudaWorkload},
     {"cuda-unreadable", RunUnreadableCuda},
+    {"cuda-launches", RunCudaLaunches},
     {"cuda-stacks", RunCudaOnManyStacks},
     {"map-flood", MapFlood},
     {"protect-flood", ProtectFlood},

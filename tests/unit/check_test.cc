@@ -109,7 +109,8 @@ TEST(Check, CausesThatAreNotToldApartAreNamed) {
   EXPECT_EQ(CheckWaits(trial).state, State::kNo);
   trial.facts.has_waits = true;
   EXPECT_EQ(CheckWaits(trial).state, State::kPartly);
-  EXPECT_NE(CheckWaits(trial).what.find("those of quotas are laid on who ran"), std::string::npos)
+  EXPECT_NE(CheckWaits(trial).what.find("waits for a quota count as waits for whoever ran"),
+            std::string::npos)
       << CheckWaits(trial).what;
   trial.facts.has_quota = trial.facts.has_steal = true;
   EXPECT_EQ(CheckWaits(trial).state, State::kYes);

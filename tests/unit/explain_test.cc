@@ -9,9 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "cli/explain.h"
 #include "explain/history_reader.h"
+#include "explain/process_places.h"
 #include "explain/stall.h"
 #include "explain/story.h"
 #include "explain/worst_seconds.h"
@@ -112,6 +115,101 @@ TEST(Explain, ASelectionIsObeyed) {
   selection.comms.clear();
   selection.pids = {10};
   EXPECT_EQ(FindStalls(history, selection).size(), 1u);
+}
+
+// Who was where, as the table processes says.
+ProcessPlaces PlacesOf(const std::vector<std::pair<int32_t, std::string>>& pods) {
+  ProcessPlaces places;
+  places.OnLine("slot_start_ns,tgid,start_time_ns,cgroup,container_id,pod_uid,pod,unit");
+  for (const auto& [tgid, pod] : pods)
+    places.OnLine(fmt::format("1,{},7,/kubepods/{},,uid-of-{},{},", tgid, pod, pod, pod));
+  return places;
+}
+
+TEST(Explain, SaysInWhichPodsTheyAre) {
+  History history = WithHog().Read();
+  history.SetPlaces(PlacesOf({{10, "ml/web-0"}, {20, "db/pg-1"}}));
+  const std::vector<Stall> stalls = FindStalls(history, {});
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(Headline(stalls[0]),
+            "web (10, pod ml/web-0) waited 80.0 of 100 ms for a CPU while hog (20, pod db/pg-1) ran");
+  history.SetPlaces(PlacesOf({}));
+  EXPECT_EQ(Headline(FindStalls(history, {}).at(0)),
+            "web (10) waited 80.0 of 100 ms for a CPU while hog (20) ran");
+}
+
+TEST(Explain, SpeaksOfPodsIfAsked) {
+  Rows rows;  // as WithHog(), by one process after the other
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    const bool hog = ms >= 1000 && ms < 1100;
+    const auto tgid = static_cast<int32_t>(100 + ms % 7);
+    if (hog) rows.Add(ms, tgid, "part" + std::to_string(tgid), 800'000, 0, 0, "running");
+    if (ms % 10 == 0 || hog)
+      rows.Add(ms, 10, "web", hog ? 200'000 : 1'000'000, hog ? 800'000 : 0, hog ? tgid : 0);
+    rows.Add(ms, 30, "other", 1'000'000, 0, 0, "running");
+  }
+  History history = rows.Read();
+  std::vector<std::pair<int32_t, std::string>> pods = {{10, "ml/web-0"}};
+  for (int32_t i = 0; i < 7; i++) pods.emplace_back(100 + i, "db/pg-1");
+  history.SetPlaces(PlacesOf(pods));
+  Selection by_pod;
+  by_pod.group_by = GroupBy::kPod;
+  const std::vector<Stall> stalls = FindStalls(history, by_pod);
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(Headline(stalls[0]),
+            "pod ml/web-0 waited 80.0 of 100 ms for a CPU while pod db/pg-1 (7 processes) ran");
+  const std::string text = StoryText(stalls, {});
+  EXPECT_NE(text.find("--pod ml/web-0"), text.npos) << text;
+  by_pod.members = {{10, 7}};
+  by_pod.groups.pods = {"web-0"};
+  EXPECT_EQ(FindStalls(history, by_pod).size(), 1u);
+  by_pod.members = {{30, 7}};
+  EXPECT_TRUE(FindStalls(history, by_pod).empty());
+}
+
+// The other pod is busy all the time: of what it usually takes its newcomer is a part.
+TEST(Explain, OfAnotherPodTheNewcomerIsToldWithItsOwnTimes) {
+  Rows rows;
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    const bool hog = ms >= 1000 && ms < 1100;
+    rows.Add(ms, 10, "web", hog ? 200'000 : 1'000'000, hog ? 800'000 : 0, hog ? 20 : 0);
+    if (hog) rows.Add(ms, 20, "hog", 800'000, 0, 0, "running");
+    rows.Add(ms, 30, "other", 1'000'000, 0, 0, "running");
+  }
+  History history = rows.Read();
+  history.SetPlaces(PlacesOf({{10, "ml/web-0"}, {20, "db/pg-1"}, {30, "db/pg-1"}}));
+  Selection by_pod;
+  by_pod.group_by = GroupBy::kPod;
+  const std::vector<Stall> stalls = FindStalls(history, by_pod);
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(Headline(stalls[0]), "pod ml/web-0 waited 80.0 of 100 ms for a CPU while pod db/pg-1 ran");
+  const std::string text = StoryText(stalls, {});
+  EXPECT_NE(text.find("(hog: in all 80.0, usually 0.0)"), text.npos) << text;
+}
+
+// Both are in one pod, with one that is busy all the time: the pod takes hardly more than it usually
+// does.
+TEST(Explain, ANewcomerInTheSamePodIsNamed) {
+  const auto history_of = [](bool has_newcomer) {
+    Rows rows;
+    for (int64_t ms = 0; ms < 3000; ms++) {
+      const bool hog = has_newcomer && ms >= 1000 && ms < 1400;
+      // They take turns on CPU 0; another CPU is busy all the time.
+      rows.Add(ms, 10, "web", hog ? 500'000 : 900'000, hog ? 500'000 : 0, hog ? 20 : 0);
+      if (hog) rows.Add(ms, 20, "hog", 500'000, 500'000, 10, "running");
+      rows.Add(ms, 30, "other", 1'000'000, 0, 0, "running");
+    }
+    History history = rows.Read();
+    history.SetPlaces(PlacesOf({{10, "ml/all"}, {20, "ml/all"}, {30, "ml/all"}}));
+    return history;
+  };
+  Selection by_pod;
+  by_pod.group_by = GroupBy::kPod;
+  const std::vector<Stall> stalls = FindStalls(history_of(true), by_pod);
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(Headline(stalls[0]),
+            "pod ml/all (2 processes) waited 400 of 400 ms for a CPU while hog (20, pod ml/all) ran");
+  EXPECT_TRUE(FindStalls(history_of(false), by_pod).empty());
 }
 
 TEST(Explain, WhoIsStoppedHasNoRowsMeanwhile) {
@@ -284,7 +382,9 @@ TEST(Explain, AQuietPartIsNotSaidToHaveNoRows) {
 // It is pasted into a shell.
 TEST(Explain, CommandsAreQuoted) {
   Stall stall;
-  stall.who = {"x';reboot;'", 2, 7};
+  stall.who.name = "x';reboot;'";
+  stall.who.nr = 2;
+  stall.who.tgid = 7;
   stall.why = kStopped;
   StoryContext context;
   context.path = "my run's rec";
@@ -318,6 +418,61 @@ TEST(Explain, OfALongRecordingTheWorstSecondsAreRead) {
   ASSERT_TRUE(FindWorstSeconds(tables, {}, {}, 1, &ranges).ok());
   ASSERT_EQ(ranges.size(), 1u);
   EXPECT_EQ(ranges[0].from_ns, kUnix + 1000 * kMs - kContextNs);
+}
+
+TEST(Explain, OfVeryManyRowsLessIsReadAtOnce) {
+  EXPECT_EQ(ContextOf(1'000 * kMs, 100, 4'000), kContextNs);
+  EXPECT_EQ(ContextOf(1'000 * kMs, 1'000, 4'000), 1'500 * kMs);
+  EXPECT_EQ(ContextOf(1'000 * kMs, 1e9, 4'000), kLeastContextNs);
+  EXPECT_EQ(ContextOf(1'000 * kMs, 0, 4'000), kContextNs);
+  Rows rows;  // a hog in the seconds 10 and 15
+  for (int64_t ms = 0; ms < 30'000; ms++) {
+    const bool hog = (ms / 1000 == 10 || ms / 1000 == 15) && ms % 1000 < 100;
+    rows.Add(ms, 10, "web", hog ? 200'000 : 1'000'000, hog ? 800'000 : 0, hog ? 20 : 0);
+  }
+  const TempFolder folder;
+  folder.Write("slots.csv", rows.text());
+  RecordingTables tables;
+  ASSERT_TRUE(tables.Open(folder.At("slots.csv")).ok());
+  const int64_t first = kUnix / (1000 * kMs) * (1000 * kMs);
+  std::vector<UnixRange> ranges;
+  ASSERT_TRUE(FindWorstSeconds(tables, {}, {}, 2, &ranges).ok());
+  ASSERT_EQ(ranges.size(), 1u);  // all of it has room
+  // There is room for 8 s of each: they are apart.
+  ASSERT_TRUE(FindWorstSeconds(tables, {}, {}, 2, &ranges, 8'000).ok());
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].to_ns, ranges[1].from_ns);
+  EXPECT_LE(ranges[0].from_ns, first + 7'500 * kMs);
+  EXPECT_EQ(ranges[0].to_ns, first + 13'000 * kMs);
+  EXPECT_EQ(ranges[1].to_ns, first + 19'500 * kMs);
+}
+
+TEST(Explain, ARowOfSecondsSaysHowManyItAddsUp) {
+  const TempFolder folder;
+  folder.Write(
+      "seconds.csv",
+      fmt::format("slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,kind,cpu_ns,slot_ns,"
+                  "slots\n0,{},10,7,web,user,5000,1000000000,731\n",
+                  kUnix));
+  RecordingTables tables;
+  ASSERT_TRUE(tables.Open(folder.At("seconds.csv")).ok());
+  uint64_t nr = 0;
+  const auto add = [&](const SlotRow& row) { nr += row.nr_slots; };
+  ASSERT_TRUE(tables.ReadSlotRows("slots", {}, add).ok());
+  EXPECT_EQ(nr, 731u);
+  folder.Write("slots.csv", WithHog().text());
+  ASSERT_TRUE(tables.Open(folder.At("slots.csv")).ok());
+  nr = 0;
+  uint64_t nr_rows = 0;
+  ASSERT_TRUE(tables
+                  .ReadSlotRows("slots", {},
+                                [&](const SlotRow& row) {
+                                  add(row);
+                                  nr_rows++;
+                                })
+                  .ok());
+  EXPECT_GT(nr_rows, 1000u);
+  EXPECT_EQ(nr, nr_rows);
 }
 
 TEST(Explain, NonsenseInRowsIsSurvived) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -229,6 +230,26 @@ TEST(Fold, SumsStayInRandomSlots) {
       ASSERT_LE(nr_processes, options.top);
     }
   }
+}
+
+TEST(Fold, WhoIsInAGroupIsKept) {
+  Slot slot = MakeSlot();
+  ProcessIdentity bash;
+  bash.key = {4, 1};
+  bash.cgroup = std::make_shared<const Cgroup>(ParseCgroup("/system.slice/bash.service"));
+  slot.identities.push_back(bash);
+  FoldOptions options;
+  options.tgids = {1};
+  options.groups.units = {"bash"};
+  GroupMembers members(options.groups);
+  members.OnSlot(slot);
+  const Sums before = SumOf(slot);
+  FoldSlot(options, &slot, &members);
+  EXPECT_EQ(RowsOf(slot), "1 idle 4 lost offline other");
+  EXPECT_EQ(SumOf(slot), before);
+  Slot without = MakeSlot();
+  FoldSlot(options, &without);
+  EXPECT_EQ(RowsOf(without), "1 idle lost offline other");
 }
 
 }  // namespace

@@ -45,6 +45,8 @@ class Recorder final : public MergeSink, public GpuItemSink, public RemoteItemSi
   void OnMessage(const ss_any_message& message, bool late) override {
     Put(message.hdr, message.hdr.type == SS_TASK_META ? message.task_meta.start_time_ns : 0, late);
   }
+  void OnText(const ss_text& text, bool late) override { Put(text.hdr, text.cgroup_id, late); }
+  void OnPods(uint64_t, std::string_view lines) override { pods = lines; }
   void OnExpected(int cpu) override { expected.push_back(cpu); }
   void OnDumpEnd(uint64_t begin_ns, uint64_t end_ns) override { dumps.emplace_back(begin_ns, end_ns); }
   void OnClock(uint64_t from_ns, int64_t unix_offset_ns) override {
@@ -79,6 +81,7 @@ class Recorder final : public MergeSink, public GpuItemSink, public RemoteItemSi
   }
 
   std::vector<Got> got;
+  std::string pods;
   std::vector<int> expected;
   std::vector<std::pair<uint64_t, uint64_t>> dumps;
   std::vector<std::pair<uint64_t, int64_t>> clocks;
@@ -1104,6 +1107,29 @@ TEST(Merger, CountsMalformedMessagesAndTakesTheOthers) {
     EXPECT_EQ(merge.stats().nr_messages, 3 - c.nr_malformed - c.nr_unknown) << c.what;
     EXPECT_EQ(merge.sink.got.size(), merge.stats().nr_messages) << c.what;
   }
+}
+
+TEST(Merger, TextsComeFromRingsAndFromDumps) {
+  ss_text text = {};
+  text.hdr = {50, SS_EXEC, offsetof(ss_text, text) + 8, 0};
+  text.tgid = 7;
+  text.text_len = 4;
+  const auto bytes = ObjectBytes(text).first(text.hdr.size);
+  Merge merge(1);
+  Records records;
+  records.Sample(bytes);
+  merge.Drained(0, records, 100);
+  EXPECT_EQ(merge.sink.got.size(), 1u);
+  Items dump;
+  dump.Add(ItemKind::kDumpBegin, 1, 200).Add(ItemKind::kDump, 1, 200, 210, bytes);
+  text.text_len = 9;  // more than there is
+  dump.Add(ItemKind::kDump, 1, 200, 210, ObjectBytes(text).first(text.hdr.size));
+  dump.Add(ItemKind::kPods, 0, 220, 0, PaddedText("uid ml/train-0\n"));
+  EXPECT_TRUE(merge.Try(dump));
+  EXPECT_EQ(merge.sink.got.size(), 2u);
+  EXPECT_EQ(merge.sink.pods, "uid ml/train-0\n");
+  EXPECT_EQ(merge.stats().nr_malformed, 1u);
+  EXPECT_EQ(merge.stats().nr_messages, 2u);
 }
 
 TEST(Merger, TakesLongerMessagesOfNewerWriters) {

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace slotscope {
@@ -286,6 +288,51 @@ TEST(DecodeMessage, WhatItTakesFromRandomBytesKeepsItsPromises) {
     }
   }
   EXPECT_GT(nr_valid, 1000u);
+}
+
+// Of that many bytes, with that text.
+Bytes Text(uint16_t type, size_t size, int32_t tgid, size_t text_len) {
+  ss_text text = {};
+  text.hdr = {20, type, static_cast<uint16_t>(size), 0};
+  text.tgid = tgid;
+  text.text_len = static_cast<uint16_t>(text_len);
+  std::memset(text.text, 'x', sizeof(text.text));
+  Bytes bytes(std::max(size, sizeof(text)));
+  std::memcpy(bytes.data(), &text, sizeof(text));
+  bytes.resize(size);
+  return bytes;
+}
+
+TEST(Text, ItIsAsLongAsItSaysWithinItsMessage) {
+  constexpr size_t kHead = offsetof(ss_text, text);
+  const struct {
+    const char* what;
+    Bytes bytes;
+    bool is_valid;
+  } cases[] = {
+      {"an executable", Text(SS_EXEC, kHead + 16, 7, 9), true},
+      {"as long as it can be", Text(SS_ARGUMENTS, sizeof(ss_text), 7, SS_TEXT_LEN), true},
+      {"without a text", Text(SS_CGROUP_MOVE, kHead + 8, 7, 0), true},
+      {"a cgroup", Text(SS_CGROUP, kHead + 8, 0, 8), true},
+      {"of a newer writer", Text(SS_CGROUP, sizeof(ss_text) + 64, 0, 8), true},
+      {"longer than its message", Text(SS_EXEC, kHead + 8, 7, 9), false},
+      {"longer than any", Text(SS_EXEC, sizeof(ss_text) + 64, 7, SS_TEXT_LEN + 1), false},
+      {"half a head", Text(SS_EXEC, kHead - 8, 7, 0), false},
+      {"of nobody", Text(SS_EXEC, kHead + 8, 0, 1), false},
+      {"a cgroup of somebody", Text(SS_CGROUP_GONE, kHead + 8, 7, 1), false},
+      {"of a negative process", Text(SS_EXEC, kHead + 8, -1, 1), false},
+  };
+  for (const auto& c : cases) {
+    ss_text text;
+    EXPECT_EQ(DecodeText(c.bytes, &text) == Decoded::kValid, c.is_valid) << c.what;
+    if (c.is_valid) {
+      EXPECT_EQ(std::string(text.text, text.text_len), std::string(text.text_len, 'x')) << c.what;
+    }
+  }
+  Bytes other_size = Text(SS_EXEC, kHead + 16, 7, 9);
+  SetSize(&other_size, kHead + 8);
+  ss_text text;
+  EXPECT_EQ(DecodeText(other_size, &text), Decoded::kMalformed);
 }
 
 }  // namespace

@@ -68,6 +68,54 @@ TEST(SlotMeter, AddsUpAndKeepsTheLast) {
   EXPECT_EQ(nowhere.nr_slots, 2);
 }
 
+ProcessIdentity InPod(int32_t tgid, const std::string& pod, bool is_named) {
+  ProcessIdentity one;
+  one.key = {tgid, 1};
+  Cgroup cgroup;
+  cgroup.pod_uid = "uid-" + pod;
+  if (is_named) cgroup.pod = pod;
+  if (!pod.empty()) one.cgroup = std::make_shared<const Cgroup>(cgroup);
+  return one;
+}
+
+TEST(PodWaits, EachWaitIsItsPods) {
+  PodWaits waits;
+  Slot slot;
+  slot.identities = {InPod(1, "ml/a", true), InPod(2, "ml/a", true), InPod(3, "b", false),
+                     InPod(4, "", false)};
+  for (int32_t tgid = 1; tgid <= 4; tgid++) {
+    Row row;
+    row.key = {tgid, 1};
+    row.wait = static_cast<uint32_t>(tgid);
+    slot.rows.push_back(row);
+    slot.waits.emplace_back().ns[kWaitOthers] = static_cast<uint64_t>(tgid) * 10;
+  }
+  waits.OnSlot(slot);
+  slot.identities = {InPod(2, "b", false)};  // it has moved
+  waits.OnSlot(slot);
+  ASSERT_EQ(waits.pods().size(), 2u);
+  EXPECT_EQ(waits.pods().at("ml/a").wait_ns[kWaitOthers], 10u + 20 + 10);
+  EXPECT_EQ(waits.pods().at("uid-b").wait_ns[kWaitOthers], 30u + 30 + 20);
+}
+
+TEST(PodWaits, BeyondSoManyTheyAreOneAndEndedOnesMakeRoom) {
+  PodWaits waits;
+  Slot slot;
+  for (int32_t tgid = 1; tgid <= 250; tgid++)
+    slot.identities.push_back(InPod(tgid, std::to_string(tgid), true));
+  waits.OnSlot(slot);
+  EXPECT_EQ(waits.pods().size(), PodWaits::kMost + 1);
+  EXPECT_EQ(waits.pods().at("other").nr_processes, 50u);
+  ProcessIdentity gone;
+  gone.key = {7, 1};
+  gone.gone = true;
+  slot.identities = {gone, InPod(300, "new", true)};
+  waits.OnSlot(slot);
+  EXPECT_EQ(waits.pods().size(), PodWaits::kMost + 1);
+  EXPECT_TRUE(waits.pods().contains("new"));
+  EXPECT_FALSE(waits.pods().contains("7"));
+}
+
 TEST(TimeHistogram, CountsEachTimeOnce) {
   TimeHistogram times;
   for (double seconds : {0.0, 1e-5, 1.1e-5, 100.0, 1000.0}) times.Add(seconds);
@@ -85,6 +133,8 @@ TEST(Exposer, ServesWhatIsSoNow) {
   now.slots.wait.Add(0.002);
   now.slots.nr_slots = 1;
   now.slots.slot_ns = 1'000'000;
+  now.slots.wait_causes = kAnyWaitCauses;
+  now.slots.pods["ml/a"].wait_ns[kWaitOthers] = 1'500'000'000;
   now.counts = {{CountSample::Kind::kLost, "records", 8},
                 {CountSample::Kind::kNoted, "stalls", 6},
                 {CountSample::Kind::kLost, "cuda_calls", 9},
@@ -114,6 +164,7 @@ TEST(Exposer, ServesWhatIsSoNow) {
            "counter\nslotscope_recorder_cpu_seconds_total{mode=\"user\"} ",
            "# TYPE slotscope_recorder_heap_bytes gauge\nslotscope_recorder_heap_bytes{state=\"used\"} ",
            "slotscope_lost_total{what=\"records\"} 8\n",
+           "slotscope_pod_wait_seconds_total{pod=\"ml/a\",cause=\"others\"} 1.5\n",
            "slotscope_lost_total{what=\"cuda_calls\"} 9\n",
            "slotscope_noted_total{what=\"stalls\"} 6\n",
            "slotscope_counted_total{what=\"offline_ns\"} 7\n",

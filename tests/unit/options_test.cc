@@ -635,12 +635,13 @@ TEST(Options, HelpFitsAScreenAndNamesEveryVerb) {
   Options options;
   ASSERT_TRUE(Parse({"--help"}, &options).ok());
   EXPECT_LE(std::count(options.help.begin(), options.help.end(), '\n'), 24);
-  for (const char* verb :
-       {"\ncheck ", "\nrecord ", "\nexplain ", "\nreplay ", "\nrmids ", "\ngpu ", "\ndetect "})
+  for (const char* verb : {"\ncheck ", "\nrecord ", "\nexplain ", "\nreport ", "\ntop ", "\nquery ",
+                           "\nreplay ", "\nrmids ", "\ngpu ", "\ndetect "})
     EXPECT_NE(options.help.find(verb), std::string::npos) << verb;
   EXPECT_EQ(options.help.find("gen "), std::string::npos);
-  for (const Words& words : {Words{"--help"}, Words{"record", "--help"}, Words{"detect", "--help"},
-                             Words{"explain", "--help"}}) {
+  for (const Words& words :
+       {Words{"--help"}, Words{"record", "--help"}, Words{"detect", "--help"},
+        Words{"explain", "--help"}, Words{"top", "--help"}, Words{"query", "--help"}}) {
     ASSERT_TRUE(Parse(words, &options).ok());
     std::istringstream lines(options.help);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
@@ -652,8 +653,9 @@ TEST(Options, AnUnknownVerbListsTheVerbs) {
   Options options;
   const Status status = Parse({"recrod"}, &options);
   EXPECT_EQ(status.code(), Exit::kUsage);
-  EXPECT_NE(status.message().find("check, record, explain, replay, rmids, gpu, detect"),
-            std::string::npos)
+  EXPECT_NE(
+      status.message().find("check, record, explain, report, top, query, replay, rmids, gpu, detect"),
+      std::string::npos)
       << status.message();
   ASSERT_TRUE(Parse({"-V"}, &options).ok());
   EXPECT_EQ(options.verb, Options::Verb::kShowVersion);

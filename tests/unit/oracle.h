@@ -290,11 +290,26 @@ class Oracle {
            measure.tgid >= 0;
   }
 
+  // Only a damaged message is one here.
+  static bool IsText(std::span<const std::byte> bytes) {
+    ss_text text = {};
+    std::memcpy(static_cast<void*>(&text), bytes.data(), std::min(bytes.size(), sizeof(text)));
+    const bool names_process = text.hdr.type != SS_CGROUP && text.hdr.type != SS_CGROUP_GONE;
+    return bytes.size() >= offsetof(ss_text, text) + text.text_len && text.text_len <= SS_TEXT_LEN &&
+           text.tgid >= 0 && names_process == (text.tgid != 0);
+  }
+
   void OnMessage(const ItemHeader& item, std::span<const std::byte> bytes) {
     Message message = {};
     std::memcpy(static_cast<void*>(&message), bytes.data(), std::min(bytes.size(), sizeof(message)));
     if (message.hdr.type == SS_CUDA_CALLS) {  // a damaged one, so it has none in it
       nr_malformed += bytes.size() != sizeof(ss_hdr);
+      return;
+    }
+    if (message.hdr.type >= SS_EXEC && message.hdr.type <= SS_CGROUP_MOVE) {  // no row shows it
+      const bool is_text = IsText(bytes) && message.hdr.ts_ns <= item.end_ns + kGraceNs;
+      (is_text ? nr_messages : nr_malformed)++;
+      nr_late += is_text && message.hdr.ts_ns < watermark_ns_;
       return;
     }
     if (SizeOf(message.hdr.type) == 0) {

@@ -265,6 +265,22 @@ TEST_F(PerfettoTest, SpansThatOverlapDoNotShareATrack) {
   EXPECT_EQ(sink_.Contents(), "5 spans, 0 arrows, 0 values");
 }
 
+// Of one stream, as an event that is waited for ends one of them: slices of a track have to nest.
+TEST_F(PerfettoTest, KernelsThatOverlapHaveTracksOfTheirOwn) {
+  slot(1000).gpu_detail.spans.kernels = {{{7, 70}, 0, 0xabc, 100, 300, 1, 0, KernelsEnd::kWaited},
+                                         {{7, 70}, 0, 0xabc, 200, 400, 1, 0, KernelsEnd::kWaited},
+                                         {{7, 70}, 0, 0xabc, 350, 500, 1, 0, KernelsEnd::kWaited}};
+  sink_.OnSlot(slot_);
+  const Trace trace = Finish();
+  std::map<uint64_t, std::vector<uint64_t>> times;  // of begins and ends, by track
+  for (const Event& event : trace.events) times[event.track].push_back(event.ns);
+  EXPECT_EQ(times.size(), 2u);
+  for (const auto& [track, of] : times) {
+    EXPECT_EQ(trace.tracks.at(track).name, "device 0 stream 0xabc");
+    EXPECT_TRUE(std::is_sorted(of.begin(), of.end()));
+  }
+}
+
 // A span of memory begins on the track whose last one ended latest before it, so few tracks are enough.
 TEST_F(PerfettoTest, TracksOfMemoryAreUsedAgain) {
   auto& memory = slot(1000).gpu_detail.spans.memory;

@@ -96,7 +96,7 @@ TEST(PodEvictedVerdict, IsWhatTheSchemaSays) {
             nlohmann::json::parse(R"json({
     "pattern.id": "14",
     "headline": "pod train/a evicted from n7: the node was under MemoryPressure since 2023-11-14T22:13:22Z",
-    "remediation": "find out what fills n7: the pods with the largest consumption over their requests go first; give this one requests that are true",
+    "remediation": "find out what fills n7: the pods furthest above their requests go first; set this pod's requests to its real usage",
     "confidence": "full", "evicted_pod": "train/a", "node": "n7", "cause": "pressure",
     "resource": "memory", "condition": "MemoryPressure", "resolved_at": "2023-11-14T22:20:00Z",
     "evidence_trail": [

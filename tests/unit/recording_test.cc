@@ -436,6 +436,19 @@ TEST(RecordingFolderTest, ASecondRecorderIsToldThatItIsBusy) {
   }
 }
 
+TEST(RecordingFolderTest, AReaderSeesWhetherItIsHeld) {
+  const TempFolder temp;
+  EXPECT_FALSE(IsHeld(temp.At("r")));
+  {
+    Recorder recorder(temp.At("r"));
+    ASSERT_TRUE(recorder.status.ok());
+    EXPECT_TRUE(IsHeld(temp.At("r")));
+    recorder.Record(1, 3);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+  }
+  EXPECT_FALSE(IsHeld(temp.At("r")));
+}
+
 TEST(RecordingFolderTest, GoesOnWhereItsPredecessorEnded) {
   const TempFolder temp;
   const KeepLimits keep = {3600 * kS, 0};

@@ -92,11 +92,11 @@ TEST(SummaryText, WhatIsNotMeasuredIsNamedByWhatItIsOf) {
 TEST(SummaryText, AFilterThatSelectsNobodyIsAWarning) {
   RunSummary run = Crowded();
   run.has_selection = true;
-  EXPECT_EQ(SummaryText(run, false).find("none of those that are selected"), std::string::npos);
+  EXPECT_EQ(SummaryText(run, false).find("no selected process ran"), std::string::npos);
   std::erase_if(run.totals, [](const Total& total) { return IsProcess(total.kind); });
-  EXPECT_NE(SummaryText(run, false).find("WARNING: none of those that are selected"), std::string::npos);
+  EXPECT_NE(SummaryText(run, false).find("WARNING: no selected process ran"), std::string::npos);
   run.has_selection = false;
-  EXPECT_EQ(SummaryText(run, false).find("none of those that are selected"), std::string::npos);
+  EXPECT_EQ(SummaryText(run, false).find("no selected process ran"), std::string::npos);
 }
 
 TEST(SummaryText, AccountsThatAreBrokenSaySo) {

@@ -38,9 +38,11 @@ dump_once() {
 	usleep 50000
 }
 
+births=2000 crowd=300
+case $(uname -r) in *-debug-*) births=100 crowd=60 ;; esac # a fork takes it a second
 keep_scheduler_on
 touch /tmp/busy
-for command in "workload storm 2000" "workload crowd 300" "workload kill-threads 1" "workload exec-by-thread" \
+for command in "workload storm $births" "workload crowd $crowd" "workload kill-threads 1" "workload exec-by-thread" \
 	"workload traced" hotplug_once read_once dump_once; do
 	# shellcheck disable=SC2086 # a command and its arguments
 	again_and_again $command &

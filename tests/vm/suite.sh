@@ -12,7 +12,7 @@ seconds=${3:-}
 top=$(cd "$(dirname "$0")/../.." && pwd)
 mem=1536M timeout=600 scale=8 # no test takes a minute where nobody is in the way
 case $kernel in # KASAN takes an eighth of the memory, and it and lockdep most of the time
-*-debug) mem=3G timeout=1200 scale=24 ;;
+*-debug) mem=3G timeout=2400 scale=24 ;;
 esac
 if [ "$what" = stress ]; then
 	timeout=$((timeout + seconds))

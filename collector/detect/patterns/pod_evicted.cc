@@ -119,8 +119,8 @@ std::string PodEvicted::Remediation() const {
   switch (eviction.cause) {
     case EvictionCause::kPressure:
       return fmt::format(
-          "find out what fills {}: the pods with the largest consumption over their "
-          "requests go first; give this one requests that are true",
+          "find out what fills {}: the pods furthest above their requests go first; set this pod's "
+          "requests to its real usage",
           at);
     case EvictionCause::kLimit:
       return "raise the pod's limit, or have it write less";

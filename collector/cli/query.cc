@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "cli/query.h"
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+#include "base/errno_text.h"
+#include "base/escape.h"
+#include "base/say.h"
+#include "cli/exit_code.h"
+#include "cli/reader_parser.h"
+#include "query/answer.h"
+#include "query/duckdb.h"
+#include "query/tables.h"
+#include "recording/segment_name.h"
+
+namespace slotscope {
+namespace {
+
+constexpr size_t kTableWidth = 80;
+
+// Names behind each other, in lines.
+std::string Wrapped(const std::string& first, const std::vector<std::string>& names) {
+  std::string text, line = first;
+  for (const std::string& name : names) {
+    if (line.size() + name.size() + 2 > kTableWidth) {
+      text += line + '\n';
+      line = std::string(first.size(), ' ');
+    }
+    line += ' ' + name;
+  }
+  return text + line + '\n';
+}
+
+std::string TablesText(const QueryTables& tables, const std::string& path) {
+  std::string text =
+      fmt::format("The tables of {}, and their columns (time: UTC):\n\n", EscapeName(path));
+  for (const QueryTable& table : tables.tables())
+    text += Wrapped(fmt::format("{:<10}", table.name), table.columns);
+  return text +
+         "\nFor example: slotscope query \"SELECT comm, sum(wait_ns) / 1e6 AS ms FROM slots\n"
+         "GROUP BY comm ORDER BY ms DESC LIMIT 10\". What columns mean: man slots.csv\n";
+}
+
+// 0: standard output is no terminal.
+size_t ScreenWidth() {
+  winsize size = {};
+  return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+// It appears when it is complete.
+Status WriteFile(DuckDb* database, const QueryOptions& options) {
+  AnswerFormat format;
+  if (Status status = FormatOf(options.output, &format); !status.ok()) return status;
+  const std::string part = options.output + std::string(kPart);
+  umask(0027);
+  Status status = WriteAnswer(database, options.sql, format, part);
+  if (status.ok() && rename(part.c_str(), options.output.c_str()))
+    status = {Exit::kOutput,
+              fmt::format("cannot give {} its name: {}", EscapeName(part), ErrnoText(errno))};
+  if (!status.ok()) unlink(part.c_str());
+  if (status.ok()) Say(stderr, "wrote {}\n", EscapeName(options.output));
+  return status;
+}
+
+Status RunQuery(const QueryOptions& options) {
+  RecordingTables recording;
+  if (Status status = OpenRecording(options.reader, std::string(kSlotsTable), &recording); !status.ok())
+    return status;
+  ReaderRange asked;
+  if (Status status = FindRange(options.reader, recording.facts(), &asked); !status.ok()) return status;
+  Selection selection = options.reader.selection;
+  ProcessPlaces places;
+  if (Status status = FindPlaces(recording, asked.range, &selection, &places); !status.ok())
+    return status;
+  QueryTables tables;
+  if (Status status = tables.Open(recording, asked.is_part ? asked.range : UnixRange(), selection);
+      !status.ok())
+    return status;
+  if (options.sql.empty()) {
+    Say(stdout, "{}", TablesText(tables, recording.path()));
+    return {};
+  }
+  DuckDb database;
+  if (Status status = database.Open(); !status.ok()) return status;
+  for (const QueryTable& table : tables.tables())
+    if (Status status = database.Run(table.sql); !status.ok())
+      return {Exit::kBadInput, fmt::format("the table {} cannot be read: {}", table.name,
+                                           EscapeControls(status.message()))};
+  const auto explained = [](const Status& status) {
+    return Status(status.code(), QueryTables::Explained(status.message()));
+  };
+  if (!options.output.empty()) return explained(WriteFile(&database, options));
+  std::string text;
+  const AnswerFormat format = options.reader.json ? AnswerFormat::kJson : AnswerFormat::kCsv;
+  if (Status status = ReadAnswer(&database, options.sql, format, &text); !status.ok())
+    return explained(status);
+  Say(stdout, "{}", options.reader.json ? text : TableText(text, ScreenWidth()));
+  return {};
+}
+
+}  // namespace
+
+int Query(const QueryOptions& options) { return ExitCode(RunQuery(options)); }
+
+}  // namespace slotscope

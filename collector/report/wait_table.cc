@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "report/wait_table.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "recording/segment_name.h"
+#include "report/tracks.h"
+
+namespace slotscope {
+namespace {
+
+// Those of one waiter and cause in one bin become one.
+void Join(std::vector<BinWait>* waits) {
+  std::sort(waits->begin(), waits->end(), [](const BinWait& a, const BinWait& b) {
+    return std::tie(a.bin, a.waiter, a.cause) < std::tie(b.bin, b.waiter, b.cause);
+  });
+  size_t nr = 0;
+  for (const BinWait& wait : *waits) {
+    BinWait* const last = nr ? &(*waits)[nr - 1] : nullptr;
+    if (last && last->bin == wait.bin && last->waiter == wait.waiter && last->cause == wait.cause)
+      last->steps += wait.steps;
+    else
+      (*waits)[nr++] = wait;
+  }
+  waits->resize(nr);
+}
+
+}  // namespace
+
+bool IsIn(const Stretches& stretches, uint32_t ms) {
+  const auto behind =
+      std::upper_bound(stretches.begin(), stretches.end(), ms,
+                       [](uint32_t at, const auto& stretch) { return at < stretch.first; });
+  return behind != stretches.begin() && ms < std::prev(behind)->second;
+}
+
+WaitTable::WaitTable(const UnixRange& range, Stretches near, PlaceOf place_of)
+    : range_(range),
+      near_stretches_(std::move(near)),
+      place_of_(std::move(place_of)),
+      first_bin_(range.from_ns / kBinNs) {}
+
+void WaitTable::OnWait(const WaitTableRow& row) {
+  const auto cause = std::find(kWaitCauseNames.begin(), kWaitCauseNames.end(), row.cause);
+  if (cause == kWaitCauseNames.end()) return;
+  const auto which = static_cast<size_t>(cause - kWaitCauseNames.begin());
+  if (which >= kNrWaitCauses) return;  // told in a later slot: nobody knows for whom
+  const bool has_ran = which == kWaitOthers && row.ran.tgid > 0;
+  Add(row.start_ns, row.waiter, has_ran ? kNrWaitCauses + place_of_(row.ran) : which, row.ns);
+}
+
+void WaitTable::OnSlot(const SlotRow& row) {
+  if (row.key.tgid <= 0) return;
+  uint64_t others_ns = row.wait_ns[kByOthers];
+  if (row.ran_instead.tgid > 0) {
+    const uint64_t ns = std::min(others_ns, row.ran_instead_ns);
+    Add(row.start_ns, row.key, kNrWaitCauses + place_of_(row.ran_instead), ns);
+    others_ns -= ns;
+  }
+  Add(row.start_ns, row.key, kByOthers, others_ns);
+  for (size_t why = kBySelf; why <= kByUnknown; why++) Add(row.start_ns, row.key, why, row.wait_ns[why]);
+}
+
+void WaitTable::Add(int64_t start_ns, const ProcessKey& waiter, size_t cause, uint64_t ns) {
+  if (ns == 0 || start_ns < range_.from_ns || start_ns >= range_.to_ns) return;
+  const auto bin = static_cast<uint32_t>(start_ns / kBinNs - first_bin_);
+  if (bin != bin_) EndBin();
+  bin_ = bin;
+  of_bin_[static_cast<uint32_t>(place_of_(waiter)) << 16 | static_cast<uint32_t>(cause)] += ns;
+}
+
+void WaitTable::EndBin() {
+  const bool is_near = IsIn(near_stretches_, static_cast<uint32_t>(bin_ * (kBinNs / kMsNs)));
+  for (const auto& [who, ns] : of_bin_) {
+    const uint64_t steps = (ns + kStepNs / 2) / kStepNs;
+    if (steps == 0) continue;
+    const BinWait wait = {bin_, static_cast<uint16_t>(who >> 16), static_cast<uint16_t>(who),
+                          static_cast<uint32_t>(std::min<uint64_t>(steps, UINT32_MAX))};
+    if (is_near && near_.size() < kMost / 2) near_.push_back(wait);
+    all_.push_back(wait);
+    all_.back().bin /= bins_together_;
+  }
+  of_bin_.clear();
+  if (all_.size() > 2 * kMost) Coarsen();
+}
+
+// 10 ms, 50, 100, 500...
+void WaitTable::Coarsen() {
+  Join(&all_);
+  while (all_.size() > kMost && bins_together_ < 100'000) {
+    uint32_t decade = 1;
+    while (bins_together_ >= 10 * decade) decade *= 10;
+    const uint32_t next = bins_together_ == decade ? 5 * decade : 10 * decade;
+    const uint32_t factor = next / bins_together_;
+    for (BinWait& wait : all_) wait.bin /= factor;
+    bins_together_ = next;
+    Join(&all_);
+  }
+}
+
+void WaitTable::Finish() {
+  EndBin();
+  Coarsen();
+  Join(&near_);
+  if (bins_together_ == 1) near_.clear();
+}
+
+Status ReadWaitTable(const RecordingTables& tables, const UnixRange& range, WaitTable* table) {
+  const Status status =
+      tables.Has(kWaitsTable)
+          ? tables.ReadWaitRows(range, [&](const WaitTableRow& row) { table->OnWait(row); })
+          : tables.ReadSlotRows(kSlotsTable, range, [&](const SlotRow& row) { table->OnSlot(row); });
+  table->Finish();
+  return status;
+}
+
+}  // namespace slotscope
