@@ -18,6 +18,27 @@ std::string_view NameOf(ProcessState state) { return kProcessStateNames[static_c
 
 int64_t IndexOf(int64_t unix_ns) { return unix_ns / kBinNs; }
 
+// The first that ends behind that moment. They are in the order of time, and do not overlap.
+size_t FirstBehind(const std::vector<Span>& spans, int64_t unix_ns) {
+  return static_cast<size_t>(
+      std::partition_point(spans.begin(), spans.end(),
+                           [unix_ns](const Span& span) { return span.to_ns <= unix_ns; }) -
+      spans.begin());
+}
+
+// It waited for that long in a bin in which it was said to do something else.
+void LeaveRoom(ProcessBin* bin, uint64_t waited_ns) {
+  uint64_t all_ns = bin->cpu_ns + bin->asleep_ns;
+  for (size_t why = 0; why <= kBlocked; why++) all_ns += bin->ns[why];
+  uint64_t too_much_ns = std::min(waited_ns, all_ns - std::min(all_ns, static_cast<uint64_t>(kBinNs)));
+  for (uint64_t* ns :
+       {&bin->asleep_ns, &bin->ns[kByDisk], &bin->ns[kBlocked], &bin->ns[kStopped], &bin->ns[kTraced]}) {
+    const uint64_t cut_ns = std::min(*ns, too_much_ns);
+    *ns -= cut_ns;
+    too_much_ns -= cut_ns;
+  }
+}
+
 }  // namespace
 
 Hindrance HindranceOf(std::string_view state) {
@@ -95,12 +116,17 @@ void History::OnSlot(const SlotRow& row) {
     return;
   const uint32_t process = Process(row.key, row.comm);
   processes_[process].is_kernel = row.kind == "kernel";
-  // Whoever has a row was heard of: what it was about until then has ended.
-  AddSpan(process, left_[process], row.start_ns);
-  const bool asleep = row.state == NameOf(ProcessState::kAsleep);
+  // Whoever has a row was heard of: what it was about until then has ended, if not before. It may have
+  // waited since then, and that was told late.
   Left& left = left_[process];
+  const bool is_known = left.since_ns != 0;
+  const int64_t end_ns = is_known && row.state_since_ns > left.since_ns
+                             ? std::min(row.start_ns, row.state_since_ns)
+                             : row.start_ns;
+  AddSpan(process, left, end_ns);
+  const bool asleep = row.state == NameOf(ProcessState::kAsleep);
   left = {HindranceOf(row.state), asleep, kNrHindrances, row.state_since_ns};
-  if (!asleep || left.since_ns == 0) left.since_ns = std::max(row.state_since_ns, row.start_ns);
+  if (!asleep || left.since_ns == 0 || is_known) left.since_ns = std::max(row.state_since_ns, end_ns);
   if (row.state == NameOf(ProcessState::kWaiting) || row.state == NameOf(ProcessState::kThrottled)) {
     left.waits = row.state == NameOf(ProcessState::kWaiting) ? kByUnknown : kByQuota;
     left.since_ns = row.start_ns + row.slot_ns;
@@ -149,14 +175,33 @@ void History::OnWait(int64_t start_ns, const ProcessKey& waiter, const ProcessKe
   waits_[{{Process(waiter, ""), by}, cpu}] += ns;
 }
 
-void History::OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns) {
+void History::OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns,
+                            int64_t told_ns) {
   if (earlier_.size() < kMostEarlierWaits && ns <= static_cast<uint64_t>(kLongestWaitNs))
-    earlier_.push_back({start_ns, Process(waiter, ""), cpu, ns});
+    earlier_.push_back({start_ns, Process(waiter, ""), cpu, ns, told_ns});
+}
+
+// Whoever waited was not asleep, and not blocked.
+void History::CutSpans(uint32_t process, int64_t from_ns, int64_t to_ns) {
+  std::vector<Span>& spans = processes_[process].spans;
+  for (size_t i = FirstBehind(spans, from_ns); i < spans.size() && spans[i].from_ns < to_ns;) {
+    const auto at = [&] { return spans.begin() + static_cast<std::ptrdiff_t>(i); };
+    const Span whole = spans[i];
+    if (whole.from_ns >= from_ns)
+      spans.erase(at());
+    else
+      spans[i++].to_ns = from_ns;
+    if (whole.to_ns > to_ns) {
+      spans.insert(at(), {whole.why, to_ns, whole.to_ns});
+      return;
+    }
+  }
 }
 
 void History::Place(const EarlierWait& wait) {
   if (wait.start_ns >= to_ns_ || wait.start_ns < from_ns_ - kLongestWaitNs) return;
-  const int64_t end_ns = std::min(to_ns_, wait.start_ns + static_cast<int64_t>(wait.ns));
+  const int64_t end_ns = std::min(to_ns_, wait.end_ns());
+  CutSpans(wait.waiter, wait.start_ns, end_ns);
   for (int64_t at_ns = std::max(wait.start_ns, from_ns_); at_ns < end_ns;) {
     const int64_t index = IndexOf(at_ns);
     const int64_t to_ns = std::min(end_ns, (index + 1) * kBinNs);
@@ -173,6 +218,7 @@ void History::Place(const EarlierWait& wait) {
         left_ns -= ns;
       }
     bin.ns[kByUnknown] += left_ns;
+    LeaveRoom(&bin, static_cast<uint64_t>(to_ns - at_ns));
     at_ns = to_ns;
   }
 }
@@ -185,11 +231,23 @@ void History::Finish() {
     if (left.waits != kNrHindrances && to_ns_ - left.since_ns >= kLongNs) left.why = left.waits;
   CloseSpans();
   for (const EarlierWait& wait : earlier_) Place(wait);
-  earlier_.clear();
+  std::stable_sort(earlier_.begin(), earlier_.end(),
+                   [](const EarlierWait& a, const EarlierWait& b) { return a.waiter < b.waiter; });
   ran_on_.clear();
   std::sort(ran_instead_.begin(), ran_instead_.end(), [](const RanWhile& a, const RanWhile& b) {
     return std::tie(a.waiter, a.bin, a.ran, a.cpu) < std::tie(b.waiter, b.bin, b.ran, b.cpu);
   });
+}
+
+int64_t History::ToldUntil(uint32_t process, int64_t from_ns, int64_t to_ns) const {
+  int64_t until_ns = 0;
+  for (auto wait =
+           std::lower_bound(earlier_.begin(), earlier_.end(), process,
+                            [](const EarlierWait&one, uint32_t wanted) { return one.waiter < wanted; });
+       wait != earlier_.end() && wait->waiter == process; ++wait)
+    if (wait->start_ns < to_ns && wait->end_ns() > from_ns)
+      until_ns = std::max(until_ns, wait->told_ns + kBinNs);
+  return until_ns;
 }
 
 MachineBin History::SumOf(int64_t from_ns, int64_t to_ns) const {

@@ -123,8 +123,10 @@ class History {
   void OnWait(int64_t start_ns, const ProcessKey& waiter, const ProcessKey& ran,
               std::string_view ran_comm, int32_t cpu, uint64_t ns);
   // Waiting that was told when its slots had retired, so that nobody has said who ran. Whoever ran on
-  // that CPU then, by what the slots have, ran instead.
-  void OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns);
+  // that CPU then, by what the slots have, ran instead. told_ns: the start of the slot whose row says
+  // it.
+  void OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns,
+                     int64_t told_ns);
   void SetCpus(uint64_t nr) { nr_cpus_ = nr; }
   // Of the processes that it has.
   void SetPlaces(const ProcessPlaces& places);
@@ -140,6 +142,8 @@ class History {
   int64_t from_ns() const { return from_ns_; }
   int64_t to_ns() const { return to_ns_; }
   uint64_t nr_cpus() const { return nr_cpus_; }
+  // What it waited in that time and was told late: up to when slots tell it. 0: there is none.
+  int64_t ToldUntil(uint32_t process, int64_t from_ns, int64_t to_ns) const;
   // A row had a value there.
   bool has_waits() const { return has_waits_; }
   bool has_states() const { return has_states_; }
@@ -161,6 +165,8 @@ class History {
     uint32_t waiter = 0;
     int32_t cpu = -1;
     uint64_t ns = 0;
+    int64_t told_ns = 0;
+    int64_t end_ns() const { return start_ns + static_cast<int64_t>(ns); }
   };
   using CpuBin = std::pair<int64_t, int32_t>;  // a bin of a CPU
 
@@ -171,6 +177,7 @@ class History {
   void OnNewSlot(const SlotRow& row);
   void Add(uint32_t process, const SlotRow& row);
   void FlushWaits();
+  void CutSpans(uint32_t process, int64_t from_ns, int64_t to_ns);
   void Place(const EarlierWait& wait);
 
   std::vector<ProcessHistory> processes_;

@@ -376,28 +376,28 @@ Status RecordingTables::ReadPlaces(const UnixRange& range, ProcessPlaces* places
 Status RecordingTables::ReadHistory(const UnixRange& range, History* history) const {
   history->SetCpus(facts_.nr_cpus);
   const bool has_waits = Has(kWaitsTable);
-  // Since when one has waited, by its last row: for waits that were told late.
-  std::unordered_map<ProcessKey, int64_t, ProcessKeyHash> waits_since;
+  // Since when one may have waited, by its last row: for waits that were told late.
+  std::unordered_map<ProcessKey, int64_t, ProcessKeyHash> may_wait_since;
   Status status = ReadSlotRows(kSlotsTable, range, [&](const SlotRow& row) {
     history->OnSlot(row);
     if (has_waits || row.key.tgid <= 0) return;
     if (row.ran_instead.tgid > 0)
       history->OnWait(row.start_ns, row.key, row.ran_instead, "", row.main_cpu, row.ran_instead_ns);
-    const auto since = waits_since.find(row.key);
-    if (row.wait_earlier_ns && since != waits_since.end())
-      history->OnEarlierWait(since->second, row.key, row.main_cpu, row.wait_earlier_ns);
-    if (row.state == kProcessStateNames[static_cast<size_t>(ProcessState::kWaiting)] &&
-        row.state_since_ns)
-      waits_since[row.key] = row.state_since_ns;
-    else if (since != waits_since.end())
-      waits_since.erase(since);
+    int64_t& since_ns = may_wait_since.try_emplace(row.key, 0).first->second;
+    if (row.wait_earlier_ns) {
+      const auto waited_ns = static_cast<int64_t>(row.wait_earlier_ns);
+      history->OnEarlierWait(std::max(since_ns, row.start_ns - waited_ns), row.key, row.main_cpu,
+                             row.wait_earlier_ns, row.start_ns);
+    }
+    const bool waits = row.state == kProcessStateNames[static_cast<size_t>(ProcessState::kWaiting)];
+    since_ns = waits && row.state_since_ns ? row.state_since_ns : row.start_ns;
   });
   if (has_waits) {
     const Status of_waits = ReadWaitRows(range, [&](const WaitTableRow& row) {
       if (row.cause == kWaitCauseNames[kWaitOthers])
         history->OnWait(row.start_ns, row.waiter, row.ran, row.ran_comm, row.cpu, row.ns);
       else if (row.cause == kWaitCauseNames.back())
-        history->OnEarlierWait(row.wait_start_ns, row.waiter, row.cpu, row.ns);
+        history->OnEarlierWait(row.wait_start_ns, row.waiter, row.cpu, row.ns, row.start_ns);
     });
     if (status.ok()) status = of_waits;
   }

@@ -174,6 +174,18 @@ class Finder {
                         [&](const BinRange& window) { return series.Hindrance(why, window); });
   }
 
+  // What it waited, for whatever reason, more than it usually does. Where only less was known of it than
+  // usual, that is none.
+  double MoreWaiting(const Series& series, const BinRange& range) const {
+    const auto waited_ns = [&](const BinRange& window) {
+      uint64_t sum_ns = 0;
+      for (size_t why = 0; why < kNrWaitHindrances; why++) sum_ns += series.Hindrance(why, window);
+      return sum_ns;
+    };
+    const uint64_t usual_ns = Scaled(UsualOutside(series, range, waited_ns).median, range);
+    return static_cast<double>(waited_ns(range)) - static_cast<double>(usual_ns);
+  }
+
   void FindOf(const Group& subject, std::vector<Stall>* stalls) {
     if (subject.members.empty()) return;
     const Series series(history_, timeline_, subject);
@@ -212,6 +224,7 @@ class Finder {
     }
     Stall stall = Make(subject, series, why, range);
     stall.severity_ns = took_ns - static_cast<double>(stall.usual_ns[why]);
+    if (why == kByUnknown) stall.severity_ns = std::min(stall.severity_ns, MoreWaiting(series, range));
     if (why == kByUnknown || why == kBySelf) stall.severity_ns *= kOfNobody;
     if (subject.is_kernel) stall.severity_ns *= kOfKernel;
     if (stall.severity_ns <= 0) return {};
@@ -274,6 +287,9 @@ class Finder {
       for (const Span& span : history_.processes()[member].spans)
         if (span.why == kNrHindrances && span.from_ns < stall.to_ns && span.to_ns > stall.from_ns)
           stall.asleep_since_ns = std::max(stall.asleep_since_ns, span.from_ns);
+    for (uint32_t member : subject.members)
+      stall.told_until_ns =
+          std::max(stall.told_until_ns, history_.ToldUntil(member, stall.from_ns, stall.to_ns));
     stall.has_waits = history_.has_waits();
     const uint64_t waited_ns = stall.waited_ns();
     stall.unknown_share =

@@ -83,10 +83,10 @@ std::string NeighborLine(const Neighbor& neighbor, const Stall& stall) {
       text += fmt::format(", usually {}", RateText(neighbor.usual_traffic_bytes, stall.length_ns()));
     return text + "\n";
   }
-  std::string text = fmt::format("   {:>8} ms    {} ran{}", MsText(neighbor.ns), neighbor.who.Text(),
-                                 CpusText(neighbor.cpus));
+  std::string text = fmt::format("   {:>8} ms    while {} ran{}", MsText(neighbor.ns),
+                                 neighbor.who.Text(), CpusText(neighbor.cpus));
   if (neighbor.is_unusual)
-    text += fmt::format(" ({}in all {}, usually {})",
+    text += fmt::format(" ({}CPU time {} ms, usually {})",
                         neighbor.of_name.empty() ? "" : neighbor.of_name + ": ", MsText(neighbor.cpu_ns),
                         MsText(neighbor.usual_cpu_ns));
   return text + "\n";
@@ -203,7 +203,7 @@ std::string Command(const Stall& stall, const StoryContext& context, const char*
   const int64_t more_ns = is_waiting ? 0 : kBinNs;
   return text + between +
          fmt::format("--since {} --until {}", AtText(stall.from_ns - more_ns),
-                     AtText(stall.to_ns + more_ns));
+                     AtText(std::max(stall.to_ns + more_ns, stall.told_until_ns)));
 }
 
 // "2026-11-27 15:50:23.751 to 15:50:31.770 UTC (8.0 s)".

@@ -7,7 +7,6 @@
 #include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -123,8 +122,7 @@ Json PackedWaits(const std::vector<BinWait>& waits, uint32_t bins_together, Pack
 }
 
 Json WaitsJson(const WaitTable& waits, Packer* packer) {
-  // What was told in a later slot has no cause in this one.
-  Json object = {{"causes", std::span(kWaitCauseNames).first(kNrWaitCauses)}};
+  Json object = {{"causes", kWaitCauseNames}};
   // The first bin may begin before the range does. Whole milliseconds, see PageData().
   object["first_ms"] = waits.first_bin() * (kBinNs / kMsNs);
   object["all"] = PackedWaits(waits.all(), waits.bins_together(), packer);

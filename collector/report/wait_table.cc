@@ -46,9 +46,24 @@ void WaitTable::OnWait(const WaitTableRow& row) {
   const auto cause = std::find(kWaitCauseNames.begin(), kWaitCauseNames.end(), row.cause);
   if (cause == kWaitCauseNames.end()) return;
   const auto which = static_cast<size_t>(cause - kWaitCauseNames.begin());
-  if (which >= kNrWaitCauses) return;  // told in a later slot: nobody knows for whom
+  if (which == kWaitEarlier) return AddEarlier(row.wait_start_ns, row.waiter, row.ns);
   const bool has_ran = which == kWaitOthers && row.ran.tgid > 0;
-  Add(row.start_ns, row.waiter, has_ran ? kNrWaitCauses + place_of_(row.ran) : which, row.ns);
+  Add(row.start_ns, row.waiter, has_ran ? kNrWaitValues + place_of_(row.ran) : which, row.ns);
+}
+
+// When it was waited, not when that was told.
+void WaitTable::AddEarlier(int64_t start_ns, const ProcessKey& waiter, uint64_t ns) {
+  constexpr uint64_t kLongestNs = 3'600'000'000'000;  // what is told to be longer is nonsense
+  if (ns > kLongestNs || start_ns >= range_.to_ns) return;
+  const int64_t to_ns = std::min(range_.to_ns, start_ns + static_cast<int64_t>(ns));
+  const auto who = static_cast<uint16_t>(place_of_(waiter));
+  for (int64_t at_ns = std::max(start_ns, range_.from_ns), end_ns; at_ns < to_ns; at_ns = end_ns) {
+    if (nr_earlier_++ >= kMost) return;
+    const int64_t index = at_ns / kBinNs;
+    end_ns = std::min(to_ns, (index + 1) * kBinNs);
+    Put(static_cast<uint32_t>(index - first_bin_), who, kWaitEarlier,
+        static_cast<uint64_t>(end_ns - at_ns));
+  }
 }
 
 void WaitTable::OnSlot(const SlotRow& row) {
@@ -56,11 +71,13 @@ void WaitTable::OnSlot(const SlotRow& row) {
   uint64_t others_ns = row.wait_ns[kByOthers];
   if (row.ran_instead.tgid > 0) {
     const uint64_t ns = std::min(others_ns, row.ran_instead_ns);
-    Add(row.start_ns, row.key, kNrWaitCauses + place_of_(row.ran_instead), ns);
+    Add(row.start_ns, row.key, kNrWaitValues + place_of_(row.ran_instead), ns);
     others_ns -= ns;
   }
   Add(row.start_ns, row.key, kByOthers, others_ns);
   for (size_t why = kBySelf; why <= kByUnknown; why++) Add(row.start_ns, row.key, why, row.wait_ns[why]);
+  if (row.wait_earlier_ns)
+    AddEarlier(row.start_ns - static_cast<int64_t>(row.wait_earlier_ns), row.key, row.wait_earlier_ns);
 }
 
 void WaitTable::Add(int64_t start_ns, const ProcessKey& waiter, size_t cause, uint64_t ns) {
@@ -72,17 +89,20 @@ void WaitTable::Add(int64_t start_ns, const ProcessKey& waiter, size_t cause, ui
 }
 
 void WaitTable::EndBin() {
-  const bool is_near = IsIn(near_stretches_, static_cast<uint32_t>(bin_ * (kBinNs / kMsNs)));
-  for (const auto& [who, ns] : of_bin_) {
-    const uint64_t steps = (ns + kStepNs / 2) / kStepNs;
-    if (steps == 0) continue;
-    const BinWait wait = {bin_, static_cast<uint16_t>(who >> 16), static_cast<uint16_t>(who),
-                          static_cast<uint32_t>(std::min<uint64_t>(steps, UINT32_MAX))};
-    if (is_near && near_.size() < kMost / 2) near_.push_back(wait);
-    all_.push_back(wait);
-    all_.back().bin /= bins_together_;
-  }
+  for (const auto& [who, ns] : of_bin_)
+    Put(bin_, static_cast<uint16_t>(who >> 16), static_cast<uint16_t>(who), ns);
   of_bin_.clear();
+}
+
+void WaitTable::Put(uint32_t bin, uint16_t waiter, uint16_t cause, uint64_t ns) {
+  const uint64_t steps = (ns + kStepNs / 2) / kStepNs;
+  if (steps == 0) return;
+  const BinWait wait = {bin, waiter, cause,
+                        static_cast<uint32_t>(std::min<uint64_t>(steps, UINT32_MAX))};
+  if (near_.size() < kMost / 2 && IsIn(near_stretches_, static_cast<uint32_t>(bin * (kBinNs / kMsNs))))
+    near_.push_back(wait);
+  all_.push_back(wait);
+  all_.back().bin /= bins_together_;
   if (all_.size() > 2 * kMost) Coarsen();
 }
 
@@ -108,10 +128,14 @@ void WaitTable::Finish() {
 }
 
 Status ReadWaitTable(const RecordingTables& tables, const UnixRange& range, WaitTable* table) {
+  // What waits there are that last until then, some rows behind it tell.
+  constexpr int64_t kToldLaterNs = 5'000'000'000;
+  const UnixRange until_told = {range.from_ns, range.to_ns + kToldLaterNs};
   const Status status =
       tables.Has(kWaitsTable)
-          ? tables.ReadWaitRows(range, [&](const WaitTableRow& row) { table->OnWait(row); })
-          : tables.ReadSlotRows(kSlotsTable, range, [&](const SlotRow& row) { table->OnSlot(row); });
+          ? tables.ReadWaitRows(until_told, [&](const WaitTableRow& row) { table->OnWait(row); })
+          : tables.ReadSlotRows(kSlotsTable, until_told,
+                                [&](const SlotRow& row) { table->OnSlot(row); });
   table->Finish();
   return status;
 }

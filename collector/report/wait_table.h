@@ -23,14 +23,14 @@ bool IsIn(const Stretches& stretches, uint32_t ms);
 struct BinWait {
   uint32_t bin;     // from the first one of the range on
   uint16_t waiter;  // its place
-  uint16_t cause;   // a WaitCause, or kNrWaitCauses + the place of who ran
+  uint16_t cause;   // a WaitCause, kWaitEarlier, or kNrWaitValues + the place of who ran
   uint32_t steps;   // of kStepNs
 };
 
 class WaitTable {
  public:
   static constexpr size_t kMost = 1'000'000;
-  // place_of: below UINT16_MAX - kNrWaitCauses.
+  // place_of: below UINT16_MAX - kNrWaitValues.
   using PlaceOf = std::function<size_t(const ProcessKey&)>;
   WaitTable(const UnixRange& range, Stretches near, PlaceOf place_of);
 
@@ -47,7 +47,9 @@ class WaitTable {
 
  private:
   void Add(int64_t start_ns, const ProcessKey& waiter, size_t cause, uint64_t ns);
+  void AddEarlier(int64_t start_ns, const ProcessKey& waiter, uint64_t ns);
   void EndBin();
+  void Put(uint32_t bin, uint16_t waiter, uint16_t cause, uint64_t ns);
   void Coarsen();
 
   const UnixRange range_;
@@ -58,6 +60,7 @@ class WaitTable {
   std::unordered_map<uint32_t, uint64_t> of_bin_;  // waiter << 16 | cause -> ns
   std::vector<BinWait> all_, near_;
   uint32_t bins_together_ = 1;
+  size_t nr_earlier_ = 0;
 };
 
 // Reads what the recording has of them.

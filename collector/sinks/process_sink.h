@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Who processes are, as CSV: a row where one is named, executes something else, or is in another cgroup.
+// Who processes are, as CSV: a row where one is named, is called
+// something else, executes something else, or is in another cgroup.
 // A segment begins with all that there are, so it can be read without those before it.
 #pragma once
 

@@ -146,11 +146,13 @@ bool Identities::Tell(uint32_t id, const Tracker& tracker, ProcessIdentity* to) 
   *to = {process.key,      false,           process.kernel, process.ppid, process.comm,
          known.executable, known.arguments, known.cgroup};
   const bool is_told = known.is_told && known.told_executable == to->executable &&
-                       known.told_arguments == to->arguments && known.told_cgroup == to->cgroup;
+                       known.told_arguments == to->arguments && known.told_cgroup == to->cgroup &&
+                       known.told_comm == to->comm;
   known.is_told = true;
   known.told_executable = to->executable;
   known.told_arguments = to->arguments;
   known.told_cgroup = to->cgroup;
+  known.told_comm = to->comm;
   return !is_told;
 }
 

@@ -73,6 +73,7 @@ class Identities {
     bool is_told = false;  // and what of it
     std::shared_ptr<const std::string> told_executable, told_arguments;
     std::shared_ptr<const Cgroup> told_cgroup;
+    Comm told_comm = {};
 
     template <typename Archive>
     void State(Archive& state);

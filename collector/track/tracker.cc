@@ -237,7 +237,7 @@ void Tracker::ApplyMeta(const Change& change) {
     followed_tgids_[change.key.tgid] = id;
   }
   std::memcpy(process.comm.data(), meta.comm, sizeof(meta.comm));
-  if (!(meta.flags & SS_TASK_RENAME)) changes_.ids.push_back(id);
+  changes_.ids.push_back(id);
 }
 
 void Tracker::ApplyCgroup(const Change& change) {

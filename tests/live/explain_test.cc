@@ -25,6 +25,8 @@ struct Answer {
 Answer Explain(const std::string& recording, const std::string& options) {
   std::string output;
   EXPECT_EQ(Shell("$S explain " + recording + " --json " + options, &output), 0) << output;
+  EXPECT_TRUE(nlohmann::json::accept(output)) << "it has something to say beside: " << output;
+  if (!nlohmann::json::accept(output)) return {};
   const auto json = nlohmann::json::parse(output);
   if (json["quiet"]) return {};
   const auto& first = json["moments"][0];

@@ -184,7 +184,7 @@ TEST(Explain, OfAnotherPodTheNewcomerIsToldWithItsOwnTimes) {
   ASSERT_EQ(stalls.size(), 1u);
   EXPECT_EQ(Headline(stalls[0]), "pod ml/web-0 waited 80.0 of 100 ms for a CPU while pod db/pg-1 ran");
   const std::string text = StoryText(stalls, {});
-  EXPECT_NE(text.find("(hog: in all 80.0, usually 0.0)"), text.npos) << text;
+  EXPECT_NE(text.find("(hog: CPU time 80.0 ms, usually"), text.npos) << text;
 }
 
 // Both are in one pod, with one that is busy all the time: the pod takes hardly more than it usually
@@ -238,7 +238,7 @@ TEST(Explain, WhatWasToldTooLateIsOfWhoRanThere) {
     row.main_cpu = ms < 500 ? 1 : 0;
     with.OnSlot(row);
   }
-  with.OnEarlierWait(kUnix + 400 * kMs, {10, 7}, 1, 200 * kMs);
+  with.OnEarlierWait(kUnix + 400 * kMs, {10, 7}, 1, 200 * kMs, kUnix + 999 * kMs);
   with.Finish();
   const auto waiter = std::find_if(with.processes().begin(), with.processes().end(),
                                    [](const ProcessHistory& one) { return one.key.tgid == 10; });
@@ -248,6 +248,80 @@ TEST(Explain, WhatWasToldTooLateIsOfWhoRanThere) {
     for (size_t why = 0; why < kNrHindrances; why++) sum[why] += bin.ns[why];
   EXPECT_EQ(sum[kByOthers], 100u * kMs);   // while the hog was on that CPU
   EXPECT_EQ(sum[kByUnknown], 100u * kMs);  // nobody was
+}
+
+// Blocked for a moment, then woken up; that it waited from then on is told when it runs at last.
+TEST(Explain, AStateLastsNoLongerThanTheNextRowSays) {
+  for (const bool is_in_table : {true, false}) {
+    for (const char* state : {"disk", "asleep", "blocked"}) {
+      History history;
+      SlotRow row;
+      row.slot_ns = kMs;
+      row.kind = "user";
+      row.nr_cpus = 1;
+      const auto add = [&](int64_t ms, int32_t tgid, uint64_t cpu_ns, const char* then, int64_t since) {
+        row.start_ns = kUnix + ms * kMs;
+        row.key = {tgid, 7};
+        row.cpu_ns = cpu_ns;
+        row.main_cpu = tgid == 20 ? 1 : 0;
+        row.state = then;
+        row.state_since_ns = kUnix + since;
+        history.OnSlot(row);
+      };
+      for (int64_t ms = 0; ms < 1000; ms++) {
+        if (ms == 500) add(ms, 10, 500'000, state, 500 * kMs + 500'000);
+        if (ms == 740) {
+          // With the beginning of the wait, or with that of what it did before that row.
+          add(ms, 10, 500'000, "asleep", is_in_table ? ms * kMs + 500'000 : 501 * kMs);
+          if (is_in_table) history.OnEarlierWait(kUnix + 501 * kMs, {10, 7}, 1, 239 * kMs, row.start_ns);
+        }
+        add(ms, 20, 1'000'000, "running", ms * kMs);
+      }
+      history.Finish();
+      Selection selection;
+      selection.pids = {10};
+      const std::vector<Stall> stalls =
+          StallsIn(history, selection, kUnix + 500 * kMs, kUnix + 740 * kMs, 1);
+      ASSERT_EQ(stalls.size(), 1u);
+      const Stall& stall = stalls[0];
+      EXPECT_EQ(stall.ns[kByDisk] + stall.ns[kBlocked], state == std::string("asleep") ? 0 : 500'000u)
+          << state;
+      EXPECT_LE(stall.asleep_ns, is_in_table ? 500'000u : 239 * kMs + 500'000u) << state;
+      if (!is_in_table) continue;
+      EXPECT_EQ(stall.why, kByOthers) << state;
+      EXPECT_EQ(stall.ns[kByOthers], 239u * kMs);
+      EXPECT_GE(stall.told_until_ns, kUnix + 741 * kMs) << "its rows are behind it";
+      uint64_t all_ns = stall.cpu_ns + stall.asleep_ns;
+      for (const uint64_t ns : stall.ns) all_ns += ns;
+      EXPECT_LE(all_ns, static_cast<uint64_t>(stall.length_ns())) << state;
+    }
+  }
+}
+
+// Of some waiting it is not known for whom; in all it is as long as ever.
+TEST(Explain, WaitingThatIsOnlyUnknownIsNoMoment) {
+  for (const bool is_more : {false, true}) {
+    History history;
+    SlotRow row;
+    row.slot_ns = kMs;
+    row.kind = "user";
+    row.key = {10, 7};
+    row.comm = "web";
+    row.has_waits = true;
+    for (int64_t ms = 0; ms < 3000; ms++) {
+      const bool is_then = ms >= 1000 && ms < 1200;
+      row.start_ns = kUnix + ms * kMs;
+      row.wait_ns = {};
+      row.wait_ns[is_then ? kByUnknown : kByOthers] = is_then && is_more ? 1'600'000 : 800'000;
+      history.OnSlot(row);
+    }
+    history.Finish();
+    const std::vector<Stall> stalls = FindStalls(history, {});
+    ASSERT_EQ(stalls.size(), is_more ? 1u : 0u);
+    if (is_more) {
+      EXPECT_NEAR(stalls[0].severity_ns, 80e6, 1e6) << "half of what is more than usual";
+    }
+  }
 }
 
 TEST(Explain, ALossIsTold) {

@@ -67,7 +67,7 @@ struct Machine {
 
 using Told = std::vector<std::string>;
 
-TEST(Identities, AProcessIsToldWhenItIsNamedExecutesOrMoves) {
+TEST(Identities, AProcessIsToldWhenItIsNamedRenamedExecutesOrMoves) {
   Machine m;
   m.Cgroup(7, 90, "/system.slice/cron.service");
   m.Meta({10, 1}, SS_TASK_EXISTING, "sh", 100, 1, 7);
@@ -81,7 +81,9 @@ TEST(Identities, AProcessIsToldWhenItIsNamedExecutesOrMoves) {
   m.Say(SS_EXEC, {10, 0}, 311, "/bin/sh");
   EXPECT_EQ(m.Advance(400), Told{});
   m.Meta({10, 1}, SS_TASK_RENAME, "other", 410, 1, 7);
-  EXPECT_EQ(m.Advance(500), Told{}) << "slots say names";
+  EXPECT_EQ(m.Advance(500), Told{"10 other /bin/sh /system.slice/cron.service"});
+  m.Meta({10, 1}, SS_TASK_RENAME, "other", 510, 1, 7);
+  EXPECT_EQ(m.Advance(510), Told{}) << "it had that name";
   m.tracker.MoveToCgroup({10, 1}, 8, 510);
   EXPECT_EQ(m.Advance(600), Told{"10 other /bin/sh ?"});
   m.Cgroup(8, 610, "/docker");

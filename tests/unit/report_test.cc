@@ -294,6 +294,42 @@ TEST(WaitTable, ALongRangeIsKeptInLongerSteps) {
   EXPECT_EQ(table.near().back().bin, 509u);
 }
 
+// It is of the time in which it was waited, and also if its row is behind the range.
+TEST(WaitTable, WhatIsToldLateIsOfWhenItWas) {
+  const UnixRange range = {kUnix, kUnix + 1000 * kMsNs};
+  const auto place_of = [](const ProcessKey& process) { return static_cast<size_t>(process.tgid); };
+  for (const bool is_in_table : {true, false}) {
+    WaitTable table(range, {}, place_of);
+    const auto tell = [&](int64_t told_ms, int64_t from_ms, uint64_t ms) {
+      if (is_in_table)
+        return table.OnWait({kUnix + told_ms * kMsNs,
+                             {3, 7},
+                             "earlier",
+                             {},
+                             "",
+                             0,
+                             ms * kMsNs,
+                             kUnix + from_ms * kMsNs});
+      SlotRow row;
+      row.start_ns = kUnix + told_ms * kMsNs;
+      row.key = {3, 7};
+      row.wait_earlier_ns = ms * kMsNs;
+      table.OnSlot(row);
+    };
+    tell(140, 105, 35);
+    tell(2000, 985, 1015);
+    tell(2000, 1500, 500);
+    table.Finish();
+    std::map<uint32_t, uint32_t> steps;
+    for (const BinWait& wait : table.all()) {
+      EXPECT_EQ(wait.cause, kWaitEarlier);
+      steps[wait.bin] += wait.steps;
+    }
+    EXPECT_EQ(steps, (std::map<uint32_t, uint32_t>{
+                         {10, 500}, {11, 1000}, {12, 1000}, {13, 1000}, {98, 500}, {99, 1000}}));
+  }
+}
+
 TEST(PageData, WhatWasNotRecordedIsAGap) {
   PageOfHog page(0);
   Tracks tracks(page.range);

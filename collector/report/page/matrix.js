@@ -6,6 +6,8 @@ import { change, onChange, state } from "./state.js";
 import { clockMs, element, length, number, shortPlace } from "./text.js";
 
 const ROWS = 12, COLUMNS = 8;
+const HEADS = { "= others": "others, not known who", "= earlier": "told late" };
+const TITLES = { "= earlier": "It waited for longer than a slot waits for what is told of it, so no row says who ran meanwhile." };
 // The reasons behind them are to be seen as well.
 const nrColumns = () => Math.max(2, Math.min(COLUMNS, Math.floor((window.innerWidth - 420) / 95)));
 
@@ -65,7 +67,7 @@ export function matrix(data, zone) {
     const head = element("tr", {}, element("th", {}, "waited"), element("th", {}, "in all"));
     for (const name of shown) head.append(element("th", { title: name }, shortPlace(name, 18)));
     if (neighbours.length > shown.length) head.append(element("th", {}, `${neighbours.length - shown.length} others`));
-    for (const name of reasons) head.append(element("th", {}, name === "= others" ? "others, not known who" : name.slice(2)));
+    for (const name of reasons) head.append(element("th", { title: TITLES[name] || "" }, HEADS[name] || name.slice(2)));
     const body = element("tbody");
     const cell = (ms) => element("td", {}, ms ? number(ms) : "");
     for (const row of rows.slice(0, ROWS)) {
