@@ -294,6 +294,9 @@ Status ParseOptions(int argc, char** argv, Options* options) {
                       rest.size()));
     // A recording alone: its tables.
     if (rest.size() == 1 && access(rest[0].c_str(), F_OK) == 0) rest.insert(rest.begin(), "");
+    // Or the recording first: SQL is the name of no file.
+    if (rest.size() == 2 && access(rest[0].c_str(), F_OK) == 0 && access(rest[1].c_str(), F_OK))
+      std::swap(rest[0], rest[1]);
     if (!rest.empty()) options->query.sql = rest[0];
     if (rest.size() == 1 && options->query.sql.find_first_not_of(" \t\n;") == std::string::npos)
       return Usage("query: the SQL is empty; give some, or leave it out to see which tables there are");

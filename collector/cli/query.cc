@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <string>
@@ -48,6 +50,21 @@ std::string TablesText(const QueryTables& tables, const std::string& path) {
          "GROUP BY comm ORDER BY ms DESC LIMIT 10\". What columns mean: man slots.csv\n";
 }
 
+// What DuckDB finds wrong with the words of a query, before it reads anything.
+bool IsOfTheQuery(const Status& status) {
+  constexpr std::array kOfQuery = {"Parser Error", "Binder Error", "Catalog Error"};
+  return std::any_of(kOfQuery.begin(), kOfQuery.end(),
+                     [&](const char* begin) { return status.message().starts_with(begin); });
+}
+
+// Without "LINE 1: ...", which shows SQL that is ours.
+std::string WithoutSql(const std::string& error) {
+  const size_t at = error.find("\n\nLINE ");
+  const bool is_ours =
+      error.find(" COPY (", at) != error.npos || error.find(" CREATE VIEW ", at) != error.npos;
+  return is_ours ? error.substr(0, at) : error;
+}
+
 // 0: standard output is no terminal.
 size_t ScreenWidth() {
   winsize size = {};
@@ -79,23 +96,26 @@ Status RunQuery(const QueryOptions& options) {
   ProcessPlaces places;
   if (Status status = FindPlaces(recording, asked.range, &selection, &places); !status.ok())
     return status;
+  const UnixRange range = asked.is_part ? asked.range : UnixRange();
   QueryTables tables;
-  if (Status status = tables.Open(recording, asked.is_part ? asked.range : UnixRange(), selection);
-      !status.ok())
-    return status;
+  if (Status status = tables.Open(recording, range, selection); !status.ok()) return status;
   if (options.sql.empty()) {
     Say(stdout, "{}", TablesText(tables, recording.path()));
     return {};
   }
+  // Where a file is damaged, our reader says it better.
+  const auto explained = [&](const Status& status) -> Status {
+    if (status.ok()) return {};
+    if (!IsOfTheQuery(status))
+      if (Status damage = tables.FindDamage(recording, range); !damage.ok()) return damage;
+    return {status.code(), tables.Explained(WithoutSql(status.message()))};
+  };
   DuckDb database;
   if (Status status = database.Open(); !status.ok()) return status;
   for (const QueryTable& table : tables.tables())
-    if (Status status = database.Run(table.sql); !status.ok())
+    if (Status status = explained(database.Run(table.sql)); !status.ok())
       return {Exit::kBadInput, fmt::format("the table {} cannot be read: {}", table.name,
-                                           EscapeControls(status.message()))};
-  const auto explained = [](const Status& status) {
-    return Status(status.code(), QueryTables::Explained(status.message()));
-  };
+                                           EscapeControls(WithoutSql(status.message())))};
   if (!options.output.empty()) return explained(WriteFile(&database, options));
   std::string text;
   const AnswerFormat format = options.reader.json ? AnswerFormat::kJson : AnswerFormat::kCsv;

@@ -39,6 +39,7 @@ Status RunReplay(const ReplayOptions& options) {
     output.Discard();
     return begun;
   }
+  output.SayWhatIsOld();
 
   RunSummary run = Summarize(engine);
   if (facts.raw_segment > 0)

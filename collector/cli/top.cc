@@ -53,14 +53,11 @@ class TopSession {
   // The recording that was named, one that is being written, or one that this starts.
   Status Open() {
     std::string path = options_.reader.path;
-    if (path.empty() && (!FindRecording(&path).ok() || !IsBeingWritten(path))) path.clear();
-    if (path.empty() && IsBeingWritten(kServiceRecording)) path = kServiceRecording;
+    const auto wants_end = [] { return g_wants_end != 0; };
+    if (path.empty()) path = FindBeingWritten(wants_end);
     source_ = EscapeName(path);
     if (path.empty()) {
-      if (Status status = recorder_.Start(
-              RecordTo, [] { return g_wants_end != 0; }, &path);
-          !status.ok())
-        return status;
+      if (Status status = recorder_.Start(RecordTo, wants_end, &path); !status.ok()) return status;
       source_ = "this machine, recorded by top";
     }
     follower_.emplace(path);
@@ -129,6 +126,8 @@ Status PrintOnce(TopSession* session, const TopOptions& options) {
       options.reader.json ? SecondJson(session->View(), options.nr_rows, session->control()) + "\n"
                           : PlainText(MakeTable(session->View(), options.nr_rows, session->control()));
   Say(stdout, "{}", text);
+  if (options.reader.selection.any() && session->View().second.rows.empty())
+    Say(stderr, "slotscope: no process that is selected did anything in that second\n");
   return {};
 }
 

@@ -40,6 +40,8 @@ class RecordingTables {
   // The files that have something of a table in that range, for other readers: text, or zstd of it. One
   // that is being written ends in kPart.
   std::vector<std::string> FilesOf(std::string_view table, const UnixRange& range) const;
+  // See RecordingReader::WhyGone().
+  Status WhyGone(const std::string& path) const { return reader_.WhyGone(path); }
   // What a range has of a table, see RecordingReader::Read(); of a plain file all of it.
   Status Read(std::string_view table, const UnixRange& range,
               const RecordingReader::OnText& on_text) const;

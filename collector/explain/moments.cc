@@ -51,6 +51,7 @@ Status FindMoments(const RecordingTables& tables, const MomentsWanted& wanted,
   context.to_ns = std::min(wanted.range.to_ns, tables.facts().last_ns);
   context.has_waits_table = tables.Has(kWaitsTable);
   context.has_selection = selection.any();
+  context.is_part = wanted.is_part;
   if (wanted.is_moment) {  // to whole bins, as all that is told of it
     context.told = Told::kAt;
     context.from_ns = context.from_ns / kBinNs * kBinNs;

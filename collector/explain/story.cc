@@ -240,10 +240,11 @@ std::string Top(const StoryContext& context) {
 std::string Quiet(const StoryContext& context) {
   if (context.nr_rows == 0) return "\nNothing was recorded then.\n";
   if (context.told != StoryContext::Told::kWorst)
-    return context.has_selection
-               ? "\nNo selected process has a row in that time. (Of a part of a recording: an earlier "
-                 "--since shows what was before.)\n"
-               : "\nNobody was held up then.\n";
+    return !context.has_selection ? "\nNobody was held up then.\n"
+           : context.is_part
+               ? "\nNo selected process has a row in that time. (An earlier --since shows what was "
+                 "before.)\n"
+               : "\nNo selected process has a row in this recording.\n";
   return fmt::format(
       "\nQuiet: {} was held up for longer than usual. Nobody is accused.\n"
       "(--at TIME or --pid PID tells of any time and process, usual or not.)\n",

@@ -33,6 +33,7 @@ struct StoryContext {
     kWhatWas,  // no moment was worse than usual: all of the range
   } told = Told::kWorst;
   bool has_selection = false;
+  bool is_part = false;  // of the recording
 };
 
 // What happened, in a sentence: "web (4711) waited 212 of 340 ms for a CPU while hog (812) ran".

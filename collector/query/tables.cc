@@ -144,11 +144,29 @@ Status QueryTables::Open(const RecordingTables& recording, const UnixRange& rang
   return {};
 }
 
-std::string QueryTables::Explained(const std::string& error) {
-  for (const std::string_view table : kTables)
-    if (error.find(fmt::format("Table with name {} does not exist", table)) != error.npos)
-      return fmt::format("this recording has no table {}: there was nothing for it", table);
+std::string QueryTables::Explained(const std::string& error) const {
+  constexpr std::string_view kBefore = "Table with name ", kBehind = " does not exist";
+  const size_t begin = error.find(kBefore), end = error.find(kBehind);
+  if (begin != error.npos && end != error.npos && begin < end) {
+    const std::string name = error.substr(begin + kBefore.size(), end - begin - kBefore.size());
+    if (std::find(kTables.begin(), kTables.end(), name) != kTables.end())
+      return fmt::format("this recording has no table {}: there was nothing for it", name);
+    std::vector<std::string> names;
+    for (const QueryTable& table : tables_) names.push_back(table.name);
+    return fmt::format(
+        "there is no table {}; this recording has {} (slotscope query without SQL: their "
+        "columns)",
+        name, fmt::join(names, ", "));
+  }
   return error;
+}
+
+Status QueryTables::FindDamage(const RecordingTables& recording, const UnixRange& range) const {
+  for (const QueryTable& table : tables_)
+    if (Status status = recording.ReadTableLines(table.name, range, [](std::string_view) {});
+        !status.ok())
+      return status;
+  return {};
 }
 
 Status QueryTables::FindFiles(const RecordingTables& recording, std::string_view table,
@@ -160,10 +178,11 @@ Status QueryTables::FindFiles(const RecordingTables& recording, std::string_view
       continue;
     }
     std::string beginning;
-    // One that the ring has removed meanwhile is left out.
     if (Status status = ReadBeginning(path, &beginning); !status.ok()) {
-      if (access(path.c_str(), F_OK)) continue;
-      return status;
+      if (access(path.c_str(), F_OK) == 0) return status;
+      // One that the ring has removed meanwhile is left out.
+      if (Status gone = recording.WhyGone(path); !gone.ok()) return gone;
+      continue;
     }
     AddColumns(beginning, &files->columns);
     files->packed.push_back(path);

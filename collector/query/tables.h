@@ -26,9 +26,10 @@ class QueryTables {
   Status Open(const RecordingTables& recording, const UnixRange& range, const Selection& selection);
 
   const std::vector<QueryTable>& tables() const { return tables_; }
-  // A sentence for what a database says of a table that a recording can have and this one has not;
-  // anything else as it is.
-  static std::string Explained(const std::string& error);
+  // A sentence for what a database says of a table that is not there; anything else as it is.
+  std::string Explained(const std::string& error) const;
+  // What of these tables cannot be read, by our own reader.
+  Status FindDamage(const RecordingTables& recording, const UnixRange& range) const;
 
  private:
   // What is to be read of a table.

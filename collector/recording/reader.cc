@@ -144,6 +144,19 @@ std::vector<std::string> RecordingReader::FilesOf(std::string_view table, const 
   return paths;
 }
 
+Status RecordingReader::WhyGone(const std::string& path) const {
+  Segments now;
+  if (IsHeld(folder_) || !ReadManifest(folder_, &now).ok()) return {};
+  const std::string name = fs::path(path).filename().string();
+  for (const auto& [number, segment] : now)
+    for (const auto& [table, file] : segment.files)
+      if (file.name == name)
+        return {Exit::kBadInput, fmt::format("{} is missing: {} names it; what is left of the recording "
+                                             "was read",
+                                             EscapeControls(path), kManifestName)};
+  return {};
+}
+
 Status RecordingReader::Read(std::string_view table, const UnixRange& range,
                              const OnText& on_text) const {
   if (is_file_) return ReadFile(folder_, range, on_text);
@@ -164,7 +177,7 @@ Status RecordingReader::ReadFile(const std::string& path, const UnixRange& range
   if (!fd.valid() && errno == ENOENT && !is_file_ && is_part)
     fd.Reset(open(std::string(WithoutPart(path)).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid()) {
-    if (errno == ENOENT && !is_file_) return {};
+    if (errno == ENOENT && !is_file_) return WhyGone(path);
     return {Exit::kBadInput, fmt::format("cannot read {}: {}", EscapeControls(path), ErrnoText(errno))};
   }
   std::vector<FrameAt> frames;

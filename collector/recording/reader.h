@@ -44,6 +44,9 @@ class RecordingReader {
   // The files of a table that have something of that time, in the order in which they were recorded.
   std::vector<std::string> FilesOf(std::string_view table, const UnixRange& range = {}) const;
 
+  // Of one of these that is not there: Exit::kBadInput if it is missing; ok if the ring has removed it.
+  Status WhyGone(const std::string& path) const;
+
   // What a table has of that time, in the order in which it was recorded; and up to a frame (a second or
   // so) before and behind it. Rows of a segment that was removed meanwhile are left out. What is damaged
   // ends its segment, and is the status in the end: Exit::kBadInput.

@@ -247,13 +247,17 @@ Status Output::MakeFolder() {
   if (kind_ != OutputKind::kFolder) return {};
   if (Status status = folder_.Open(options_.path, options_.keep); !status.ok()) return status;
   const std::string name = EscapeName(options_.path);
-  if (folder_.has_old())
-    Say(stderr, "slotscope: the recording that was {} is now {}.old{}\n", name, name,
-        folder_.has_older() ? "; the .old before it is removed" : "");
   if (const size_t nr = folder_.nr_recovered())
     Say(stderr, "slotscope: {} segment{} of a recorder that was killed {} kept in {}\n", nr,
         nr == 1 ? "" : "s", nr == 1 ? "is" : "are", name);
   return {};
+}
+
+void Output::SayWhatIsOld() const {
+  const std::string name = EscapeName(options_.path);
+  if (folder_.has_old())
+    Say(stderr, "slotscope: the recording that was {} is now {}.old{}\n", name, name,
+        folder_.has_older() ? "; the .old before it is removed" : "");
 }
 
 Status Output::OpenRawTable(const Facts& facts, uint64_t begin_ns, RawSink** sink) {

@@ -45,6 +45,9 @@ class Output final : public VerdictListener {
   Writer* MakeWriter(const Facts& facts, Writer::Queue queue);
   // Makes the folder, if it is one.
   Status MakeFolder();
+  // Which recording that moved, if one did. Until it is sure that this one stays, Discard() moves it
+  // back.
+  void SayWhatIsOld() const;
   // Then, if the raw stream is a table of it: where that goes, from a recording that begins at begin_ns.
   // It is not used any more when Finish() is called. Null: it is none.
   Status OpenRawTable(const Facts& facts, uint64_t begin_ns, RawSink** sink);

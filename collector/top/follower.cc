@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "top/follower.h"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/clock.h"
@@ -18,6 +22,21 @@ constexpr int64_t kFreshNs = 5 * kSecondNs;
 // Places are read anew then, as those of who has ended stay in them.
 constexpr int64_t kPlacesAgeNs = 60 * kSecondNs;
 
+namespace fs = std::filesystem;
+
+// Those that a recorder has open, here or as a service.
+std::vector<std::string> HeldRecordings() {
+  std::vector<std::string> held;
+  const auto add = [&held](const std::string& path) {
+    if (IsRecording(path) && IsHeld(path)) held.push_back(path);
+  };
+  std::error_code error;
+  for (fs::directory_iterator it(".", error), end; !error && it != end; it.increment(error))
+    add(it->path().filename().string());
+  add(kServiceRecording);
+  return held;
+}
+
 }  // namespace
 
 bool IsBeingWritten(const std::string& path) {
@@ -28,6 +47,18 @@ bool IsBeingWritten(const std::string& path) {
   // in a minute the last one is complete and the next one is not there: then its recorder shows.
   const std::vector<std::string> files = tables.FilesOf(kSlotsTable, {});
   return !files.empty() && (files.back().ends_with(kPart) || IsHeld(path));
+}
+
+std::string FindBeingWritten(const std::function<bool()>& wants_end) {
+  constexpr uint64_t kFirstRowNs = 10'000'000'000;
+  constexpr int kPauseMs = 50;
+  for (const uint64_t until_ns = MonotonicNs() + kFirstRowNs;;) {
+    const std::vector<std::string> held = HeldRecordings();
+    for (const std::string& path : held)
+      if (IsBeingWritten(path)) return path;
+    if (held.empty() || wants_end() || MonotonicNs() > until_ns) return "";
+    poll(nullptr, 0, kPauseMs);
+  }
 }
 
 Status Follower::Poll(bool* is_new) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/status.h"
@@ -43,5 +44,9 @@ class Follower {
 
 // Is that recording being written: was something of it recorded a moment ago?
 bool IsBeingWritten(const std::string& path);
+
+// The recording in this folder, else the service's, that somebody writes. Who has just begun to has no
+// row for a second or two: that is waited for. Empty: there is none.
+std::string FindBeingWritten(const std::function<bool()>& wants_end);
 
 }  // namespace slotscope

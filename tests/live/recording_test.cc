@@ -106,6 +106,14 @@ TEST(Recording, WhatAKilledRecorderWroteIsThere) {
   ASSERT_EQ(Shell("cd " + dir + " && $S record --source $SRC --duration 0.5 -o k.rec", &output), 0)
       << output;
   EXPECT_EQ(ReadCsv(dir + "/k.rec.old").rows.size(), both.rows.size());
+  EXPECT_NE(output.find("that was k.rec is now k.rec.old\n"), std::string::npos) << output;
+  // What does not begin moves nothing, and does not say so.
+  output.clear();
+  EXPECT_EQ(Shell("cd " + dir + " && $S record --source $SRC -o k.rec -- /no/such/program", &output),
+            127)
+      << output;
+  EXPECT_EQ(output.find(".old"), std::string::npos) << output;
+  EXPECT_EQ(ReadCsv(dir + "/k.rec.old").rows.size(), both.rows.size());
 }
 
 TEST(Recording, ARingKeepsItsNewestPart) {

@@ -225,6 +225,8 @@ TEST(TopLive, FollowsARecordingThatIsBeingWritten) {
   ASSERT_EQ(
       Shell("cd " + dir +
                 " && mkdir t && { $S record --source $SRC --duration 60 >out 2>err & echo $! >pid; } && "
+                "until grep -qs recording err || ! kill -0 $(cat pid); do sleep 0.01; done; "
+                "TMPDIR=$PWD/t $S top --json >early; "
                 "for i in $(seq 200); do $S top --json slotscope.rec >first 2>/dev/null && grep -q "
                 "'\"pid\"' first && break; "
                 "sleep 0.1; done; TMPDIR=$PWD/t $S top --json >second; kill -INT $(cat pid)",
@@ -233,7 +235,9 @@ TEST(TopLive, FollowsARecordingThatIsBeingWritten) {
       << output;
   const auto first = nlohmann::json::parse(Text(dir + "/first")),
              second = nlohmann::json::parse(Text(dir + "/second"));
-  EXPECT_EQ(second["recording"], "slotscope.rec");  // it is found, and none is made beside it
+  // It is found, also before it has a row, and none is made beside it.
+  EXPECT_EQ(second["recording"], "slotscope.rec");
+  EXPECT_EQ(nlohmann::json::parse(Text(dir + "/early"))["recording"], "slotscope.rec");
   EXPECT_GE(second["to_unix_ns"], first["to_unix_ns"]);
   EXPECT_TRUE(IsEmpty(dir + "/t"));
 }

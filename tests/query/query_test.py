@@ -159,7 +159,18 @@ def check_errors(recording):
         check("one statement" in run("query", statement, recording, code=2).stderr, f"{statement}: refused")
     check(not os.path.exists("side.csv"), "and not done")
     check(".parquet" in run("query", "SELECT 1", recording, "-o", "x.txt", code=2).stderr, "an unknown kind of file is refused")
-    check("nosuch" in run("query", "SELECT nosuch FROM slots", recording, code=2).stderr, "an unknown column is named")
+    unknown = run("query", "SELECT nosuch FROM slots", recording, code=2).stderr
+    check("nosuch" in unknown and "COPY" not in unknown, "an unknown column is named, and no SQL of ours")
+    unknown = run("query", "FROM slotz", recording, code=2).stderr
+    check("no table slotz" in unknown and "slots, seconds" in unknown, "an unknown table: which there are")
+    check(run("query", recording, "FROM slots LIMIT 1").stdout == run("query", "FROM slots LIMIT 1", recording).stdout, "the recording may come first")
+    shutil.copytree(recording, "hurt")
+    slots = sorted(Path("hurt").glob("slots-*.zst"))
+    slots[0].write_bytes(slots[0].read_bytes()[:-9] + b"\0" * 9)
+    check("it is damaged at byte" in run("query", "SELECT sum(cpu_ns) FROM slots", "hurt", code=9).stderr, "damage is told as explain tells it")
+    slots[0].unlink()
+    for words in (["query", "SELECT 1", "hurt"], ["explain", "hurt"]):
+        check(f"{slots[0]} is missing" in run(*words, code=9).stderr, f"{words}: a segment is missing")
     for statement in ("INSTALL httpfs", "LOAD httpfs"):
         check("one statement" in run("query", statement, recording, code=2).stderr, f"{statement}: refused")
     far = run("query", "FROM read_csv('https://example.invalid/x.csv')", recording, code=2).stderr
