@@ -92,7 +92,7 @@ def rows_of_table(text, heading):
         elif fields[0] == heading:
             inside = True
         elif inside and not set(fields[0]) <= {"-"}:
-            rows.append([re.sub(r"`|\*\*", "", field) for field in fields])
+            rows.append([re.sub(r"`|\*+|\[([^]]*)\]\([^)]*\)", r"\1", field) for field in fields])
     return rows
 
 

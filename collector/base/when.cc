@@ -173,6 +173,10 @@ Status ParseWhen(std::string_view text, const WhenContext& context, int64_t* uni
     *unix_ns = context.end_ns - ns;
     return {};
   }
+  if (int64_t ns; ParseLength(trimmed, &ns).ok())
+    return Bad(text, fmt::format("that is a length; -{} is so long before the end of the recording, and "
+                                 "a time is as in 2026-11-22 03:12:07.120 or 03:12:07",
+                                 trimmed));
   return ParseDateAndClock(trimmed, context, unix_ns);
 }
 

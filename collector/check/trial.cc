@@ -142,10 +142,10 @@ CheckLine CheckRing(const Trial& trial, uint64_t bytes, const std::string& folde
   const double coarse_s = 0.8 * room / trial.coarse_bytes_per_s;
   return {
       "ring", State::kSize,
-      fmt::format("{:.1f} GiB in {}: {} to the millisecond at first, later {} and {} in seconds; {}/s "
-                  "just now",
-                  room / (1 << 30), folder, Length(room / rate), Length(fine_s), Length(coarse_s),
-                  SizeText(rate)),
+      fmt::format("{:.1f} GiB of the service in {}: the last {} to the millisecond and the last {} to "
+                  "the second, at {}/s as just now (until it is full, {} to the millisecond)",
+                  room / (1 << 30), folder, Length(fine_s), Length(coarse_s), SizeText(rate),
+                  Length(room / rate)),
       ""};
 }
 

@@ -202,6 +202,7 @@ Json QualityJson(const PageInput& input) {
     if (!is_measured) object["not_measured"].push_back(name);
   };
   add(machine.has_waits, "waiting");
+  add(machine.has_counters, "perf counters");
   add(machine.has_gpu, "GPU activity");
   add(machine.has_traffic, "memory traffic");
   return object;

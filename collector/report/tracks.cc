@@ -50,6 +50,7 @@ void Tracks::OnRow(const SlotRow& row) {
   machine_.has_waits |= row.has_waits;
   machine_.has_gpu |= row.has_gpu;
   machine_.has_traffic |= row.has_traffic;
+  machine_.has_counters |= row.has_counters;
   Track* track = row.key.tgid > 0 && !is_lost && !is_idle ? &TrackOf(row) : nullptr;
   if (track) track->has_gpu |= row.has_gpu;
   for (int64_t i = 0; i < length_ms; i++) {

@@ -36,7 +36,7 @@ struct Track {
 struct MachineTrack {
   std::vector<uint8_t> is_recorded;  // [ms]
   std::vector<uint32_t> cpu, wait, lost, gpu, traffic;
-  bool has_waits = false, has_gpu = false, has_traffic = false;
+  bool has_waits = false, has_gpu = false, has_traffic = false, has_counters = false;
 };
 
 class Tracks {

@@ -113,7 +113,8 @@ std::vector<StripStep> Board::Strip(const std::vector<ProcessKey>& members, int6
         covered->is_recorded = true;
         covered->slot_ns = std::max(covered->slot_ns, slot.slot_ns);
       }
-    step->lost_ns = std::max(step->lost_ns, slot.lost_ns);
+    step->lost_ns += slot.lost_ns;
+    step->slots_ns += slot.slot_ns;
   }
   std::map<int64_t, Doing> slots;  // of all members
   for (const ProcessKey& key : members)

@@ -55,7 +55,8 @@ struct StripStep {
   bool is_recorded = false;
   Doing worst;           // of the slots that begin in it, the one with the most waiting
   uint64_t cpu_ns = 0;   // the most in a slot
-  uint64_t lost_ns = 0;  // the most in a slot: nobody knows who ran
+  uint64_t lost_ns = 0;  // in all: nobody knows who ran
+  int64_t slots_ns = 0;  // of slots that begin in it, in all
   int64_t slot_ns = 0;   // the longest
 };
 

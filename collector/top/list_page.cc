@@ -52,8 +52,8 @@ ScreenText HeadLines(const TopView& view, size_t width) {
   else if (next.empty() && second.worst_start_ns == 0)
     next = "nobody waited for a CPU";
   else if (next.empty()) {
-    next = fmt::format("waited {} ms in all; at worst {} in the slot of {}", MsText(second.wait_ns),
-                       MsText(second.worst_wait_ns), view.zone.ClockText(second.worst_start_ns));
+    next = fmt::format("waited {} ms in all; worst slot {}: {} ms", MsText(second.wait_ns),
+                       view.zone.ClockText(second.worst_start_ns), MsText(second.worst_wait_ns));
     if (!second.worst_who.empty()) next += fmt::format(", most by {}", second.worst_who);
   }
   const Tone tone = view.notice.empty() ? Tone::kPlain : Tone::kWarm;
@@ -142,7 +142,7 @@ ScreenText ListPage(const TopView& view, size_t height, size_t width, TopControl
                                   shown->rows.size(), GroupText(control->by), view.source,
                                   control->is_paused ? "  [paused: space goes on]" : "");
   if (control->is_typing || !control->filter.empty())
-    where = fmt::format("/{}{}  {}", control->filter, control->is_typing ? "_" : "", where);
+    where = fmt::format("find: {}{}  {}", control->filter, control->is_typing ? "_" : "", where);
   lines.push_back({{Field(where, width, true), Tone::kDim}});
   lines.push_back(
       {{Field("Enter its 10 s  g group  / find  w c m t sort  space pause  ? help  q quit", width, true),

@@ -11,7 +11,8 @@ Piece StripPiece(const StripStep& step) {
   const double waited = static_cast<double>(step.worst.wait_ns) / slot_ns;
   if (waited > 0.5) return {step.worst.throttled_ns * 2 > step.worst.wait_ns ? "T" : "#", Tone::kHot};
   if (waited > 0.1) return {step.worst.throttled_ns * 2 > step.worst.wait_ns ? "T" : "=", Tone::kWarm};
-  if (static_cast<double>(step.lost_ns) > 0.1 * slot_ns) return {"?", Tone::kDim};
+  if (static_cast<double>(step.lost_ns) > 0.1 * static_cast<double>(step.slots_ns))
+    return {"?", Tone::kDim};
   if (step.worst.wait_ns > 0) return {"-", Tone::kPlain};
   return {step.cpu_ns > 0 ? "." : " ", Tone::kPlain};
 }

@@ -339,7 +339,8 @@ TEST(PageData, WhatWasNotRecordedIsAGap) {
   std::swap(page.tracks, tracks);
   const Json data = page.Data();
   EXPECT_EQ(data["quality"]["gaps"].dump(), R"([{"from_ms":100,"ms":50},{"from_ms":1990,"ms":10}])");
-  EXPECT_EQ(data["quality"]["not_measured"].dump(), R"(["GPU activity","memory traffic"])");
+  EXPECT_EQ(data["quality"]["not_measured"].dump(),
+            R"(["perf counters","GPU activity","memory traffic"])");
 }
 
 TEST(Page, NothingInItEndsItsScript) {

@@ -250,6 +250,20 @@ TEST(Top, AStripShowsTheWorstSlotOfEachStep) {
   EXPECT_EQ(text(1, 7), ".-=##/.\n");
 }
 
+TEST(Top, OneUnknownMillisecondDoesNotHideALongerStep) {
+  Machine machine;
+  for (int64_t ms = 0; ms < 20; ms++) {
+    machine.Take(MakeSlotRow(ms * kMs, 0, "", 0, 0, "idle"));
+    machine.Take(MakeSlotRow(ms * kMs, 11, "it", 1000, 0));
+    if (ms == 3 || ms >= 18) machine.Take(MakeSlotRow(ms * kMs, 0, "", 700'000, 0, "lost"));
+  }
+  const auto text = [&](int64_t step_ms, size_t nr) {
+    return PlainText({StripLine(machine.board.Strip({{11, 7}}, kRowsUnixNs, step_ms * kMs, nr), 0, nr)});
+  };
+  EXPECT_EQ(text(1, 20), "...?..............??\n");
+  EXPECT_EQ(text(10, 2), ".?\n");
+}
+
 TEST(Top, NoPageIsWiderOrHigherThanTheScreen) {
   Machine machine = HogAndVictim();
   for (int32_t i = 0; i < 40; i++)

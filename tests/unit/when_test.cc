@@ -70,6 +70,7 @@ TEST(When, AnHourThatWasTwiceIsRefusedWithBothReadings) {
   EXPECT_EQ(When("2026-10-25 02:30 +01:00") - When("2026-10-25 02:30 +02:00"), 3600 * kSecond);
   EXPECT_EQ(When("2026-03-29 02:30"), -1);
   EXPECT_NE(WhyNot("2026-03-29 02:30").find("never"), std::string::npos);
+  EXPECT_NE(WhyNot("5min").find("-5min"), std::string::npos);
 }
 
 TEST(When, Lengths) {

@@ -16,10 +16,12 @@ export function drawAxis(svg, from, to, left, width, zone) {
     600000, 1800000, 3600000, 7200000, 21600000, 43200000, 86400000];
   const step = steps.find((one) => (to - from) / one <= nr) || steps[steps.length - 1];
   const ticks = [];
-  // The last one needs room for its text.
-  const end = to - ((to - from) / width) * (isFine ? 36 : 24);
+  // The last one needs room for half of its text; that of the first one begins at the edge.
+  const half = isFine ? 36 : 24;
+  const end = to - ((to - from) / width) * half;
   for (let at = Math.ceil(from / step) * step; at <= end; at += step) ticks.push(at);
   select(svg).selectAll("*").remove();
   select(svg).append("g").call(
-    axisBottom(scale).tickValues(ticks).tickSize(4).tickFormat((at) => (isFine ? clockMs(at, zone) : clock(at, zone))));
+    axisBottom(scale).tickValues(ticks).tickSize(4).tickFormat((at) => (isFine ? clockMs(at, zone) : clock(at, zone))))
+    .selectAll("text").attr("text-anchor", (at) => (scale(at) < half ? "start" : "middle"));
 }
