@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include <cerrno>
@@ -148,12 +149,20 @@ Status RecordingReader::WhyGone(const std::string& path) const {
   Segments now;
   if (IsHeld(folder_) || !ReadManifest(folder_, &now).ok()) return {};
   const std::string name = fs::path(path).filename().string();
-  for (const auto& [number, segment] : now)
-    for (const auto& [table, file] : segment.files)
-      if (file.name == name)
-        return {Exit::kBadInput, fmt::format("{} is missing: {} names it; what is left of the recording "
-                                             "was read",
-                                             EscapeControls(path), kManifestName)};
+  const auto parsed = ParseSegmentName(WithoutPart(name));
+  if (!parsed) return {};
+  // A ring removes the oldest ones; on a full disk it may not have been able to write that down.
+  bool is_oldest = parsed->number > 1;
+  for (const auto& [number, segment] : now) {
+    const auto file = segment.files.find(parsed->table);
+    if (file == segment.files.end()) continue;
+    if (number == parsed->number && !is_oldest)
+      return {Exit::kBadInput, fmt::format("{} is missing: {} names it; what is left of the recording "
+                                           "was read",
+                                           EscapeControls(path), kManifestName)};
+    if (number < parsed->number && access((folder_ + "/" + file->second.name).c_str(), F_OK) == 0)
+      is_oldest = false;
+  }
   return {};
 }
 

@@ -173,7 +173,7 @@ else: work(1, 1, 0)
     sentences = [moment["sentence"] for moment in explained["moments"]] or ["Nobody is accused"]
     check(sentences[0] in answer, f"the answer is what explain says first: {answer}; {sentences}")
     quality = browser.run("return document.getElementById('quality').innerText")
-    check("not measured: GPU activity, memory traffic" in quality, f"the state of the data: {quality}")
+    check("not measured: perf counters, GPU activity, memory traffic" in quality, f"the state of the data: {quality}")
     check(browser.run("return performance.getEntriesByType('resource').length") == 0, "nothing is fetched")
     check(browser.run("return document.documentElement.scrollWidth <= window.innerWidth"), "it is no wider than the window")
     if shots:

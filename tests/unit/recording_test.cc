@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <zstd.h>
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/unique_fd.h"
 #include "recording/folder.h"
 #include "recording/frame.h"
 #include "recording/manifest.h"
@@ -447,6 +449,46 @@ TEST(RecordingFolderTest, AReaderSeesWhetherItIsHeld) {
     ASSERT_TRUE(recorder.folder.Close().ok());
   }
   EXPECT_FALSE(IsHeld(temp.At("r")));
+}
+
+TEST(RecordingFolderTest, WhatSomebodyHasDeletedIsMissing) {
+  const TempFolder temp;
+  {
+    Recorder recorder(temp.At("r"));
+    ASSERT_TRUE(recorder.status.ok());
+    for (uint64_t s = 10; s <= 40; s += 10) recorder.Record(s, s + 1);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+  }
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(temp.At("r")).ok());
+  const std::vector<std::string> files = reader.FilesOf("slots");
+  ASSERT_EQ(files.size(), 4u);
+  std::string rows;
+  const auto why = [&] {
+    Status status;
+    rows = RowsIn(temp.At("r"), {}, &status);
+    return status.message();
+  };
+  EXPECT_EQ(why(), "");
+  std::filesystem::remove(files[2]);
+  EXPECT_THAT(why(), testing::HasSubstr(files[2] + " is missing"));
+  EXPECT_EQ(rows, "10 20 40 ") << "what is left is read";
+  {
+    // Who records removes what is oldest, and writes that down a moment later.
+    const UniqueFd held(open(temp.At("r").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
+    EXPECT_EQ(why(), "");
+  }
+  // As a ring does that could not write it down: the oldest are not there, and have not been for long.
+  std::filesystem::remove(files[1]);
+  std::filesystem::remove(files[0]);
+  EXPECT_THAT(why(), testing::HasSubstr(files[0] + " is missing")) << "no ring has ever removed one";
+  Segments segments;
+  ASSERT_TRUE(ReadManifest(temp.At("r"), &segments).ok());
+  segments.erase(1);
+  ManifestWriter manifest;
+  ASSERT_TRUE(manifest.Open(temp.At("r"), segments, {}).ok());
+  EXPECT_EQ(why(), "");
 }
 
 TEST(RecordingFolderTest, GoesOnWhereItsPredecessorEnded) {
