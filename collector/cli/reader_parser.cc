@@ -70,7 +70,7 @@ std::set<std::string> NamesLike(const std::string& asked, const ProcessPlaces& p
   return like;
 }
 
-void WarnOfNobody(const Selection& selection, const ProcessPlaces& places) {
+void WarnOfNobody(const Selection& selection, const ProcessPlaces& places, const std::string& path) {
   const auto is_there = [&](int32_t pid) {
     return std::any_of(places.all().begin(), places.all().end(),
                        [pid](const auto& process) { return process.first.tgid == pid; });
@@ -81,7 +81,7 @@ void WarnOfNobody(const Selection& selection, const ProcessPlaces& places) {
     if (places.names().contains(comm) || places.names().contains(EscapeName(comm))) continue;
     const std::set<std::string> like = NamesLike(comm, places);
     Say(stderr, "slotscope: --comm {}: no process had this name in that time; {}\n", EscapeName(comm),
-        like.empty() ? "slotscope explain --rows processes lists who was there"
+        like.empty() ? fmt::format("slotscope explain {} --rows processes lists who was there", path)
                      : "names like it: " + SomeOf(like));
   }
 }
@@ -153,7 +153,7 @@ Status FindPlaces(const RecordingTables& tables, const UnixRange& range, Selecti
                     EscapeName(tables.path())));
   }
   if (Status status = tables.ReadPlaces(range, places); !status.ok()) return status;
-  WarnOfNobody(*selection, *places);
+  WarnOfNobody(*selection, *places, EscapeName(tables.path()));
   for (const auto& [process, cgroup] : places->all())
     if (selection->groups.Matches(*cgroup)) selection->members.insert(process);
   if (selection->groups.any() && selection->members.empty())
