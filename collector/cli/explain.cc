@@ -100,15 +100,19 @@ Status RunExplain(const ExplainOptions& options) {
   if (Status status = FindRange(options.reader, tables.facts(), &asked); !status.ok()) return status;
   Selection selection = options.reader.selection;
   ProcessPlaces places;
-  if (Status status = FindPlaces(tables, asked.range, &selection, &places); !status.ok()) return status;
+  Status damage;
+  if (Status status = FindPlaces(tables, asked.range, &selection, &places, &damage); !status.ok())
+    return status;
   if (!options.rows.empty()) return PrintRows(tables, table, asked.range, selection);
   if (tables.facts().is_cut)
     Say(stderr, "slotscope: {} ends in the midst of a row: it was cut, or is being written\n",
         EscapeName(tables.path()));
 
   Moments moments;
-  const Status damage = FindMoments(tables, {asked.range, asked.has_at, asked.is_part, options.nr},
-                                    selection, places, asked.zone, &moments);
+  if (Status status = FindMoments(tables, {asked.range, asked.has_at, asked.is_part, options.nr},
+                                  selection, places, asked.zone, &moments);
+      !status.ok())
+    damage = status;
   const Status printed = Print(options.reader.json ? StoryJson(moments.stalls, moments.context)
                                                    : StoryText(moments.stalls, moments.context));
   return printed.ok() ? damage : printed;

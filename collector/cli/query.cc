@@ -94,8 +94,10 @@ Status RunQuery(const QueryOptions& options) {
   if (Status status = FindRange(options.reader, recording.facts(), &asked); !status.ok()) return status;
   Selection selection = options.reader.selection;
   ProcessPlaces places;
-  if (Status status = FindPlaces(recording, asked.range, &selection, &places); !status.ok())
+  Status damage;
+  if (Status status = FindPlaces(recording, asked.range, &selection, &places, &damage); !status.ok())
     return status;
+  if (!damage.ok()) return damage;
   const UnixRange range = asked.is_part ? asked.range : UnixRange();
   QueryTables tables;
   if (Status status = tables.Open(recording, range, selection); !status.ok()) return status;
@@ -107,7 +109,7 @@ Status RunQuery(const QueryOptions& options) {
   const auto explained = [&](const Status& status) -> Status {
     if (status.ok()) return {};
     if (!IsOfTheQuery(status))
-      if (Status damage = tables.FindDamage(recording, range); !damage.ok()) return damage;
+      if (Status found = tables.FindDamage(recording, range); !found.ok()) return found;
     return {status.code(), tables.Explained(WithoutSql(status.message()))};
   };
   DuckDb database;

@@ -143,7 +143,7 @@ Status OpenRecording(const ReaderOptions& reader, const std::string& table, Reco
 }
 
 Status FindPlaces(const RecordingTables& tables, const UnixRange& range, Selection* selection,
-                  ProcessPlaces* places) {
+                  ProcessPlaces* places, Status* damage) {
   const bool is_asked_for = selection->groups.any() || selection->group_by != GroupBy::kName;
   if (!tables.Has(kProcessesTable)) {
     if (!is_asked_for) return {};
@@ -152,7 +152,7 @@ Status FindPlaces(const RecordingTables& tables, const UnixRange& range, Selecti
                     "units are not known",
                     EscapeName(tables.path())));
   }
-  if (Status status = tables.ReadPlaces(range, places); !status.ok()) return status;
+  *damage = tables.ReadPlaces(range, places);
   WarnOfNobody(*selection, *places, EscapeName(tables.path()));
   for (const auto& [process, cgroup] : places->all())
     if (selection->groups.Matches(*cgroup)) selection->members.insert(process);

@@ -48,8 +48,9 @@ Status ParseReader(const ReaderTexts& texts, ReaderOptions* reader);
 Status OpenRecording(const ReaderOptions& reader, const std::string& table, RecordingTables* tables);
 // Who is in the groups that are selected; *places of all. Says on stderr if that is nobody. Nothing is
 // read where nobody asks for it and the recording has no such table. Exit::kUsage: it is needed.
+// *damage: Exit::kBadInput if some of it cannot be read.
 Status FindPlaces(const RecordingTables& tables, const UnixRange& range, Selection* selection,
-                  ProcessPlaces* places);
+                  ProcessPlaces* places, Status* damage);
 // Of a recording that is open. Exit::kUsage with what is wrong, or with when the recording was.
 Status FindRange(const ReaderOptions& reader, const RecordingFacts& facts, ReaderRange* range);
 

@@ -60,10 +60,14 @@ Status RunReport(const ReportOptions& options) {
                              static_cast<double>(range.to_ns - range.from_ns) / 3.6e12));
   Selection selection = options.reader.selection;
   ProcessPlaces places;
-  if (Status status = FindPlaces(tables, asked.range, &selection, &places); !status.ok()) return status;
+  Status damage;
+  if (Status status = FindPlaces(tables, asked.range, &selection, &places, &damage); !status.ok())
+    return status;
   Moments moments;
-  Status damage = FindMoments(tables, {asked.range, asked.has_at, asked.is_part, kMoments}, selection,
-                              places, asked.zone, &moments);
+  if (Status status = FindMoments(tables, {asked.range, asked.has_at, asked.is_part, kMoments},
+                                  selection, places, asked.zone, &moments);
+      !status.ok())
+    damage = status;
   Overview overview;
   if (Status status = ReadOverview(tables, &overview); damage.ok()) damage = status;
   if (!asked.is_part) range = WorstRange(moments, facts);

@@ -96,6 +96,7 @@ Status FindMoments(const RecordingTables& tables, const MomentsWanted& wanted,
                    [](const Stall& a, const Stall& b) { return a.severity_ns > b.severity_ns; });
   context.nr_found = stalls.size();
   stalls.resize(std::min(stalls.size(), wanted.nr));
+  context.is_damaged = !damage.ok();
   if (slots_ns) context.lost_share = static_cast<double>(lost_ns) / static_cast<double>(slots_ns);
   return damage;
 }

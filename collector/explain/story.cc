@@ -228,6 +228,7 @@ std::string Top(const StoryContext& context) {
     text += fmt::format(", {:.0f} of them to the millisecond", seconds(context.read_ns));
   text +=
       fmt::format(": {} rows; lost: {:.2g}% of CPU time\n", context.nr_rows, 100 * context.lost_share);
+  if (context.is_damaged) text += "Some of that time could not be read: what follows is of the rest.\n";
   if (!context.has_waits && context.nr_rows)
     text += "Waiting was not measured (--no-waits, or an older recording).\n";
   if (!context.has_states && context.nr_rows)
@@ -238,7 +239,8 @@ std::string Top(const StoryContext& context) {
 }
 
 std::string Quiet(const StoryContext& context) {
-  if (context.nr_rows == 0) return "\nNothing was recorded then.\n";
+  if (context.nr_rows == 0)
+    return context.is_damaged ? "\nNothing of it could be read.\n" : "\nNothing was recorded then.\n";
   if (context.told != StoryContext::Told::kWorst)
     return !context.has_selection ? "\nNobody was held up then.\n"
            : context.is_part
@@ -246,8 +248,9 @@ std::string Quiet(const StoryContext& context) {
                  "before.)\n"
                : "\nNo selected process has a row in this recording.\n";
   return fmt::format(
-      "\nQuiet: {} was held up for longer than usual. Nobody is accused.\n"
+      "\n{} {} was held up for longer than usual. Nobody is accused.\n"
       "(--at TIME or --pid PID tells of any time and process, usual or not.)\n",
+      context.is_damaged ? "In what could be read" : "Quiet:",
       context.has_selection ? "none of those that are selected" : "no process");
 }
 
@@ -411,7 +414,8 @@ std::string StoryJson(const std::vector<Stall>& stalls, const StoryContext& cont
   object["lost_share"] = context.lost_share;
   object["read_ns"] = context.read_ns;
   object["waits_measured"] = context.has_waits;
-  object["quiet"] = context.told != StoryContext::Told::kAt &&
+  object["damaged"] = context.is_damaged;
+  object["quiet"] = !context.is_damaged && context.told != StoryContext::Told::kAt &&
                     (stalls.empty() || context.told == StoryContext::Told::kWhatWas);
   object["moments_found"] = context.nr_found;
   object["moments"] = nlohmann::ordered_json::array();

@@ -33,7 +33,8 @@ struct StoryContext {
     kWhatWas,  // no moment was worse than usual: all of the range
   } told = Told::kWorst;
   bool has_selection = false;
-  bool is_part = false;  // of the recording
+  bool is_part = false;     // of the recording
+  bool is_damaged = false;  // some of it could not be read
 };
 
 // What happened, in a sentence: "web (4711) waited 212 of 340 ms for a CPU while hog (812) ran".

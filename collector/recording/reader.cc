@@ -168,18 +168,18 @@ Status RecordingReader::WhyGone(const std::string& path) const {
 
 Status RecordingReader::Read(std::string_view table, const UnixRange& range,
                              const OnText& on_text) const {
-  if (is_file_) return ReadFile(folder_, range, on_text);
+  if (is_file_) return ReadFile(folder_, 0, range, on_text);
   Status first;
   for (const auto& [number, segment] : segments_) {
     const auto file = segment.files.find(std::string(table));
     if (file == segment.files.end() || !Overlaps(segment.times, range)) continue;
-    Status status = ReadFile(folder_ + "/" + file->second.name, range, on_text);
+    Status status = ReadFile(folder_ + "/" + file->second.name, file->second.bytes, range, on_text);
     if (first.ok()) first = status;
   }
   return first;
 }
 
-Status RecordingReader::ReadFile(const std::string& path, const UnixRange& range,
+Status RecordingReader::ReadFile(const std::string& path, uint64_t least_bytes, const UnixRange& range,
                                  const OnText& on_text) const {
   const bool is_part = path.ends_with(kPart);
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -202,7 +202,7 @@ Status RecordingReader::ReadFile(const std::string& path, const UnixRange& range
   }
   struct stat info;
   if (status.ok() && !is_part && fstat(fd.get(), &info) == 0 &&
-      static_cast<uint64_t>(info.st_size) != whole_bytes)
+      (static_cast<uint64_t>(info.st_size) != whole_bytes || whole_bytes < least_bytes))
     status = {Exit::kBadInput, fmt::format("it is damaged at byte {}", whole_bytes)};
   if (status.ok()) return {};
   return {Exit::kBadInput, fmt::format("{}: {}", EscapeControls(path), status.message())};

@@ -55,7 +55,9 @@ class RecordingReader {
  private:
   Status AddFiles();
   void AddFile(const std::string& name);
-  Status ReadFile(const std::string& path, const UnixRange& range, const OnText& on_text) const;
+  // least_bytes: of a file that is complete, what its manifest says; 0: not known.
+  Status ReadFile(const std::string& path, uint64_t least_bytes, const UnixRange& range,
+                  const OnText& on_text) const;
 
   std::string folder_;
   bool is_file_ = false;

@@ -61,7 +61,9 @@ Status Command::Release() {
   waitpid(pid_, nullptr, 0);
   ended_ = true;
   return {err == ENOENT ? Exit::kCommandNotFound : Exit::kCommandNotExecutable,
-          fmt::format("cannot run {}: {}", name_, ErrnoText(err))};
+          err == ENOENT && name_.find('/') == std::string::npos
+              ? fmt::format("cannot run {}: there is no such command in PATH", name_)
+              : fmt::format("cannot run {}: {}", name_, ErrnoText(err))};
 }
 
 bool Command::HasEnded() {

@@ -170,7 +170,13 @@ def check_errors(recording):
     check("it is damaged at byte" in run("query", "SELECT sum(cpu_ns) FROM slots", "hurt", code=9).stderr, "damage is told as explain tells it")
     slots[0].unlink()
     for words in (["query", "SELECT 1", "hurt"], ["explain", "hurt"]):
-        check(f"{slots[0]} is missing" in run(*words, code=9).stderr, f"{words}: a segment is missing")
+        done = run(*words, code=9)
+        check(f"{slots[0]} is missing" in done.stderr, f"{words}: a segment is missing")
+        check("Quiet" not in done.stdout, f"{words}: what could not be read is not quiet")
+    for path in Path("hurt").glob("processes-*.zst"):
+        path.unlink()
+    done = run("explain", "hurt", code=9)
+    check("could not be read" in done.stdout, "who is who is missing, and the rest is told")
     for statement in ("INSTALL httpfs", "LOAD httpfs"):
         check("one statement" in run("query", statement, recording, code=2).stderr, f"{statement}: refused")
     far = run("query", "FROM read_csv('https://example.invalid/x.csv')", recording, code=2).stderr

@@ -479,6 +479,8 @@ TEST(RecordingFolderTest, WhatSomebodyHasDeletedIsMissing) {
     ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
     EXPECT_EQ(why(), "");
   }
+  std::filesystem::resize_file(files[1], 0);
+  EXPECT_THAT(why(), testing::HasSubstr(files[1] + ": it is damaged at byte 0")) << "it is empty";
   // As a ring does that could not write it down: the oldest are not there, and have not been for long.
   std::filesystem::remove(files[1]);
   std::filesystem::remove(files[0]);
