@@ -46,6 +46,15 @@ ScreenText StepLines(const TopView& view, const std::vector<ProcessKey>& members
   return {line, {{Field(std::string(kMargin) + text, width, true), Tone::kPlain}}};
 }
 
+const TopRow* RowOfAny(const std::vector<const TopRow*>& rows, const std::vector<ProcessKey>& members) {
+  const auto is_one = [&](const ProcessKey& key) {
+    return std::find(members.begin(), members.end(), key) != members.end();
+  };
+  for (const TopRow* row : rows)
+    if (std::any_of(row->members.begin(), row->members.end(), is_one)) return row;
+  return nullptr;
+}
+
 }  // namespace
 
 StripShape StripShape::For(size_t width) {
@@ -72,6 +81,9 @@ ScreenText DetailPage(const TopView& view, size_t height, size_t width, TopContr
   if (row) {
     control->detail_name = row->who.Text();
     control->detail_members = row->AllMembers();
+  } else {
+    // Those of one name are a row while they come and go; who stays has a row of his own by now.
+    row = RowOfAny(shown->rows, control->detail_members);
   }
   const StripShape shape = StripShape::For(width);
   const size_t nr = shape.a_line * StripShape::kNrLines;
@@ -84,7 +96,7 @@ ScreenText DetailPage(const TopView& view, size_t height, size_t width, TopContr
   bool any = false;
   if (!control->has_cursor) control->cursor = WorstStep(steps, &any);
   control->cursor = std::min(control->cursor, nr - 1);
-  add(fmt::format("{}: {}", control->detail_name,
+  add(fmt::format("{}: {}", row ? row->who.Text() : control->detail_name,
                   row ? WaitText(*row) : "did nothing in this second: it sleeps, or has ended"),
       Tone::kTitle);
   const std::string ran = row ? NeighborsText(*row, 4) : "";

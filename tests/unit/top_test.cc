@@ -264,6 +264,24 @@ TEST(Top, OneUnknownMillisecondDoesNotHideALongerStep) {
   EXPECT_EQ(text(10, 2), ".?\n");
 }
 
+// Those of a name were a row; one of them is left, and has his own.
+TEST(Top, WhoIsLeftOfAGroupIsLookedAt) {
+  Machine machine = HogAndVictim();
+  const TopSecond second = machine.Second();
+  TopControl control;
+  control.page = TopControl::Page::kDetail;
+  control.selected_id = "a row that is gone";
+  control.detail_name = "victim x 2";
+  control.detail_members = {{11, 7}, {12, 7}};
+  TopControl::Shown shown;
+  const auto text = [&] {
+    return PlainText(MakeScreen(machine.View(second), 24, 80, &control, &shown));
+  };
+  EXPECT_THAT(text(), HasSubstr("victim (11): waited 700 ms"));
+  control.detail_members = {{12, 7}};
+  EXPECT_THAT(text(), HasSubstr("victim x 2: did nothing in this second"));
+}
+
 TEST(Top, NoPageIsWiderOrHigherThanTheScreen) {
   Machine machine = HogAndVictim();
   for (int32_t i = 0; i < 40; i++)
