@@ -234,7 +234,7 @@ std::string Top(const StoryContext& context) {
   if (!context.has_states && context.nr_rows)
     text += "Why processes did not run was not measured (an older recording).\n";
   if (context.told == StoryContext::Told::kWhatWas && context.nr_found)
-    text += "No moment was worse than usual. In all of that time:\n";
+    text += "No moment was worse than usual. Who was held up most in all of that time:\n";
   return text;
 }
 

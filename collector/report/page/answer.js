@@ -19,7 +19,7 @@ export function answer(data, zone, jump) {
       return;
     }
     const moment = data.moments[shown];
-    const says = data.quiet ? "No moment was worse than usual. In all of that time: " : `At ${clockMs(moment.from_ms, zone)} `;
+    const says = data.quiet ? "No moment was worse than usual. Held up most in all of that time: " : `At ${clockMs(moment.from_ms, zone)} `;
     section.replaceChildren(
       element("h2", {}, "ANSWER"),
       element("div", { class: "first" }, `${says}${moment.sentence}.`));
