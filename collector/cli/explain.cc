@@ -103,7 +103,10 @@ Status RunExplain(const ExplainOptions& options) {
   Status damage;
   if (Status status = FindPlaces(tables, asked.range, &selection, &places, &damage); !status.ok())
     return status;
-  if (!options.rows.empty()) return PrintRows(tables, table, asked.range, selection);
+  if (!options.rows.empty()) {
+    const Status printed = PrintRows(tables, table, asked.range, selection);
+    return printed.ok() ? damage : printed;
+  }
   if (tables.facts().is_cut)
     Say(stderr, "slotscope: {} ends in the midst of a row: it was cut, or is being written\n",
         EscapeName(tables.path()));
@@ -111,7 +114,7 @@ Status RunExplain(const ExplainOptions& options) {
   Moments moments;
   if (Status status = FindMoments(tables, {asked.range, asked.has_at, asked.is_part, options.nr},
                                   selection, places, asked.zone, &moments);
-      !status.ok())
+      damage.ok())
     damage = status;
   const Status printed = Print(options.reader.json ? StoryJson(moments.stalls, moments.context)
                                                    : StoryText(moments.stalls, moments.context));

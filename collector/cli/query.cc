@@ -117,7 +117,7 @@ Status RunQuery(const QueryOptions& options) {
   for (const QueryTable& table : tables.tables())
     if (Status status = explained(database.Run(table.sql)); !status.ok())
       return {Exit::kBadInput, fmt::format("the table {} cannot be read: {}", table.name,
-                                           EscapeControls(WithoutSql(status.message())))};
+                                           EscapeControls(status.message()))};
   if (!options.output.empty()) return explained(WriteFile(&database, options));
   std::string text;
   const AnswerFormat format = options.reader.json ? AnswerFormat::kJson : AnswerFormat::kCsv;

@@ -66,7 +66,7 @@ Status RunReport(const ReportOptions& options) {
   Moments moments;
   if (Status status = FindMoments(tables, {asked.range, asked.has_at, asked.is_part, kMoments},
                                   selection, places, asked.zone, &moments);
-      !status.ok())
+      damage.ok())
     damage = status;
   Overview overview;
   if (Status status = ReadOverview(tables, &overview); damage.ok()) damage = status;

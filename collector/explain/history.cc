@@ -9,8 +9,7 @@
 namespace slotscope {
 namespace {
 
-constexpr int64_t kLongestWaitNs = 3'600'000'000'000;  // what is told to be longer is nonsense
-constexpr int64_t kGapNs = 1'000'000'000;              // without slots: nothing was recorded
+constexpr int64_t kGapNs = 1'000'000'000;  // without slots: nothing was recorded
 // A recording is foreign input: so many are looked at.
 constexpr size_t kMostEarlierWaits = 100'000, kMostPairs = 20'000'000;
 
@@ -177,7 +176,7 @@ void History::OnWait(int64_t start_ns, const ProcessKey& waiter, const ProcessKe
 
 void History::OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns,
                             int64_t told_ns) {
-  if (earlier_.size() < kMostEarlierWaits && ns <= static_cast<uint64_t>(kLongestWaitNs))
+  if (earlier_.size() < kMostEarlierWaits && ns <= kLongestWaitNs)
     earlier_.push_back({start_ns, Process(waiter, ""), cpu, ns, told_ns});
 }
 
@@ -199,7 +198,7 @@ void History::CutSpans(uint32_t process, int64_t from_ns, int64_t to_ns) {
 }
 
 void History::Place(const EarlierWait& wait) {
-  if (wait.start_ns >= to_ns_ || wait.start_ns < from_ns_ - kLongestWaitNs) return;
+  if (wait.start_ns >= to_ns_ || wait.start_ns < from_ns_ - static_cast<int64_t>(kLongestWaitNs)) return;
   const int64_t end_ns = std::min(to_ns_, wait.end_ns());
   CutSpans(wait.waiter, wait.start_ns, end_ns);
   for (int64_t at_ns = std::max(wait.start_ns, from_ns_); at_ns < end_ns;) {
@@ -241,9 +240,8 @@ void History::Finish() {
 
 int64_t History::ToldUntil(uint32_t process, int64_t from_ns, int64_t to_ns) const {
   int64_t until_ns = 0;
-  for (auto wait =
-           std::lower_bound(earlier_.begin(), earlier_.end(), process,
-                            [](const EarlierWait&one, uint32_t wanted) { return one.waiter < wanted; });
+  for (auto wait = std::lower_bound(earlier_.begin(), earlier_.end(), process,
+                                    [](const auto&one, uint32_t wanted) { return one.waiter < wanted; });
        wait != earlier_.end() && wait->waiter == process; ++wait)
     if (wait->start_ns < to_ns && wait->end_ns() > from_ns)
       until_ns = std::max(until_ns, wait->told_ns + kBinNs);

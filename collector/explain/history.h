@@ -19,6 +19,7 @@
 namespace slotscope {
 
 inline constexpr int64_t kBinNs = 10'000'000;
+inline constexpr uint64_t kLongestWaitNs = 3'600'000'000'000;  // what is told to be longer is nonsense
 
 // Why a process did not get on: what a wait for a CPU was made of, and how it had left the CPU.
 enum Hindrance : uint8_t {

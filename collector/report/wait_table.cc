@@ -53,8 +53,7 @@ void WaitTable::OnWait(const WaitTableRow& row) {
 
 // When it was waited, not when that was told.
 void WaitTable::AddEarlier(int64_t start_ns, const ProcessKey& waiter, uint64_t ns) {
-  constexpr uint64_t kLongestNs = 3'600'000'000'000;  // what is told to be longer is nonsense
-  if (ns > kLongestNs || start_ns >= range_.to_ns) return;
+  if (ns > kLongestWaitNs || start_ns >= range_.to_ns) return;
   const int64_t to_ns = std::min(range_.to_ns, start_ns + static_cast<int64_t>(ns));
   const auto who = static_cast<uint16_t>(place_of_(waiter));
   for (int64_t at_ns = std::max(start_ns, range_.from_ns), end_ns; at_ns < to_ns; at_ns = end_ns) {

@@ -177,6 +177,7 @@ def check_errors(recording):
         path.unlink()
     done = run("explain", "hurt", code=9)
     check("could not be read" in done.stdout, "who is who is missing, and the rest is told")
+    check("processes-" in run("explain", "hurt", "--rows", "waits", code=9).stderr, "rows are told, and what is missing as well")
     for statement in ("INSTALL httpfs", "LOAD httpfs"):
         check("one statement" in run("query", statement, recording, code=2).stderr, f"{statement}: refused")
     far = run("query", "FROM read_csv('https://example.invalid/x.csv')", recording, code=2).stderr
