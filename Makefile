@@ -98,7 +98,7 @@ $(B)/bpf/%.skel.h: $(B)/bpf/%.bpf.o
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $* > $@
 
-$(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h $(B)/bpf/relay.skel.h $(B)/bpf/sched.skel.h $(B)/bpf/wide.skel.h
+$(LIVE_SRC:%.cc=$(B)/obj/%.o): | $(B)/bpf/inject.skel.h $(B)/bpf/relay.skel.h $(B)/bpf/sched.skel.h $(B)/bpf/steal.skel.h $(B)/bpf/wide.skel.h
 
 # What is not done for each message, row or record compiles in two thirds of the time.
 COLD := cli/% query/% top/% cuda/% detect/live/% detect/patterns/% fleet/% metrics/% nvml/% recording/folder recording/manifest remediate/% run/% base/json_line base/rfc3339 raw/facts \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "harness.h"
 
+#include <bpf/bpf.h>
 #include <fmt/core.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
 #include "base/clock.h"
@@ -19,6 +21,7 @@
 #include "recording/reader.h"
 #include "recording/segment_name.h"
 #include "ring/bpf_object.h"
+#include "steal.skel.h"
 
 namespace slotscope {
 namespace {
@@ -336,6 +339,30 @@ uint64_t StealNs() {
   return fields[7] * (1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK)));
 }
 
+uint64_t StolenNs() {
+  static const std::unique_ptr<steal, decltype(&steal__destroy)> program(steal__open_and_load(),
+                                                                         &steal__destroy);
+  if (!program) return StealNs();
+  uint64_t sum_ns = 0;
+  bool is_known = true;
+  std::jthread([&] {  // on each CPU in turn
+    const long nr_cpus = sysconf(_SC_NPROCESSORS_CONF);
+    for (long cpu = 0; cpu < nr_cpus; cpu++) {
+      cpu_set_t only;
+      CPU_ZERO(&only);
+      CPU_SET(static_cast<size_t>(cpu), &only);
+      if (sched_setaffinity(0, sizeof(only), &only) != 0) continue;  // it is offline
+      bpf_test_run_opts options = {};
+      options.sz = sizeof(options);
+      is_known &= bpf_prog_test_run_opts(bpf_program__fd(program->progs.steal_read), &options) == 0 &&
+                  program->bss->steal_is_known;
+      sum_ns += program->bss->steal_ns;
+    }
+  })
+      .join();
+  return is_known ? sum_ns : StealNs();
+}
+
 Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<std::string>& options,
                         const std::function<void()>& when_recording) {
   Recorded recorded;
@@ -359,7 +386,7 @@ Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<
   self[std::max<ssize_t>(length, 0)] = 0;
   argv.insert(argv.end(), {"--", "/bin/sh", "-c", command, self});
   argv.insert(argv.end(), args.begin(), args.end());
-  uint64_t steal_before = StealNs();
+  const uint64_t stolen_before_ns = StolenNs();
   std::string output;
   std::jthread starter([&](std::stop_token stop) {
     if (!when_recording) return;
@@ -370,16 +397,11 @@ Recorded RecordWorkload(const std::vector<std::string>& args, const std::vector<
   int code = RunProgram(argv, &output);
   starter.request_stop();
   starter.join();
-  recorded.steal_ns = StealNs() - steal_before;
+  recorded.stolen_ns = StolenNs() - stolen_before_ns;
   EXPECT_EQ(code, 0) << output;
   recorded.csv = ReadCsv(csv_path);
   recorded.truth = ParseWorkload(truth_path);
   return recorded;
-}
-
-double StealTolerance(uint64_t steal_ns) {
-  if (steal_ns == 0) return 0;
-  return static_cast<double>(steal_ns) + 1e7 * static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 }  // namespace slotscope

@@ -217,21 +217,20 @@ void ReloadModule(const std::function<void()>& between);
 // Until no probes of an earlier recording are still being taken off: the next one has to wait for that.
 void WaitForDetachers();
 
-// The steal time of all CPUs so far, in ns: what the kernel's own accounting leaves out.
+// What hypervisors have taken of all CPUs so far, in ns; /proc/stat counts it per CPU in ticks of 10 ms.
 uint64_t StealNs();
+// What of it the scheduler has left out of what tasks ran, to the ns; StealNs() where it does not say.
+uint64_t StolenNs();
 
 // slotscope record -- live_tests --workload ARGS
 struct Recorded {
   CsvFile csv;
   WorkloadResult truth;
-  uint64_t steal_ns = 0;
+  uint64_t stolen_ns = 0;  // meanwhile: by as much the kernel's accounting may say less
 };
 // when_recording: called when the recorder's programs are attached; the workload begins when it is back.
 Recorded RecordWorkload(const std::vector<std::string>& args,
                         const std::vector<std::string>& options = {},
                         const std::function<void()>& when_recording = {});
-// The kernel's accounting leaves steal time out. /proc/stat counts it per CPU in ticks of 10 ms, so a
-// delta of it is exact to a tick per CPU.
-double StealTolerance(uint64_t steal_ns);
 
 }  // namespace slotscope

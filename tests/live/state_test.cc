@@ -16,7 +16,7 @@ TEST(State, OfWhoDoesNotRunIsKnownForAsLongAsItLasts) {
   CheckIdentity(recorded.csv);
   // From what the workload does to the switch: a system call; a guest is slow, and its host busy.
   const uint64_t slack_ns =
-      (IsEmulated() ? 100'000'000 : 50'000'000) + StealTolerance(recorded.steal_ns);
+      (IsEmulated() ? 100'000'000 : 50'000'000) + static_cast<double>(recorded.stolen_ns);
   size_t nr = 0;
   for (const auto& line : recorded.truth.lines) {
     if (!line.key.starts_with("is-")) continue;

@@ -17,6 +17,7 @@
 
 namespace {
 constexpr uint64_t kSlotNs = 1'000'000;
+constexpr uint64_t kStorm = 32;  // switches of a CPU in a slot
 enum { kSwitch = 1, kWakeup = 2, kMigrate = 3, kBirth = 4, kStall = 5 };
 
 std::array<bpf_program*, 4> BehindPrograms(const sched* skeleton) {
@@ -86,6 +87,15 @@ WaitTruth::Timelines WaitTruth::WhoRan() const {
     line.push_back({event.ns, UINT64_MAX, event.next_pid ? event.next_tgid : 0, event.next_pid});
   }
   return ran;
+}
+
+uint64_t WaitTruth::NrStormy(uint64_t first_slot, uint64_t last_slot) const {
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> switches;  // by CPU and slot
+  for (const Event& event : events_)
+    if (event.type == kSwitch && event.ns >= first_slot * kSlotNs && event.ns < last_slot * kSlotNs)
+      switches[{event.cpu, event.ns / kSlotNs}]++;
+  return static_cast<uint64_t>(std::count_if(switches.begin(), switches.end(),
+                                             [](const auto& one) { return one.second >= kStorm; }));
 }
 
 WaitTruth::Stalls WaitTruth::StoodStill() const {

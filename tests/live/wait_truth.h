@@ -39,6 +39,9 @@ class WaitTruth {
   // After Stop(). Of the slots [first, last).
   WaitClaims Claims(uint64_t first_slot, uint64_t last_slot, WaitSlack* slack) const;
   size_t nr_events() const { return events_.size(); }
+  // After Stop(): of how many milliseconds of the CPUs' in slots [first, last) the switches were so many
+  // that the source tells of a batch of them (slotscope/batch.h).
+  uint64_t NrStormy(uint64_t first_slot, uint64_t last_slot) const;
   // After Stop(): what the scheduler knows that a hypervisor has taken since boot, of all CPUs.
   uint64_t stolen_ns() const { return stolen_ns_; }
   // Of it, since Start().

@@ -114,8 +114,9 @@ TEST(Waits, ThreadsOfOneProcessWaitForEachOther) {
   EXPECT_GT(expected_ns, 1e8);
   // (While the CPU switches very often, it is known only for how long who ran in a millisecond.)
   EXPECT_LE(static_cast<double>(of.self_ns),
-            (IsEmulated() ? 1.2 : 1.05) * expected_ns + 2 * StealTolerance(recorded.steal_ns));
-  EXPECT_GE(static_cast<double>(of.self_ns), 0.75 * expected_ns - 2 * StealTolerance(recorded.steal_ns));
+            (IsEmulated() ? 1.2 : 1.05) * expected_ns + 2 * static_cast<double>(recorded.stolen_ns));
+  EXPECT_GE(static_cast<double>(of.self_ns),
+            0.75 * expected_ns - 2 * static_cast<double>(recorded.stolen_ns));
 }
 
 // With threads that are moved while they wait, and among several queues.
@@ -136,7 +137,7 @@ TEST(Waits, NothingThatWasWaitedIsLost) {
     const Waited& of = waited[line.tgid];
     const auto seen_ns = static_cast<double>(of.wait_ns + of.earlier_ns);
     EXPECT_NEAR(seen_ns, truth_ns,
-                (IsEmulated() ? 0.2 : 0.01) * truth_ns + 2e6 + StealTolerance(recorded.steal_ns))
+                (IsEmulated() ? 0.2 : 0.01) * truth_ns + 2e6 + static_cast<double>(recorded.stolen_ns))
         << line.tgid;
   }
   EXPECT_EQ(nr, 4u);
@@ -155,7 +156,7 @@ class Quota : public testing::TestWithParam<int> {
     const auto& hidden = recorded_.csv.comments.find("hidden_waits");
     const bool any_hidden = hidden != recorded_.csv.comments.end() && hidden->second != "0";
     const double slack = (IsEmulated() ? 0.1 : 0.01) * truth.waited_ns + 2e6 +
-                         StealTolerance(recorded_.steal_ns) +
+                         static_cast<double>(recorded_.stolen_ns) +
                          (any_hidden ? static_cast<double>(of.unknown_ns) : 0);
     const double queued_ns = static_cast<double>(of.others_ns + of.self_ns + of.wakeup_ns + of.steal_ns);
     return std::abs(static_cast<double>(of.throttled_ns) - truth.throttled_ns) <= slack &&
@@ -236,7 +237,7 @@ TEST_P(Quota, OfSeveralThreadsIsNeverLaidOnANeighbour) {
   if (!is_usable_) GTEST_SKIP() << "the cpu controller is of the other version";
   const Waited& of = all_[tgid_];
   const auto wait_ns = static_cast<double>(of.wait_ns);
-  const double slack = 0.1 * wait_ns + StealTolerance(recorded_.steal_ns);
+  const double slack = 0.1 * wait_ns + static_cast<double>(recorded_.stolen_ns);
   EXPECT_LT(static_cast<double>(of.unknown_ns), 0.35 * wait_ns);
   EXPECT_LT(static_cast<double>(of.others_ns), slack);
   EXPECT_GT(static_cast<double>(of.throttled_ns), 0.5 * wait_ns);
