@@ -93,8 +93,7 @@ Status ReadBeginning(const std::string& path, std::string* text) {
   ZSTD_outBuffer out = {text->data(), text->size(), 0};
   while (in.pos < in.size && out.pos < out.size)
     if (const size_t left = ZSTD_decompressStream(context.get(), &out, &in); ZSTD_isError(left))
-      return {Exit::kBadInput,
-              fmt::format("{} is damaged: {}", EscapeControls(path), ZSTD_getErrorName(left))};
+      return {Exit::kBadInput, fmt::format("{} is damaged", EscapeControls(path))};
   text->resize(out.pos);
   return {};
 }

@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "base/errno_text.h"
@@ -31,6 +33,20 @@ bool ReadAt(int fd, void* to, size_t size, uint64_t offset) {
   return true;
 }
 
+// Adds those from at_byte on, up to the first that is not whole. Returns where that begins.
+uint64_t AddFrames(int fd, uint64_t size, uint64_t at_byte, std::vector<FrameAt>* frames) {
+  FrameAt frame;
+  while (at_byte + sizeof(FrameIndex) <= size) {
+    if (!ReadAt(fd, &frame.index, sizeof(frame.index), at_byte) || !IsFrameIndex(frame.index)) break;
+    const uint64_t end = at_byte + sizeof(FrameIndex) + frame.index.frame_bytes;
+    if (end > size) break;
+    frame.offset = at_byte;
+    frames->push_back(frame);
+    at_byte = end;
+  }
+  return at_byte;
+}
+
 }  // namespace
 
 FrameIndex MakeFrameIndex(FrameKind kind, size_t frame_bytes, size_t text_bytes,
@@ -52,17 +68,32 @@ Status FindFrames(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes) {
   *whole_bytes = 0;
   struct stat info;
   if (fstat(fd, &info)) return {Exit::kBadInput, fmt::format("it cannot be read: {}", ErrnoText(errno))};
-  const auto size = static_cast<uint64_t>(info.st_size);
-  FrameAt frame;
-  for (uint64_t at = 0; at + sizeof(FrameIndex) <= size; at = *whole_bytes) {
-    if (!ReadAt(fd, &frame.index, sizeof(frame.index), at) || !IsFrameIndex(frame.index)) break;
-    const uint64_t end = at + sizeof(FrameIndex) + frame.index.frame_bytes;
-    if (end > size) break;
-    frame.offset = at;
-    frames->push_back(frame);
-    *whole_bytes = end;
-  }
+  *whole_bytes = AddFrames(fd, static_cast<uint64_t>(info.st_size), 0, frames);
   return {};
+}
+
+void FindFramesBehind(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes) {
+  constexpr size_t kChunk = 1 << 20;
+  frames->clear();
+  struct stat info;
+  if (fstat(fd, &info) || *whole_bytes + sizeof(FrameIndex) > static_cast<uint64_t>(info.st_size))
+    return;
+  std::string chunk(kChunk, '\0');
+  const auto size = static_cast<uint64_t>(info.st_size);
+  constexpr std::array<uint32_t, 3> kBegin = {kZstdMagic, sizeof(FrameIndex) - kInFront, kTag};
+  const std::string_view begin(reinterpret_cast<const char*>(kBegin.data()), sizeof(kBegin));
+  uint64_t at = *whole_bytes;
+  while (frames->empty() && at + sizeof(FrameIndex) <= size) {
+    const size_t length = std::min<uint64_t>(chunk.size(), size - at);
+    if (!ReadAt(fd, chunk.data(), length, at)) return;
+    const size_t found = std::string_view(chunk.data(), length).find(begin);
+    if (found == std::string_view::npos) {
+      at += length - std::min(length - 1, begin.size() - 1);  // it may lie across the border
+      continue;
+    }
+    *whole_bytes = AddFrames(fd, size, at + found, frames);
+    at += found + 1;
+  }
 }
 
 FrameTimes TimesOf(const std::vector<FrameAt>& frames) {
@@ -92,9 +123,7 @@ Status UnpackFrame(int fd, const FrameAt& frame, std::string* text) {
   text->resize(frame.index.text_bytes);
   const size_t size = ZSTD_decompress(text->data(), text->size(), packed.data(), packed.size());
   if (ZSTD_isError(size) || size != text->size())
-    return {Exit::kBadInput, fmt::format("it is damaged at byte {}: {}", frame.offset,
-                                         ZSTD_isError(size) ? ZSTD_getErrorName(size)
-                                                            : "another size than its index says")};
+    return {Exit::kBadInput, fmt::format("it is damaged at byte {}", frame.offset)};
   return {};
 }
 

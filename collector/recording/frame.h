@@ -69,6 +69,9 @@ struct FrameAt {
 // without any frame of ours has none, and 0 whole bytes.
 Status FindFrames(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes);
 
+// Behind damage: the same of those that come next behind *whole_bytes, wherever that is.
+void FindFramesBehind(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes);
+
 // Of all rows in them: the first's start and the last's end, and the last's offset; zeros if there are
 // none.
 FrameTimes TimesOf(const std::vector<FrameAt>& frames);

@@ -48,8 +48,7 @@ Status ReadForeign(int fd, const std::string& path, const RecordingReader::OnTex
       ZSTD_outBuffer out = {text.data(), text.size(), 0};
       left = ZSTD_decompressStream(context.get(), &out, &in);
       if (ZSTD_isError(left))
-        return {Exit::kBadInput,
-                fmt::format("{} is damaged: {}", EscapeControls(path), ZSTD_getErrorName(left))};
+        return {Exit::kBadInput, fmt::format("{} is damaged", EscapeControls(path))};
       on_text({text.data(), out.pos});
       full = out.pos == out.size;
     }
@@ -193,17 +192,36 @@ Status RecordingReader::ReadFile(const std::string& path, uint64_t least_bytes, 
   uint64_t whole_bytes;
   Status status = FindFrames(fd.get(), &frames, &whole_bytes);
   if (status.ok() && frames.empty() && is_file_) return ReadForeign(fd.get(), path, on_text);
+  const auto damaged_at = [&](uint64_t byte) {
+    if (status.ok()) status = {Exit::kBadInput, fmt::format("it is damaged at byte {}", byte)};
+  };
+  // A table of JSON lines needs none.
+  bool has_header = !frames.empty() && frames[0].index.kind == FrameKind::kRows;
   std::string text;
-  for (const FrameAt& frame : frames) {
-    if (frame.index.kind == FrameKind::kRows && !Overlaps(frame.index.times, range)) continue;
-    status = UnpackFrame(fd.get(), frame, &text);
-    if (!status.ok()) break;
-    on_text(text);
+  while (!frames.empty()) {
+    for (const FrameAt& frame : frames) {
+      const bool is_rows = frame.index.kind == FrameKind::kRows;
+      if (is_rows && !Overlaps(frame.index.times, range)) continue;
+      if (is_rows && !has_header) {  // nobody knows what is in them
+        damaged_at(0);
+      } else if (const Status unpacked = UnpackFrame(fd.get(), frame, &text); unpacked.ok()) {
+        on_text(text);
+        has_header |= !is_rows;
+      } else {
+        if (status.ok()) status = unpacked;
+        whole_bytes = frame.offset + sizeof(FrameIndex);  // how long it is may be what is damaged
+        break;
+      }
+    }
+    const uint64_t damaged_byte = whole_bytes;
+    FindFramesBehind(fd.get(), &frames, &whole_bytes);
+    if (!frames.empty()) damaged_at(damaged_byte);
   }
+  // One that is being written ends with a frame that is not whole yet.
   struct stat info;
-  if (status.ok() && !is_part && fstat(fd.get(), &info) == 0 &&
+  if (!is_part && fstat(fd.get(), &info) == 0 &&
       (static_cast<uint64_t>(info.st_size) != whole_bytes || whole_bytes < least_bytes))
-    status = {Exit::kBadInput, fmt::format("it is damaged at byte {}", whole_bytes)};
+    damaged_at(whole_bytes);
   if (status.ok()) return {};
   return {Exit::kBadInput, fmt::format("{}: {}", EscapeControls(path), status.message())};
 }

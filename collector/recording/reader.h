@@ -48,8 +48,8 @@ class RecordingReader {
   Status WhyGone(const std::string& path) const;
 
   // What a table has of that time, in the order in which it was recorded; and up to a frame (a second or
-  // so) before and behind it. Rows of a segment that was removed meanwhile are left out. What is damaged
-  // ends its segment, and is the status in the end: Exit::kBadInput.
+  // so) before and behind it. Rows of a segment that was removed meanwhile are left out, and so is what
+  // is damaged (a segment whose header is, as a whole); that is the status in the end: Exit::kBadInput.
   Status Read(std::string_view table, const UnixRange& range, const OnText& on_text) const;
 
  private:

@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -89,6 +90,14 @@ class Recorder {
   Table table_{"slots", "csv"};
   Segment segment_;
 };
+
+std::vector<FrameAt> FramesOf(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY));
+  std::vector<FrameAt> frames;
+  uint64_t whole_bytes;
+  EXPECT_TRUE(FindFrames(fd.get(), &frames, &whole_bytes).ok());
+  return frames;
+}
 
 // Its lines without headers, joined.
 std::string RowsIn(const std::string& path, const UnixRange& range = {}, Status* status = nullptr) {
@@ -741,7 +750,7 @@ TEST(RecordingReaderTest, ReadsWhatZstdMade) {
   EXPECT_EQ(status.code(), Exit::kBadInput);
 }
 
-TEST(RecordingReaderTest, DamageEndsASegmentAndIsSaid) {
+TEST(RecordingReaderTest, DamageHidesItsFrameAloneAndIsSaid) {
   const TempFolder temp;
   Recorder recorder(temp.At("r"));
   recorder.Record(0, 5);
@@ -749,6 +758,7 @@ TEST(RecordingReaderTest, DamageEndsASegmentAndIsSaid) {
   ASSERT_TRUE(recorder.folder.Close().ok());
   const std::string path = temp.At("r/" + NamesIn(temp.At("r"))[1]);
   const std::string bytes = BytesOf(path);
+  const size_t header_end = FramesOf(path)[1].offset;
   size_t nr_noticed = 0;
   for (size_t i = 0; i < bytes.size(); i++) {
     std::string bad = bytes;
@@ -758,6 +768,9 @@ TEST(RecordingReaderTest, DamageEndsASegmentAndIsSaid) {
     const std::string rows = RowsIn(temp.At("r"), {}, &status);
     EXPECT_THAT(rows, HasSubstr("5 6 7 ")) << i;
     nr_noticed += !status.ok();
+    if (i >= header_end) {  // without the header nobody knows what is in a row
+      EXPECT_GE(std::count(rows.begin(), rows.end(), ' '), 7) << i << ": " << rows;
+    }
     if (status.ok()) {
       EXPECT_THAT(rows, HasSubstr("4 5 6 7 ")) << i;  // of the index's times
     }
@@ -769,20 +782,61 @@ TEST(RecordingReaderTest, DamageEndsASegmentAndIsSaid) {
   EXPECT_THAT(status.message(), HasSubstr("damaged"));
 }
 
+TEST(RecordingReaderTest, WhatIsFarBehindDamageIsFound) {
+  const TempFolder temp;
+  Table table("slots", "csv");
+  table.Begin(temp.path(), 1, 0);
+  ASSERT_TRUE(table.Write("columns\n").ok());
+  table.EndHeader();
+  std::mt19937_64 random(1);
+  for (uint64_t s = 0; s < 3; s++) {
+    ASSERT_TRUE(table.Write(fmt::format("{}\n", s)).ok());
+    for (int i = 0; s == 1 && i < 150'000; i++)
+      ASSERT_TRUE(table.Write(fmt::format("# {:x}\n", random())).ok());
+    ASSERT_TRUE(table.EndFrame(Seconds(s, s + 1)).ok());
+  }
+  table.TakeFile();
+  const std::string path = temp.At(NamesIn(temp.path())[0]);
+  const std::vector<FrameAt> frames = FramesOf(path);
+  ASSERT_EQ(frames.size(), 4u);
+  ASSERT_GT(frames[2].index.frame_bytes, 1u << 20) << "more than is looked at in one piece";
+  const std::string bytes = BytesOf(path);
+  // Also where the next one begins at the border of two pieces.
+  for (const uint64_t behind :
+       {uint64_t{1}, uint64_t{7}, frames[3].offset - frames[2].offset - (1 << 20)}) {
+    std::string bad = bytes;
+    bad[frames[2].offset] ^= 1;
+    bad.erase(frames[2].offset + sizeof(FrameIndex), behind - 1);
+    std::ofstream(path, std::ios::binary) << bad;
+    Status status;
+    EXPECT_EQ(RowsIn(path, {}, &status), "0 2 ") << behind;
+    EXPECT_THAT(status.message(),
+                testing::EndsWith(fmt::format("it is damaged at byte {}", frames[2].offset)));
+  }
+}
+
 TEST(RecordingReaderTest, AnIndexThatLiesTakesNoMemory) {
   const TempFolder temp;
   const std::string bomb(64u << 20, '\0');
   std::string packed(ZSTD_compressBound(bomb.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), bomb.data(), bomb.size(), 1));
   FrameIndex index = MakeFrameIndex(FrameKind::kRows, packed.size(), 10, Seconds(1, 2));
+  const std::string columns = "columns\n";
+  std::string header(ZSTD_compressBound(columns.size()), '\0');
+  header.resize(ZSTD_compress(header.data(), header.size(), columns.data(), columns.size(), 1));
+  FrameIndex of_header = MakeFrameIndex(FrameKind::kHeader, header.size(), columns.size(), {});
+  const auto bytes_of = [](const FrameIndex& of) {
+    return std::string(reinterpret_cast<const char*>(&of), sizeof(of));
+  };
   const auto write = [&] {
     temp.Write("slots-000001-20261125T132757Z.csv.zst",
-               std::string(reinterpret_cast<const char*>(&index), sizeof(index)) + packed);
+               bytes_of(of_header) + header + bytes_of(index) + packed);
     Status status;
     RowsIn(temp.At("slots-000001-20261125T132757Z.csv.zst"), {}, &status);
     return status;
   };
-  EXPECT_EQ(write().code(), Exit::kBadInput);
+  EXPECT_THAT(write().message(),
+              testing::EndsWith(fmt::format("byte {}", sizeof(index) + header.size())));
   index.text_bytes = kMaxFrameText + 1;
   EXPECT_FALSE(IsFrameIndex(index));
   index = MakeFrameIndex(FrameKind::kRows, UINT32_MAX, 10, Seconds(1, 2));
