@@ -199,7 +199,7 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   po::options_description of_gen = DescribeGenerate(&gen, &options->generate.generator);
   po::options_description of_detect = DescribeDetect(&detect, &options->detect);
   ReaderTexts explain;
-  std::string explain_nr = "5";
+  std::string explain_nr;
   po::options_description of_explain = DescribeReader(&explain, &options->explain.reader);
   of_explain.add_options()(",n", Text(&explain_nr, "N"), "how many moments (default 5)")(
       "rows", Text(&options->explain.rows, "TABLE"),
@@ -263,7 +263,9 @@ Status ParseOptions(int argc, char** argv, Options* options) {
       if (Status status = TakeFile("explain", rest, &options->explain.reader.path); !status.ok())
         return status;
     uint64_t nr;
-    if (!ParseNumber(explain_nr, 1, 1000, &nr))
+    if (!explain_nr.empty() && !options->explain.rows.empty())
+      return Usage("--rows shows all rows of a range, and -n is a number of moments: leave it out");
+    if (!ParseNumber(explain_nr.empty() ? "5" : explain_nr, 1, 1000, &nr))
       return Usage(fmt::format("-n {}: give a number of moments, 1 to 1000", explain_nr));
     options->explain.nr = nr;
     if (!options->explain.rows.empty() && options->explain.reader.json)

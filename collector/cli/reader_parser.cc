@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/reader_parser.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -59,6 +59,20 @@ std::string WhatThereIs(const GroupFilter& groups, const ProcessPlaces& places) 
   return "cgroups there: " + SomeOf(places, [](const Cgroup& cgroup) { return cgroup.path; });
 }
 
+// "--pod web, --unit cron.service".
+std::string AskedFor(const GroupFilter& groups) {
+  std::string text;
+  const auto add = [&](const char* option, const std::vector<std::string>& names) {
+    if (!names.empty())
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", option,
+                          EscapeName(fmt::format("{}", fmt::join(names, ","))));
+  };
+  add("--cgroup", groups.cgroups);
+  add("--pod", groups.pods);
+  add("--unit", groups.units);
+  return text;
+}
+
 // Names that hold it, or are held by it, in capitals or not.
 std::set<std::string> NamesLike(const std::string& asked, const ProcessPlaces& places) {
   std::set<std::string> like;
@@ -76,7 +90,11 @@ void WarnOfNobody(const Selection& selection, const ProcessPlaces& places, const
                        [pid](const auto& process) { return process.first.tgid == pid; });
   };
   for (const int32_t pid : selection.pids)
-    if (!is_there(pid)) Say(stderr, "slotscope: --pid {}: no process had this id in that time\n", pid);
+    if (!is_there(pid))
+      Say(stderr,
+          "slotscope: --pid {}: no process had this id in that time; slotscope explain {} --rows "
+          "processes lists who was there\n",
+          pid, path);
   for (const std::string& comm : selection.comms) {
     if (places.names().contains(comm) || places.names().contains(EscapeName(comm))) continue;
     const std::set<std::string> like = NamesLike(comm, places);
@@ -134,6 +152,9 @@ Status OpenRecording(const ReaderOptions& reader, const std::string& table, Reco
   if (path.empty())
     if (Status status = FindRecording(&path); !status.ok()) return status;
   if (Status status = tables->Open(path, table); !status.ok()) return status;
+  if (tables->LacksManifest())
+    Say(stderr, "slotscope: {} has no {}: what is there is read, and nobody knows what is missing\n",
+        EscapeName(path), kManifestName);
   if (!tables->Has(table))
     return Usage(fmt::format("{} has no table {}; it has slots, and mostly seconds and waits",
                              EscapeName(path), EscapeName(table)));
@@ -157,7 +178,7 @@ Status FindPlaces(const RecordingTables& tables, const UnixRange& range, Selecti
   for (const auto& [process, cgroup] : places->all())
     if (selection->groups.Matches(*cgroup)) selection->members.insert(process);
   if (selection->groups.any() && selection->members.empty())
-    Say(stderr, "slotscope: no process matched --cgroup, --pod or --unit in that time; {}\n",
+    Say(stderr, "slotscope: {}: no process was in it in that time; {}\n", AskedFor(selection->groups),
         WhatThereIs(selection->groups, *places));
   return {};
 }
@@ -196,7 +217,9 @@ Status FindRange(const ReaderOptions& reader, const RecordingFacts& facts, Reade
                              range->zone.name(), is_late ? "from" : "until",
                              range->zone.Text(is_late ? range->range.from_ns : range->range.to_ns)));
   }
-  if (range->range.from_ns >= range->range.to_ns)
+  if (range->range.from_ns == range->range.to_ns)
+    return Usage("--since and --until are the same moment: --at TIME tells of the 100 ms around one");
+  if (range->range.from_ns > range->range.to_ns)
     return Usage("the range that is asked for ends before it begins: see --since and --until");
   return {};
 }

@@ -115,6 +115,7 @@ void History::OnSlot(const SlotRow& row) {
     return;
   const uint32_t process = Process(row.key, row.comm);
   processes_[process].is_kernel = row.kind == "kernel";
+  processes_[process].born_ns = row.born_ns;
   // Whoever has a row was heard of: what it was about until then has ended, if not before. It may have
   // waited since then, and that was told late.
   Left& left = left_[process];

@@ -63,6 +63,7 @@ struct ProcessHistory {
   ProcessKey key = {};
   std::string comm;  // its last one, as it is written
   bool is_kernel = false;
+  int64_t born_ns = 0;                   // Unix time; 0: not known
   std::shared_ptr<const Cgroup> cgroup;  // null: not known
   std::vector<ProcessBin> bins;  // in the order of time; those in which it did nothing are not there
   std::vector<Span> spans;
@@ -87,6 +88,7 @@ struct SlotRow {
   int64_t start_ns = 0;  // Unix time
   int64_t slot_ns = 0;
   ProcessKey key = {};
+  int64_t born_ns = 0;  // Unix time of key.start_time_ns; 0: not known
   std::string_view comm, kind, state;
   uint64_t cpu_ns = 0;
   bool has_waits = false;

@@ -133,6 +133,9 @@ class SlotLines {
     row.slot_ns =
         std::clamp<int64_t>(Number<int64_t>(kLength, kOldSlotNs), 1, static_cast<int64_t>(kMaxSlotNs));
     row.key = {Number<int32_t>(kTgid), Number<uint64_t>(kBegan)};
+    if (row.key.start_time_ns)
+      row.born_ns = std::max<int64_t>(0, Moved(row.start_ns, Number<int64_t>(kMonotonic),
+                                               static_cast<int64_t>(row.key.start_time_ns)));
     row.comm = Field(kComm);
     row.kind = Field(kKind);
     row.state = Field(kState);
@@ -236,6 +239,11 @@ class WaitLines {
 bool RecordingTables::Has(std::string_view table) const {
   if (is_plain_ || !RecordingReader::IsFolder(read_path_)) return table == kSlotsTable;
   return !reader_.FilesOf(table).empty();
+}
+
+bool RecordingTables::LacksManifest() const {
+  return !is_plain_ && RecordingReader::IsFolder(read_path_) &&
+         access((read_path_ + "/" + kManifestName).c_str(), F_OK) != 0;
 }
 
 std::vector<std::string> RecordingTables::FilesOf(std::string_view table, const UnixRange& range) const {

@@ -37,6 +37,8 @@ class RecordingTables {
   const RecordingFacts& facts() const { return facts_; }
   // Has it that table?
   bool Has(std::string_view table) const;
+  // Of a folder: there is nothing in it that says which files it should have.
+  bool LacksManifest() const;
   // The files that have something of a table in that range, for other readers: text, or zstd of it. One
   // that is being written ends in kPart.
   std::vector<std::string> FilesOf(std::string_view table, const UnixRange& range) const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "explain/usual_waiting.h"
 #include "explain/worst_seconds.h"
 #include "recording/segment_name.h"
 
@@ -15,6 +16,7 @@ constexpr int64_t kReadWhole = 120'000'000'000;
 constexpr size_t kWorstSeconds = 20;
 // Of a range up to this length it is told what happened, whatever is usual.
 constexpr int64_t kShortRange = 60'000'000'000;
+constexpr size_t kMostUsual = 3;
 
 // What is read by the millisecond: the whole of it, if it is short, or if it is a moment.
 Status FindRanges(const RecordingTables& tables, const UnixRange& wanted, bool is_moment,
@@ -54,8 +56,9 @@ Status FindMoments(const RecordingTables& tables, const MomentsWanted& wanted,
   context.is_part = wanted.is_part;
   if (wanted.is_moment) {  // to whole bins, as all that is told of it
     context.told = Told::kAt;
+    const int64_t nr_bins = std::max<int64_t>(1, (context.to_ns - context.from_ns) / kBinNs);
     context.from_ns = context.from_ns / kBinNs * kBinNs;
-    context.to_ns = (context.to_ns + kBinNs - 1) / kBinNs * kBinNs;
+    context.to_ns = context.from_ns + nr_bins * kBinNs;
   }
 
   std::vector<UnixRange> ranges;
@@ -67,6 +70,7 @@ Status FindMoments(const RecordingTables& tables, const MomentsWanted& wanted,
   std::vector<Stall> all;
   stalls.clear();
   uint64_t lost_ns = 0, slots_ns = 0;
+  UsualWaitingFinder usual;
   // Where no moment is worse than usual: of a part, or of those who were asked for, it is told what was.
   // Of what is read in pieces there is no such whole, and of an hour nobody wants it.
   const bool is_short = context.to_ns - context.from_ns <= kShortRange;
@@ -87,10 +91,13 @@ Status FindMoments(const RecordingTables& tables, const MomentsWanted& wanted,
     if (context.told != Told::kAt)
       for (Stall& stall : FindStalls(history, selection))
         if (Overlaps(stall, wanted.range)) stalls.push_back(std::move(stall));
+    if (stalls.empty()) usual.Add(history, selection, here.from_ns, here.to_ns);
     if (tells_all && stalls.empty())
       all = StallsIn(history, selection, here.from_ns, here.to_ns, wanted.nr);
   }
   if (stalls.empty() && context.told != Told::kAt && tells_all) context.told = Told::kWhatWas;
+  if (stalls.empty() && context.told == Told::kWorst)
+    context.usual_waiting = usual.Find(context.read_ns, kMostUsual);
   if (stalls.empty()) stalls = std::move(all);
   std::stable_sort(stalls.begin(), stalls.end(),
                    [](const Stall& a, const Stall& b) { return a.severity_ns > b.severity_ns; });

@@ -86,6 +86,8 @@ class Series {
   uint64_t Asleep(const BinRange& range) const { return In(asleep_, range); }
   // Of some of it its memory traffic was measured.
   bool HasTraffic(const BinRange& range) const { return In(traffic_bins_, range) > 0; }
+  // From the first to the last that is known of them.
+  const BinRange& life() const { return life_; }
   // It ran, or waited, or was kept from both.
   bool IsActive(const BinRange& range) const;
 

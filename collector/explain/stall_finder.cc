@@ -111,7 +111,8 @@ class Finder {
       for (size_t i = 0; i < kSlower; i++)
         if (series.Hindrance(i, range) > series.Hindrance(why, range)) why = i;
       if (!selection_.any() && series.Hindrance(why, range) < kLeastTold) continue;
-      Stall stall = Make(group, series, static_cast<Hindrance>(why), range);
+      const BinRange there = WhileThere(group, series, range);
+      Stall stall = Make(group, series, static_cast<Hindrance>(why), there);
       for (size_t i = 0; i < kSlower; i++) stall.severity_ns += static_cast<double>(stall.ns[i]);
       if (group.is_kernel) stall.severity_ns *= kOfKernel;
       all.emplace_back(std::move(stall), group);
@@ -122,7 +123,8 @@ class Finder {
     std::vector<Stall> stalls;
     for (size_t i = 0; i < std::min(all.size(), nr); i++) {
       auto& [stall, group] = all[i];
-      stall.neighbors = neighbors_.OfWaits(group, Series(history_, timeline_, group), range);
+      const Series series(history_, timeline_, group);
+      stall.neighbors = neighbors_.OfWaits(group, series, WhileThere(group, series, range));
       stalls.push_back(std::move(stall));
     }
     return stalls;
@@ -139,6 +141,18 @@ class Finder {
         group.members.push_back(member);
     }
     return group;
+  }
+
+  // That range without the time before the first of them was born, and behind the end of the last.
+  BinRange WhileThere(const Group& group, const Series& series, const BinRange& range) const {
+    int64_t born_ns = INT64_MAX;
+    for (uint32_t member : group.members)
+      born_ns = std::min(born_ns, history_.processes()[member].born_ns);
+    BinRange there = range;
+    if (born_ns != 0) there.begin = std::max(there.begin, timeline_.RangeOf(born_ns, born_ns).begin);
+    // Who sleeps, or is stopped, is there until it is heard of again.
+    if (history_.has_states()) there.end = std::min(there.end, series.life().end);
+    return there.begin < there.end ? there : range;
   }
 
   // Ranges in which one hindrance is more than that in each window, and what is between them if it is

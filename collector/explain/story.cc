@@ -247,11 +247,13 @@ std::string Quiet(const StoryContext& context) {
                ? "\nNo selected process has a row in that time. (An earlier --since shows what was "
                  "before.)\n"
                : "\nNo selected process has a row in this recording.\n";
+  const std::string usual = UsualSentence(context);
   return fmt::format(
-      "\n{} {} was held up for longer than usual. Nobody is accused.\n"
+      "\n{} {} was held up for longer than usual. Nobody is accused.\n{}"
       "(--at TIME or --pid PID tells of any time and process, usual or not.)\n",
       context.is_damaged ? "In what could be read" : "Quiet:",
-      context.has_selection ? "none of those that are selected" : "no process");
+      context.has_selection ? "none of those that are selected" : "no process",
+      usual.empty() ? usual : usual + "\n");
 }
 
 // At most 80 columns, broken at blanks.
@@ -329,6 +331,16 @@ std::string Headline(const Stall& stall) {
   return who;
 }
 
+std::string UsualSentence(const StoryContext& context) {
+  if (context.usual_waiting.empty()) return "";
+  std::string text = "Usual here:";
+  for (const UsualWaiting& one : context.usual_waiting)
+    text += fmt::format("{} {} waited for a CPU {:.0f}% of the time in which {} wanted one",
+                        &one == &context.usual_waiting.front() ? "" : ",", one.who.Text(),
+                        100 * one.share(), one.who.nr == 1 ? "it" : "they");
+  return text + ".";
+}
+
 std::vector<std::string> DetailLines(const Stall& stall, const StoryContext& context) {
   const std::string text = Details(stall, context) + AlsoLine(stall);
   std::vector<std::string> lines;
@@ -395,6 +407,10 @@ std::string StoryText(const std::vector<Stall>& stalls, const StoryContext& cont
                                        Headline(stall)),
                            3);
     text += WrappedLines(Details(stall, context), 17) + AlsoLine(stall) + ConfidenceLine(stall);
+    if (context.told == StoryContext::Told::kWorst && stall.from_ns < context.from_ns)
+      text += "   it began in front of the range that was asked for\n";
+    if (context.told == StoryContext::Told::kWorst && stall.to_ns > context.to_ns)
+      text += "   it went on behind the range that was asked for\n";
     text += "   rows: " + Command(stall, context, " \\\n         ") + "\n";
   }
   if (const size_t more = context.nr_found - stalls.size())
@@ -417,6 +433,13 @@ std::string StoryJson(const std::vector<Stall>& stalls, const StoryContext& cont
   object["damaged"] = context.is_damaged;
   object["quiet"] = !context.is_damaged && context.told != StoryContext::Told::kAt &&
                     (stalls.empty() || context.told == StoryContext::Told::kWhatWas);
+  object["usual_waiting"] = nlohmann::ordered_json::array();
+  for (const UsualWaiting& one : context.usual_waiting) {
+    nlohmann::ordered_json of = PartyJson(one.who);
+    of["waited_ns"] = one.waited_ns;
+    of["cpu_ns"] = one.cpu_ns;
+    object["usual_waiting"].push_back(std::move(of));
+  }
   object["moments_found"] = context.nr_found;
   object["moments"] = nlohmann::ordered_json::array();
   for (const Stall& stall : stalls) object["moments"].push_back(StallJson(stall, context));

@@ -11,6 +11,7 @@
 #include "base/zone.h"
 #include "explain/history.h"
 #include "explain/stall.h"
+#include "explain/usual_waiting.h"
 
 namespace slotscope {
 
@@ -32,6 +33,8 @@ struct StoryContext {
     kAt,       // that moment, whatever is usual
     kWhatWas,  // no moment was worse than usual: all of the range
   } told = Told::kWorst;
+  // Of a recording in which no moment was worse than usual.
+  std::vector<UsualWaiting> usual_waiting;
   bool has_selection = false;
   bool is_part = false;     // of the recording
   bool is_damaged = false;  // some of it could not be read
@@ -39,6 +42,8 @@ struct StoryContext {
 
 // What happened, in a sentence: "web (4711) waited 212 of 340 ms for a CPU while hog (812) ran".
 std::string Headline(const Stall& stall);
+// Where no moment was worse than usual: who waited for much of the time all the same. Empty: nobody.
+std::string UsualSentence(const StoryContext& context);
 // What it was made of, and who else was held up, a line each, indented.
 std::vector<std::string> DetailLines(const Stall& stall, const StoryContext& context);
 std::string StoryText(const std::vector<Stall>& stalls, const StoryContext& context);

@@ -225,6 +225,8 @@ std::string PageData(const PageInput& input) {
   data["from_ms"] = input.range.from_ns / kMsNs;
   data["ms"] = input.tracks.nr_ms();
   data["is_selection"] = context.has_selection;
+  data["damaged"] = context.is_damaged;
+  data["usual"] = UsualSentence(context);
   constexpr std::array kPlaces = {"pod or unit", "pod", "unit", "cgroup"};
   data["places"] = kPlaces[static_cast<size_t>(input.group_by)];
   data["quiet"] = input.moments.stalls.empty() || context.told == StoryContext::Told::kWhatWas;

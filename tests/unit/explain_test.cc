@@ -347,6 +347,108 @@ TEST(Explain, ARangeIsToldWhateverIsUsual) {
   EXPECT_NE(Headline(of_web[0]).find("was not held up"), std::string::npos);
 }
 
+// How long it was there, and not how long the range is.
+TEST(Explain, OfARangeItIsToldHowLongItWasThere) {
+  Rows rows;
+  const auto add = [&](int64_t ms, int32_t tgid, int64_t born_ms, const char* comm, const char* state) {
+    rows.AddLine(
+        fmt::format("{},{},{},{},{},user,500000,1000000,0,500000,0,0,0,0,0,30,7,500000,{},{},1,0",
+                    ms * kMs, kUnix + ms * kMs, tgid, born_ms * kMs, comm, state, ms * kMs));
+  };
+  for (int64_t ms = 100'000; ms < 110'000; ms++) {
+    rows.Add(ms, 30, "hog", 500'000, 0, 0, "running");
+    if (ms >= 104'000 && ms < 107'000)
+      add(ms, 10, 104'000, "brief", ms == 106'999 ? "ended" : "running");
+    if (ms >= 104'000 && ms < 107'000) add(ms, 11, 50'000, "old", ms == 106'999 ? "asleep" : "running");
+  }
+  const History history = rows.Read();
+  const auto headline = [&](const char* comm) {
+    Selection selection;
+    selection.comms = {comm};
+    const auto stalls = StallsIn(history, selection, kUnix + 100'000 * kMs, kUnix + 110'000 * kMs, 1);
+    return stalls.empty() ? "" : Headline(stalls[0]);
+  };
+  EXPECT_EQ(headline("brief"), "brief (10) waited 1500 of 3000 ms for a CPU while hog (30) ran");
+  EXPECT_EQ(headline("old"), "old (11) waited 1500 of 10000 ms for a CPU while hog (30) ran");
+}
+
+// What explain says of rows, all of them.
+std::string ToldOf(const Rows& rows, const ReaderOptions& reader = {}, bool json = false) {
+  const TempFolder folder;
+  folder.Write("slots.csv", rows.text());
+  ExplainOptions options;
+  options.reader = reader;
+  options.reader.path = folder.At("slots.csv");
+  options.reader.json = json;
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(Explain(options), 0);
+  return testing::internal::GetCapturedStdout();
+}
+
+// Nothing stands out where all of it is bad: who waits is told, and nobody accused of it.
+TEST(Explain, OfARecordingThatIsAllBadItIsToldWhoWaits) {
+  Rows rows;
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    rows.Add(ms, 10, "web", 300'000, 700'000, 20);
+    rows.Add(ms, 20, "hog", 700'000, 10'000, 10, "running");
+    if (ms == 700) rows.Add(ms, 30, "brief", 100'000, 900'000, 20);  // much of its own, little of all
+  }
+  const std::string told = ToldOf(rows);
+  EXPECT_NE(told.find("Quiet: no process was held up"), told.npos) << told;
+  EXPECT_NE(told.find("Usual here: web (10) waited for a CPU 70% of the time in which it wanted one."),
+            told.npos)
+      << told;
+  EXPECT_EQ(told.find("hog"), told.npos) << told;
+  EXPECT_EQ(told.find("brief"), told.npos) << told;
+  const auto json = nlohmann::json::parse(ToldOf(rows, {}, true));
+  EXPECT_TRUE(json["quiet"]);
+  ASSERT_EQ(json["usual_waiting"].size(), 1u);
+  EXPECT_EQ(json["usual_waiting"][0]["pid"], 10);
+  EXPECT_EQ(json["usual_waiting"][0]["waited_ns"], 1'400'000'000);
+  EXPECT_EQ(ToldOf(WithHog()).find("Usual here"), std::string::npos);
+}
+
+TEST(Explain, AMomentThatIsLongerThanTheRangeSaysSo) {
+  ReaderOptions reader;
+  const auto at = [](int64_t ms) {
+    return fmt::format("@{:.3f}", static_cast<double>(kUnix / kMs + ms) / 1e3);
+  };
+  reader.since = at(1'050);
+  std::string told = ToldOf(WithHog(), reader);
+  EXPECT_NE(told.find("it began in front of the range"), told.npos) << told;
+  EXPECT_EQ(told.find("it went on behind"), told.npos) << told;
+  reader.since = at(500);
+  reader.until = at(1'050);
+  told = ToldOf(WithHog(), reader);
+  EXPECT_EQ(told.find("it began in front"), told.npos) << told;
+  EXPECT_NE(told.find("it went on behind the range"), told.npos) << told;
+}
+
+TEST(Explain, ARangeThatIsNoneIsRefused) {
+  const TempFolder folder;
+  folder.Write("slots.csv", WithHog().text());
+  const auto error = [&](const char* since, const char* until) {
+    ExplainOptions options;
+    options.reader.path = folder.At("slots.csv");
+    options.reader.since = since;
+    options.reader.until = until;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(Explain(options), static_cast<int>(Exit::kUsage));
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_NE(error("-1s", "-1s").find("are the same moment: --at"), std::string::npos);
+  EXPECT_NE(error("-1s", "-1500ms").find("ends before it begins"), std::string::npos);
+}
+
+TEST(Explain, AroundAMomentIsAHundredMilliseconds) {
+  for (const int64_t ms : {1'050, 1'053, 1'059}) {
+    ReaderOptions reader;
+    reader.at = fmt::format("@{:.3f}", static_cast<double>(kUnix / kMs + ms) / 1e3);
+    const std::string told = ToldOf(WithHog(), reader);
+    EXPECT_NE(told.find("web (10) waited 80.0 of 100 ms"), told.npos) << told;
+  }
+}
+
 TEST(Explain, StoriesFitTheScreenAndParse) {
   const History history = WithHog().Read();
   const std::vector<Stall> stalls = FindStalls(history, {});

@@ -69,6 +69,7 @@ TEST(Options, WhatCannotBeMeantIsAUsageErrorThatNamesIt) {
       {{"explain", "a", "b"}, {"one file", "2"}},
       {{"explain", "--at", "now", "--since", "now"}, {"--at", "--since"}},
       {{"explain", "-n", "0"}, {"-n", "1000"}},
+      {{"explain", "--rows", "slots", "-n", "3"}, {"--rows", "-n", "leave it out"}},
       {{"explain", "--pid", "web"}, {"--pid", "web"}},
       {{"explain", "--pid", ","}, {"--pid", "no process id"}},
       {{"explain", "--comm", ","}, {"--comm", "no name"}},

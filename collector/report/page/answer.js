@@ -15,7 +15,8 @@ export function answer(data, zone, jump) {
     if (shown < 0) {
       section.replaceChildren(
         element("h2", {}, "ANSWER"),
-        element("div", { class: "first" }, `Quiet: ${data.is_selection ? "none of those that are selected" : "no process"} was held up for longer than usual. Nobody is accused.`));
+        element("div", { class: "first" }, `${data.damaged ? "In what could be read" : "Quiet:"} ${data.is_selection ? "none of those that are selected" : "no process"} was held up for longer than usual. Nobody is accused.`));
+      if (data.usual) section.append(element("div", { class: "part" }, data.usual));
       return;
     }
     const moment = data.moments[shown];
@@ -49,10 +50,11 @@ export function quality(data, zone) {
   const section = document.getElementById("quality");
   const missing = its.gaps.reduce((all, gap) => all + gap.ms, 0);
   const parts = [];
-  const isGood = its.lost_share < 0.01 && missing === 0;
+  const isGood = its.lost_share < 0.01 && missing === 0 && !data.damaged;
   const lost = `${(100 * its.lost_share).toPrecision(2)}% of CPU time`;
   parts.push(isGood ? `complete, but for ${lost}` : `not complete: lost ${lost}`);
   parts.push(its.gaps.length ? `${its.gaps.length} gap${its.gaps.length > 1 ? "s" : ""} (${length(missing)})` : "0 gaps");
+  if (data.damaged) parts.push("some of it could not be read");
   parts.push(`not measured: ${its.not_measured.join(", ") || "nothing"}`);
   if (its.slot_ms > 1) parts.push(`some slots are ${its.slot_ms} ms long`);
   const fine = data.processes.filter((process) => process.fine).length;
