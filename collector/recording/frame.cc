@@ -33,18 +33,12 @@ bool ReadAt(int fd, void* to, size_t size, uint64_t offset) {
   return true;
 }
 
-// Adds those from at_byte on, up to the first that is not whole. Returns where that begins.
-uint64_t AddFrames(int fd, uint64_t size, uint64_t at_byte, std::vector<FrameAt>* frames) {
-  FrameAt frame;
-  while (at_byte + sizeof(FrameIndex) <= size) {
-    if (!ReadAt(fd, &frame.index, sizeof(frame.index), at_byte) || !IsFrameIndex(frame.index)) break;
-    const uint64_t end = at_byte + sizeof(FrameIndex) + frame.index.frame_bytes;
-    if (end > size) break;
-    frame.offset = at_byte;
-    frames->push_back(frame);
-    at_byte = end;
-  }
-  return at_byte;
+// Is there a whole one?
+bool IsFrameAt(int fd, uint64_t size, uint64_t at_byte, FrameAt* frame) {
+  frame->offset = at_byte;
+  return at_byte + sizeof(FrameIndex) <= size &&
+         ReadAt(fd, &frame->index, sizeof(frame->index), at_byte) && IsFrameIndex(frame->index) &&
+         frame->end() <= size;
 }
 
 }  // namespace
@@ -68,32 +62,37 @@ Status FindFrames(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes) {
   *whole_bytes = 0;
   struct stat info;
   if (fstat(fd, &info)) return {Exit::kBadInput, fmt::format("it cannot be read: {}", ErrnoText(errno))};
-  *whole_bytes = AddFrames(fd, static_cast<uint64_t>(info.st_size), 0, frames);
+  FrameAt frame;
+  while (IsFrameAt(fd, static_cast<uint64_t>(info.st_size), *whole_bytes, &frame)) {
+    frames->push_back(frame);
+    *whole_bytes = frame.end();
+  }
   return {};
 }
 
-void FindFramesBehind(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes) {
-  constexpr size_t kChunk = 1 << 20;
-  frames->clear();
+bool FindFrameFrom(int fd, uint64_t at_byte, FrameAt* frame) {
+  constexpr size_t kFirstPiece = 4096, kLargestPiece = 1 << 20;
   struct stat info;
-  if (fstat(fd, &info) || *whole_bytes + sizeof(FrameIndex) > static_cast<uint64_t>(info.st_size))
-    return;
-  std::string chunk(kChunk, '\0');
+  if (fstat(fd, &info)) return false;
   const auto size = static_cast<uint64_t>(info.st_size);
+  if (IsFrameAt(fd, size, at_byte, frame)) return true;
   constexpr std::array<uint32_t, 3> kBegin = {kZstdMagic, sizeof(FrameIndex) - kInFront, kTag};
   const std::string_view begin(reinterpret_cast<const char*>(kBegin.data()), sizeof(kBegin));
-  uint64_t at = *whole_bytes;
-  while (frames->empty() && at + sizeof(FrameIndex) <= size) {
-    const size_t length = std::min<uint64_t>(chunk.size(), size - at);
-    if (!ReadAt(fd, chunk.data(), length, at)) return;
-    const size_t found = std::string_view(chunk.data(), length).find(begin);
-    if (found == std::string_view::npos) {
-      at += length - std::min(length - 1, begin.size() - 1);  // it may lie across the border
+  std::string piece;
+  size_t most = kFirstPiece;
+  while (at_byte + sizeof(FrameIndex) <= size) {
+    piece.resize(std::min<uint64_t>(most, size - at_byte));
+    if (!ReadAt(fd, piece.data(), piece.size(), at_byte)) return false;
+    const size_t found = piece.find(begin);
+    if (found != std::string::npos) {
+      if (IsFrameAt(fd, size, at_byte + found, frame)) return true;
+      at_byte += found + 1;
       continue;
     }
-    *whole_bytes = AddFrames(fd, size, at + found, frames);
-    at += found + 1;
+    at_byte += piece.size() - (begin.size() - 1);  // it may lie across the border
+    most = std::min(2 * most, kLargestPiece);
   }
+  return false;
 }
 
 FrameTimes TimesOf(const std::vector<FrameAt>& frames) {

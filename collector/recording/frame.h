@@ -63,14 +63,17 @@ bool IsFrameIndex(const FrameIndex& index);
 struct FrameAt {
   uint64_t offset;
   FrameIndex index;
+
+  uint64_t end() const { return offset + sizeof(FrameIndex) + index.frame_bytes; }
 };
 
 // Those of an open segment, up to the first that is not whole. *whole_bytes: where that begins. A file
 // without any frame of ours has none, and 0 whole bytes.
 Status FindFrames(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes);
 
-// Behind damage: the same of those that come next behind *whole_bytes, wherever that is.
-void FindFramesBehind(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes);
+// The first whole one that begins at that byte or behind it, where damage may be in front of it.
+// False: there is none.
+bool FindFrameFrom(int fd, uint64_t at_byte, FrameAt* frame);
 
 // Of all rows in them: the first's start and the last's end, and the last's offset; zeros if there are
 // none.

@@ -188,40 +188,37 @@ Status RecordingReader::ReadFile(const std::string& path, uint64_t least_bytes, 
     if (errno == ENOENT && !is_file_) return WhyGone(path);
     return {Exit::kBadInput, fmt::format("cannot read {}: {}", EscapeControls(path), ErrnoText(errno))};
   }
-  std::vector<FrameAt> frames;
-  uint64_t whole_bytes;
-  Status status = FindFrames(fd.get(), &frames, &whole_bytes);
-  if (status.ok() && frames.empty() && is_file_) return ReadForeign(fd.get(), path, on_text);
+  FrameAt frame;
+  uint64_t at_byte = 0;
+  bool any = FindFrameFrom(fd.get(), at_byte, &frame);
+  if (is_file_ && (!any || frame.offset != 0)) return ReadForeign(fd.get(), path, on_text);
+  Status status;
   const auto damaged_at = [&](uint64_t byte) {
     if (status.ok()) status = {Exit::kBadInput, fmt::format("it is damaged at byte {}", byte)};
   };
   // A table of JSON lines needs none.
-  bool has_header = !frames.empty() && frames[0].index.kind == FrameKind::kRows;
+  bool has_header = any && frame.offset == 0 && frame.index.kind == FrameKind::kRows;
   std::string text;
-  while (!frames.empty()) {
-    for (const FrameAt& frame : frames) {
-      const bool is_rows = frame.index.kind == FrameKind::kRows;
-      if (is_rows && !Overlaps(frame.index.times, range)) continue;
-      if (is_rows && !has_header) {  // nobody knows what is in them
-        damaged_at(0);
-      } else if (const Status unpacked = UnpackFrame(fd.get(), frame, &text); unpacked.ok()) {
-        on_text(text);
-        has_header |= !is_rows;
-      } else {
-        if (status.ok()) status = unpacked;
-        whole_bytes = frame.offset + sizeof(FrameIndex);  // how long it is may be what is damaged
-        break;
-      }
+  for (; any; any = FindFrameFrom(fd.get(), at_byte, &frame)) {
+    if (frame.offset != at_byte) damaged_at(at_byte);
+    at_byte = frame.end();
+    const bool is_rows = frame.index.kind == FrameKind::kRows;
+    if (is_rows && !Overlaps(frame.index.times, range)) continue;
+    if (is_rows && !has_header) {  // nobody knows what is in them
+      damaged_at(0);
+    } else if (const Status unpacked = UnpackFrame(fd.get(), frame, &text); unpacked.ok()) {
+      on_text(text);
+      has_header |= !is_rows;
+    } else {
+      if (status.ok()) status = unpacked;
+      at_byte = frame.offset + sizeof(FrameIndex);  // how long it is may be what is damaged
     }
-    const uint64_t damaged_byte = whole_bytes;
-    FindFramesBehind(fd.get(), &frames, &whole_bytes);
-    if (!frames.empty()) damaged_at(damaged_byte);
   }
   // One that is being written ends with a frame that is not whole yet.
   struct stat info;
   if (!is_part && fstat(fd.get(), &info) == 0 &&
-      (static_cast<uint64_t>(info.st_size) != whole_bytes || whole_bytes < least_bytes))
-    damaged_at(whole_bytes);
+      (static_cast<uint64_t>(info.st_size) != at_byte || at_byte < least_bytes))
+    damaged_at(at_byte);
   if (status.ok()) return {};
   return {Exit::kBadInput, fmt::format("{}: {}", EscapeControls(path), status.message())};
 }

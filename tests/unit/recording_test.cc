@@ -843,6 +843,19 @@ TEST(RecordingReaderTest, AnIndexThatLiesTakesNoMemory) {
   EXPECT_FALSE(IsFrameIndex(index));
 }
 
+// If each of them made a reader look at all that follow once more, this would take hours.
+TEST(RecordingReaderTest, ManyIndicesThatLieAreReadInOnePass) {
+  const TempFolder temp;
+  const FrameIndex index = MakeFrameIndex(FrameKind::kRows, 0, 10, Seconds(1, 2));
+  const std::string_view one(reinterpret_cast<const char*>(&index), sizeof(index));
+  std::string bytes;
+  for (int i = 0; i < 200'000; i++) bytes.append(one).append(i % 2, 'x');
+  temp.Write("slots-000001-20261125T132757Z.csv.zst", bytes);
+  Status status;
+  EXPECT_EQ(RowsIn(temp.At("slots-000001-20261125T132757Z.csv.zst"), {}, &status), "");
+  EXPECT_THAT(status.message(), testing::EndsWith("it is damaged at byte 0"));
+}
+
 TEST(RecordingReaderTest, WhatIsNoRecordingIsBadInput) {
   const TempFolder temp;
   fs::create_directory(temp.At("d"));
