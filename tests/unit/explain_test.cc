@@ -475,6 +475,20 @@ TEST(Explain, StoriesFitTheScreenAndParse) {
   EXPECT_NE(StoryText({}, context).find("Nobody is accused"), std::string::npos);
 }
 
+TEST(Explain, WhatCouldNotBeReadIsNotQuiet) {
+  StoryContext context;
+  context.nr_rows = 1;
+  for (const bool is_damaged : {false, true}) {
+    context.is_damaged = is_damaged;
+    const auto json = nlohmann::json::parse(StoryJson({}, context));
+    EXPECT_EQ(json["damaged"], is_damaged);
+    EXPECT_EQ(json["quiet"], !is_damaged);
+    const std::string text = StoryText({}, context);
+    EXPECT_EQ(text.find("Quiet:") == text.npos, is_damaged) << text;
+    EXPECT_EQ(text.find("could not be read") != text.npos, is_damaged) << text;
+  }
+}
+
 // Nothing was recorded for 20 s: nobody slept, was stopped or took no CPU time meanwhile.
 TEST(Explain, AGapIsNoTime) {
   Rows rows;
