@@ -262,10 +262,10 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     if (!rest.empty())
       if (Status status = TakeFile("explain", rest, &options->explain.reader.path); !status.ok())
         return status;
-    uint64_t nr;
+    uint64_t nr = options->explain.nr;
     if (!explain_nr.empty() && !options->explain.rows.empty())
       return Usage("--rows shows all rows of a range, and -n is a number of moments: leave it out");
-    if (!ParseNumber(explain_nr.empty() ? "5" : explain_nr, 1, 1000, &nr))
+    if (!explain_nr.empty() && !ParseNumber(explain_nr, 1, 1000, &nr))
       return Usage(fmt::format("-n {}: give a number of moments, 1 to 1000", explain_nr));
     options->explain.nr = nr;
     if (!options->explain.rows.empty() && options->explain.reader.json)

@@ -81,6 +81,7 @@ Status RunReport(const ReportOptions& options) {
   const Stretches near = NearMarks(moments, overview, range, tracks.nr_ms());
   WaitTable waits(range, near, [&](const ProcessKey& process) { return cast.Find(process); });
   if (Status status = ReadWaitTable(tables, range, &waits); damage.ok()) damage = status;
+  moments.context.is_damaged = !damage.ok();
   const std::string data =
       PageData({moments, overview, facts, range, tracks, cast, near, waits, places, selection.group_by});
   const std::string page =

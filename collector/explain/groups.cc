@@ -52,6 +52,16 @@ GroupName NameOfGroup(const ProcessHistory& process, GroupBy by) {
   return {NameIn(process), process.is_kernel, false};
 }
 
+Group SelectedOf(const Group& group, const History& history, const Selection& selection) {
+  Group selected = {group.name, group.is_kernel, group.is_place, {}};
+  if (!selection.any() && group.name == "slotscope") return selected;
+  for (uint32_t member : group.members) {
+    const ProcessHistory& process = history.processes()[member];
+    if (!selection.any() || selection.Has(process.key, process.comm)) selected.members.push_back(member);
+  }
+  return selected;
+}
+
 Party PartyOf(const History& history, const Group& group) {
   const auto place_of = [&](uint32_t member) {
     const auto& cgroup = history.processes()[member].cgroup;

@@ -32,6 +32,9 @@ std::string PlaceOf(const Cgroup& cgroup, GroupBy by);
 std::string PlaceOf(const ProcessPlaces& places, const ProcessKey& process, GroupBy by);
 GroupName NameOfGroup(const ProcessHistory& process, GroupBy by);
 
+// Those of a group who are meant; our own recorder only if it is asked for.
+Group SelectedOf(const Group& group, const History& history, const Selection& selection);
+
 Party PartyOf(const History& history, const Group& group);
 
 class Groups {

@@ -91,9 +91,10 @@ Status FindMoments(const RecordingTables& tables, const MomentsWanted& wanted,
     if (context.told != Told::kAt)
       for (Stall& stall : FindStalls(history, selection))
         if (Overlaps(stall, wanted.range)) stalls.push_back(std::move(stall));
-    if (stalls.empty()) usual.Add(history, selection, here.from_ns, here.to_ns);
     if (tells_all && stalls.empty())
       all = StallsIn(history, selection, here.from_ns, here.to_ns, wanted.nr);
+    else if (stalls.empty() && context.told == Told::kWorst)
+      usual.Add(history, selection, here.from_ns, here.to_ns);
   }
   if (stalls.empty() && context.told != Told::kAt && tells_all) context.told = Told::kWhatWas;
   if (stalls.empty() && context.told == Told::kWorst)

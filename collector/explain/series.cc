@@ -141,6 +141,12 @@ void Series::FindSlower(const std::vector<ProcessBin>& bins) {
   });
 }
 
+uint64_t Series::Waited(const BinRange& range) const {
+  uint64_t sum_ns = 0;
+  for (size_t why = 0; why < kNrWaitHindrances; why++) sum_ns += Hindrance(why, range);
+  return sum_ns;
+}
+
 bool Series::IsActive(const BinRange& range) const {
   if (Cpu(range) > 0) return true;
   for (size_t why = 0; why < kSlower; why++)

@@ -80,6 +80,8 @@ class Series {
 
   uint64_t Cpu(const BinRange& range) const { return In(cpu_, range); }
   uint64_t Hindrance(size_t why, const BinRange& range) const { return In(hindered_[why], range); }
+  // For a CPU, for whatever reason.
+  uint64_t Waited(const BinRange& range) const;
   uint64_t Traffic(const BinRange& range) const { return In(traffic_, range); }
   uint64_t Cycles(const BinRange& range) const { return In(cycles_, range); }
   uint64_t Instructions(const BinRange& range) const { return In(instructions_, range); }

@@ -93,7 +93,8 @@ class Finder {
 
   std::vector<Stall> Find() {
     std::vector<Stall> stalls;
-    for (const Group& subject : groups_.subjects()) FindOf(SelectedOf(subject), &stalls);
+    for (const Group& subject : groups_.subjects())
+      FindOf(SelectedOf(subject, history_, selection_), &stalls);
     if (!selection_.any()) FindLost(&stalls);
     return Join(std::move(stalls));
   }
@@ -103,7 +104,7 @@ class Finder {
     std::vector<std::pair<Stall, Group>> all;
     if (range.size() == 0) return {};
     for (const Group& subject : groups_.subjects()) {
-      const Group group = SelectedOf(subject);
+      const Group group = SelectedOf(subject, history_, selection_);
       if (group.members.empty()) continue;
       const Series series(history_, timeline_, group);
       if (!series.IsActive(range) && !(selection_.any() && series.Asleep(range))) continue;
@@ -131,18 +132,6 @@ class Finder {
   }
 
  private:
-  // Those of them who are meant; our own recorder only if it is asked for.
-  Group SelectedOf(const Group& subject) const {
-    Group group = {subject.name, subject.is_kernel, subject.is_place, {}};
-    if (!selection_.any() && subject.name == "slotscope") return group;
-    for (uint32_t member : subject.members) {
-      const ProcessHistory& process = history_.processes()[member];
-      if (!selection_.any() || selection_.Has(process.key, process.comm))
-        group.members.push_back(member);
-    }
-    return group;
-  }
-
   // That range without the time before the first of them was born, and behind the end of the last.
   BinRange WhileThere(const Group& group, const Series& series, const BinRange& range) const {
     int64_t born_ns = INT64_MAX;
@@ -191,13 +180,9 @@ class Finder {
   // What it waited, for whatever reason, more than it usually does. Where only less was known of it than
   // usual, that is none.
   double MoreWaiting(const Series& series, const BinRange& range) const {
-    const auto waited_ns = [&](const BinRange& window) {
-      uint64_t sum_ns = 0;
-      for (size_t why = 0; why < kNrWaitHindrances; why++) sum_ns += series.Hindrance(why, window);
-      return sum_ns;
-    };
-    const uint64_t usual_ns = Scaled(UsualOutside(series, range, waited_ns).median, range);
-    return static_cast<double>(waited_ns(range)) - static_cast<double>(usual_ns);
+    const Usual usual =
+        UsualOutside(series, range, [&](const BinRange& window) { return series.Waited(window); });
+    return static_cast<double>(series.Waited(range)) - static_cast<double>(Scaled(usual.median, range));
   }
 
   void FindOf(const Group& subject, std::vector<Stall>* stalls) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "explain/groups.h"
+#include "explain/series.h"
 
 namespace slotscope {
 namespace {
@@ -20,26 +21,18 @@ double UsualWaiting::share() const {
 
 void UsualWaitingFinder::Add(const History& history, const Selection& selection, int64_t from_ns,
                              int64_t to_ns) {
+  const Timeline timeline(history);
+  const BinRange range = timeline.RangeOf(from_ns, to_ns);
   const Groups groups(history, selection.group_by);
-  for (const Group& group : groups.by_name()) {
-    // Threads of the kernel are not waited for, and whoever measures is not meant.
-    if (group.is_kernel || (!selection.any() && group.name == "slotscope")) continue;
-    UsualWaiting sum;
-    for (uint32_t member : group.members) {
-      const ProcessHistory& process = history.processes()[member];
-      if (selection.any() && !selection.Has(process.key, process.comm)) continue;
-      for (const ProcessBin& bin : process.bins) {
-        if (bin.index * kBinNs < from_ns || bin.index * kBinNs >= to_ns) continue;
-        sum.cpu_ns += bin.cpu_ns;
-        for (size_t why = 0; why < kNrWaitHindrances; why++) sum.waited_ns += bin.ns[why];
-      }
-    }
-    if (sum.waited_ns + sum.cpu_ns == 0) continue;
-    UsualWaiting& all = by_name_[group.name];
+  for (const Group& all : groups.by_name()) {
+    const Group group = SelectedOf(all, history, selection);
+    if (group.is_kernel || group.members.empty()) continue;  // nobody waits for the kernel's threads
+    const Series series(history, timeline, group);
+    UsualWaiting& sum = by_name_[group.name];
     const Party who = PartyOf(history, group);
-    if (who.nr > all.who.nr) all.who = who;
-    all.cpu_ns += sum.cpu_ns;
-    all.waited_ns += sum.waited_ns;
+    if (who.nr > sum.who.nr) sum.who = who;
+    sum.cpu_ns += series.Cpu(range);
+    sum.waited_ns += series.Waited(range);
   }
 }
 

@@ -33,14 +33,6 @@ bool ReadAt(int fd, void* to, size_t size, uint64_t offset) {
   return true;
 }
 
-// Is there a whole one?
-bool IsFrameAt(int fd, uint64_t size, uint64_t at_byte, FrameAt* frame) {
-  frame->offset = at_byte;
-  return at_byte + sizeof(FrameIndex) <= size &&
-         ReadAt(fd, &frame->index, sizeof(frame->index), at_byte) && IsFrameIndex(frame->index) &&
-         frame->end() <= size;
-}
-
 }  // namespace
 
 FrameIndex MakeFrameIndex(FrameKind kind, size_t frame_bytes, size_t text_bytes,
@@ -63,19 +55,26 @@ Status FindFrames(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes) {
   struct stat info;
   if (fstat(fd, &info)) return {Exit::kBadInput, fmt::format("it cannot be read: {}", ErrnoText(errno))};
   FrameAt frame;
-  while (IsFrameAt(fd, static_cast<uint64_t>(info.st_size), *whole_bytes, &frame)) {
+  while (IsFrameAt(fd, *whole_bytes, &frame)) {
     frames->push_back(frame);
     *whole_bytes = frame.end();
   }
   return {};
 }
 
+bool IsFrameAt(int fd, uint64_t at_byte, FrameAt* frame) {
+  struct stat info;
+  frame->offset = at_byte;
+  return ReadAt(fd, &frame->index, sizeof(frame->index), at_byte) && IsFrameIndex(frame->index) &&
+         fstat(fd, &info) == 0 && frame->end() <= static_cast<uint64_t>(info.st_size);
+}
+
 bool FindFrameFrom(int fd, uint64_t at_byte, FrameAt* frame) {
   constexpr size_t kFirstPiece = 4096, kLargestPiece = 1 << 20;
+  if (IsFrameAt(fd, at_byte, frame)) return true;
   struct stat info;
   if (fstat(fd, &info)) return false;
   const auto size = static_cast<uint64_t>(info.st_size);
-  if (IsFrameAt(fd, size, at_byte, frame)) return true;
   constexpr std::array<uint32_t, 3> kBegin = {kZstdMagic, sizeof(FrameIndex) - kInFront, kTag};
   const std::string_view begin(reinterpret_cast<const char*>(kBegin.data()), sizeof(kBegin));
   std::string piece;
@@ -85,7 +84,7 @@ bool FindFrameFrom(int fd, uint64_t at_byte, FrameAt* frame) {
     if (!ReadAt(fd, piece.data(), piece.size(), at_byte)) return false;
     const size_t found = piece.find(begin);
     if (found != std::string::npos) {
-      if (IsFrameAt(fd, size, at_byte + found, frame)) return true;
+      if (IsFrameAt(fd, at_byte + found, frame)) return true;
       at_byte += found + 1;
       continue;
     }

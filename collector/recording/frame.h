@@ -71,6 +71,9 @@ struct FrameAt {
 // without any frame of ours has none, and 0 whole bytes.
 Status FindFrames(int fd, std::vector<FrameAt>* frames, uint64_t* whole_bytes);
 
+// Is there a whole one at that byte?
+bool IsFrameAt(int fd, uint64_t at_byte, FrameAt* frame);
+
 // The first whole one that begins at that byte or behind it, where damage may be in front of it.
 // False: there is none.
 bool FindFrameFrom(int fd, uint64_t at_byte, FrameAt* frame);

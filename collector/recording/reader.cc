@@ -189,17 +189,17 @@ Status RecordingReader::ReadFile(const std::string& path, uint64_t least_bytes, 
     return {Exit::kBadInput, fmt::format("cannot read {}: {}", EscapeControls(path), ErrnoText(errno))};
   }
   FrameAt frame;
-  uint64_t at_byte = 0;
-  bool any = FindFrameFrom(fd.get(), at_byte, &frame);
-  if (is_file_ && (!any || frame.offset != 0)) return ReadForeign(fd.get(), path, on_text);
+  const bool begins_well = IsFrameAt(fd.get(), 0, &frame);
+  if (is_file_ && !begins_well) return ReadForeign(fd.get(), path, on_text);
   Status status;
   const auto damaged_at = [&](uint64_t byte) {
     if (status.ok()) status = {Exit::kBadInput, fmt::format("it is damaged at byte {}", byte)};
   };
   // A table of JSON lines needs none.
-  bool has_header = any && frame.offset == 0 && frame.index.kind == FrameKind::kRows;
+  bool has_header = begins_well && frame.index.kind == FrameKind::kRows;
+  uint64_t at_byte = 0;
   std::string text;
-  for (; any; any = FindFrameFrom(fd.get(), at_byte, &frame)) {
+  while (FindFrameFrom(fd.get(), at_byte, &frame)) {
     if (frame.offset != at_byte) damaged_at(at_byte);
     at_byte = frame.end();
     const bool is_rows = frame.index.kind == FrameKind::kRows;

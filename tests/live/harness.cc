@@ -345,7 +345,7 @@ uint64_t StolenNs() {
   if (!program) return StealNs();
   uint64_t sum_ns = 0;
   bool is_known = true;
-  std::jthread([&] {  // on each CPU in turn
+  std::jthread reader([&] {  // on each CPU in turn
     const long nr_cpus = sysconf(_SC_NPROCESSORS_CONF);
     for (long cpu = 0; cpu < nr_cpus; cpu++) {
       cpu_set_t only;
@@ -358,8 +358,8 @@ uint64_t StolenNs() {
                   program->bss->steal_is_known;
       sum_ns += program->bss->steal_ns;
     }
-  })
-      .join();
+  });
+  reader.join();
   return is_known ? sum_ns : StealNs();
 }
 
