@@ -231,6 +231,31 @@ static __always_inline void ss_cpu_end_run(struct task_struct *p, __u64 out_ns)
 				out_ns, ss_is_throttled(p));
 }
 
+unsigned int ss_nr_seeds;
+
+/*
+ * A thread that was there before, and that nobody has seen run yet: what it has waited until now is not
+ * told, what it waits from now on is, also if it is moved before it runs. Its queue is not locked, so a
+ * probe may write meanwhile; then run_delay has grown, and what was written last is what stays.
+ */
+static __always_inline void ss_cpu_seed_run(struct task_struct *p)
+{
+	struct ss_last_run *last = ss_last_run_of(p);
+	__u64 run_delay;
+	int i;
+
+	if (!last || ss_recording)
+		return;
+	for (i = 0; i < 3; i++) { /* again: it has just been switched in, or moved */
+		run_delay = ss_run_delay(p);
+		ss_last_run_end(last, ss_this_thread(p), run_delay, 0, 0,
+				ss_sleeps_in_queue(p) ? SS_WAIT_PHANTOM : 0);
+		__sync_fetch_and_add(&ss_nr_seeds, 1); /* a fence: written before it is read again */
+		if (run_delay == *(volatile __u64 *)&p->sched_info.run_delay)
+			break;
+	}
+}
+
 /* The time since the last measure is nobody's, and so are the counts. */
 static __always_inline void ss_cpu_set_unknown(struct ss_cpu *cpu)
 {
@@ -341,9 +366,9 @@ static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_s
 	__u64 now_ns = 0;
 	bool missed, ends;
 
-	if (!cpu || !ss_recording)
+	if (!cpu)
 		return;
-	if (!epoch) {
+	if (!epoch || !ss_recording) {
 		ss_cpu_end_run(prev, 0);
 		return;
 	}

@@ -120,7 +120,7 @@ int BPF_PROG(ss_sched_migrate_task, struct task_struct *task)
 	__u64 run_delay, wait_ns, now_ns;
 	__u32 cpu;
 
-	if (!ss_is_queued(p) || !ss_recording)
+	if (!ss_is_queued(p))
 		return 0;
 	last = ss_last_run_of(p);
 	run_delay = ss_run_delay(p);
@@ -130,7 +130,9 @@ int BPF_PROG(ss_sched_migrate_task, struct task_struct *task)
 		__builtin_memset(&run, 0, sizeof(run));
 		run.run_delay = run_delay;
 	}
-	if (run.run_delay < run_delay) {
+	if (run.run_delay < run_delay && !ss_recording) {
+		run.run_delay = run_delay;
+	} else if (run.run_delay < run_delay) {
 		process = ss_process_find(p);
 		sender = ss_this_sender();
 		if (process && sender) {
@@ -206,6 +208,7 @@ int ss_walk(struct bpf_iter__task *ctx)
 	p = ss_task_to_read(p);
 	if (p->__state & (SS_TASK_DEAD | SS_TASK_NEW))
 		return 0;
+	ss_cpu_seed_run(p);
 	process = ss_process_find(p);
 	if (!process)
 		process = ss_process_insert(p, 0, &created);

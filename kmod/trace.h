@@ -19,6 +19,7 @@ int ss_tick_listen(void);
 void ss_tick_ignore(void);
 /* waits.c: what was told to who listened before counts no more. */
 int ss_waits_listen(void);
+void ss_waits_ignore(void);
 
 TRACE_EVENT_FN(ss_measure,
 	TP_PROTO(const struct ss_measure *msg),
@@ -198,7 +199,7 @@ TRACE_EVENT_FN(ss_wait,
 	),
 	TP_printk("tgid=%d queue_cpu=%u end_ns=%llu wait_ns=%llu flags=%#x", __entry->tgid,
 		__entry->queue_cpu, __entry->end_ns, __entry->wait_ns, __entry->flags),
-	ss_waits_listen, NULL
+	ss_waits_listen, ss_waits_ignore
 );
 
 #endif /* SLOTSCOPE_TRACE_H */

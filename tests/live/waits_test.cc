@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Why processes waited for a CPU, against the kernel's account and what can be the only answer.
 #include <fmt/core.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -247,6 +253,88 @@ TEST_P(Quota, OfSeveralThreadsIsNeverLaidOnANeighbour) {
 INSTANTIATE_TEST_SUITE_P(Cgroup, Quota, testing::Values(0, 1), [](const auto& version) {
   return version.param ? std::string("V2") : std::string("V1");
 });
+
+// A process that wants a CPU all the time, and ends with this. On that CPU whoever is `meek` has next to
+// nothing beside one that is not.
+class Spinner {
+ public:
+  Spinner(int cpu, bool is_meek) : tgid_(fork()) {
+    if (tgid_ != 0) return;
+    const sched_param none = {};
+    const int err =
+        is_meek ? sched_setscheduler(0, SCHED_IDLE, &none) : setpriority(PRIO_PROCESS, 0, -20);
+    if (err || !Pin(0, cpu)) _exit(1);
+    for (;;) {
+    }
+  }
+  ~Spinner() {
+    kill(tgid_, SIGKILL);
+    waitpid(tgid_, nullptr, 0);
+  }
+  Spinner(const Spinner&) = delete;
+  Spinner& operator=(const Spinner&) = delete;
+
+  int32_t tgid() const { return tgid_; }
+  bool GoTo(int cpu) const { return Pin(tgid_, cpu); }
+  struct Schedstat {
+    uint64_t cpu_ns = 0, wait_ns = 0;
+  };
+  Schedstat Now() const {
+    Schedstat now;
+    std::ifstream(fmt::format("/proc/{}/schedstat", tgid_)) >> now.cpu_ns >> now.wait_ns;
+    return now;
+  }
+
+ private:
+  static bool Pin(pid_t tgid, int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    return sched_setaffinity(tgid, sizeof(set), &set) == 0;
+  }
+  pid_t tgid_;
+};
+
+// A thread that waited when the recording began, and goes to another CPU's queue before it has run:
+// nobody has seen it yet, and what it has waited until then is told.
+TEST(Waits, OfWhoIsMovedBeforeItEverRan) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "there is one CPU";
+  const auto pass = [](uint64_t ns) {
+    for (const uint64_t end_ns = MonotonicNs() + ns; MonotonicNs() < end_ns;) usleep(1000);
+  };
+  uint64_t waited_ns = 0, told_ns = 0, wait_ns = 0;
+  for (int tries = 0; tries < 10 && waited_ns == 0; tries++) {
+    const Spinner hog(1, false), meek(1, true);
+    // Until it waits: it has run, and does not any more.
+    Spinner::Schedstat before = meek.Now();
+    for (int i = 0; i < 1000; i++) {
+      pass(20'000'000);
+      const Spinner::Schedstat now = meek.Now();
+      if (now.cpu_ns > 0 && now.cpu_ns == before.cpu_ns) break;
+      before = now;
+    }
+    Recorder recorder;
+    ASSERT_NO_FATAL_FAILURE(recorder.Start());
+    const uint64_t started_ns = MonotonicNs();
+    pass(50'000'000);
+    const bool has_run = meek.Now().cpu_ns != before.cpu_ns;
+    const uint64_t moved_ns = MonotonicNs();
+    ASSERT_TRUE(meek.GoTo(0));
+    pass(20'000'000);
+    wait_ns = meek.Now().wait_ns - before.wait_ns;
+    recorder.Stop();
+    ASSERT_EQ(recorder.nr_lost(), 0u);
+    if (has_run) continue;
+    waited_ns = moved_ns - started_ns;
+    for (const ss_any_message& message : recorder.messages())
+      if (message.hdr.type == SS_WAIT && message.wait.tgid == meek.tgid() &&
+          (message.wait.flags & SS_WAIT_MOVED))
+        told_ns += message.wait.wait_ns;
+  }
+  ASSERT_GT(waited_ns, 0u) << "it always had the CPU in between";
+  EXPECT_GE(told_ns, waited_ns);
+  EXPECT_LE(told_ns, wait_ns);
+}
 
 // What the kernel side remembers of threads is of one recording: a process that waits on between two of
 // them, and sleeps until the second one has begun, has not waited for seconds in that.
