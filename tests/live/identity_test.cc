@@ -186,5 +186,42 @@ TEST(Identity, APodIsSelectedWhenRecordingAndWhenReading) {
   EXPECT_NE(nobody.find("pods there: " + kUid), std::string::npos) << nobody;
 }
 
+// By the name that Kubernetes gave it, as `kubectl exec` finds the host: other pids, another host name
+// and time zone, a cgroup namespace of its own. What is read there is what is read on the host.
+TEST(Identity, APodIsNamedFromInsideAContainer) {
+  Pod pod;
+  const std::string container = pod.Make(pod.folder(), kContainer);
+  const std::string dir = MakeDir("inside");
+  std::ofstream(dir + "/questions") << "set -e\n"
+                                       "$S explain all --pod ml/train-0\n"
+                                       "$S explain all --pod train-0 --group-by pod\n"
+                                       "$S explain all --pod train-1 2>&1\n"
+                                       "$S explain all --pod ml/train-0 --rows slots\n";
+  std::ofstream(dir + "/script") << fmt::format(
+      "set -e\n"
+      "mkdir -p /var/log && mount -t tmpfs none /var/log && mkdir -p /var/log/pods/ml_train-0_{}\n"
+      // Two of the pod share a CPU.
+      "taskset 1 sh -c 'echo $$ >{}/cgroup.procs; while :; do :; done' & pod=$!\n"
+      "taskset 1 sh -c 'echo $$ >{}/cgroup.procs; while :; do :; done' & two=$!\n"
+      "trap 'kill $pod $two; wait' EXIT\n"
+      "$S record --source $SRC --duration 1 -o all 2>err || {{ cat err; exit 1; }}\n"
+      "sh questions >on-host\n"
+      "export CGROUP={} TZ=JST-9\n"
+      "COMMAND='sh questions' $T --workload in-container >inside\n"
+      "COMMAND='hostname' $T --workload in-container >name\n"
+      "echo $pod $two >pids\n",
+      kUid, container, container, container);
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir + " && unshare -m sh script 2>&1", &output), 0) << output;
+
+  EXPECT_EQ(Text(dir + "/name"), "exec-x7k2p\n");
+  const std::string on_host = Text(dir + "/on-host");
+  EXPECT_EQ(Text(dir + "/inside"), on_host);
+  EXPECT_NE(on_host.find("ml/train-0"), std::string::npos) << on_host.substr(0, 2000);
+  EXPECT_NE(on_host.find("pods there: ml/train-0"), std::string::npos) << on_host.substr(0, 2000);
+  std::ifstream pids(dir + "/pids");
+  for (std::string pid; pids >> pid;) EXPECT_NE(on_host.find("," + pid + ","), std::string::npos) << pid;
+}
+
 }  // namespace
 }  // namespace slotscope

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -575,6 +576,30 @@ int RenameThread(int) {
   return 0;
 }
 
+// As a container's runtime runs a command for `kubectl exec`: $COMMAND, in the group $CGROUP, with
+// another host name, and in pid, mount and cgroup namespaces of its own.
+int RunInContainer(int) {
+  const char* const command = std::getenv("COMMAND");
+  const char* const group = std::getenv("CGROUP");
+  if (!command || !group) Fail("COMMAND and CGROUP");
+  std::ofstream procs(std::string(group) + "/cgroup.procs");
+  if (!(procs << getpid() << std::flush)) Fail("cgroup.procs");
+  if (unshare(CLONE_NEWUTS | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWCGROUP)) Fail("unshare");
+  const pid_t child = fork();
+  if (child < 0) Fail("fork");
+  if (child == 0) {
+    const std::string name = "exec-x7k2p";
+    if (sethostname(name.c_str(), name.size())) Fail("sethostname");
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr)) Fail("mount /");
+    if (mount("proc", "/proc", "proc", 0, nullptr)) Fail("mount /proc");
+    execl("/bin/sh", "sh", "-c", command, nullptr);
+    Fail("/bin/sh");
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) Fail(command);
+  return WEXITSTATUS(status);
+}
+
 int Nothing(int) {
   Burn(1'000'000);
   return 0;
@@ -625,6 +650,7 @@ constexpr Workload kWorkloads[] = {
     {"rename", Rename},
     {"rename-flood", RenameFlood},
     {"rename-thread", RenameThread},
+    {"in-container", RunInContainer},
     {"nothing", Nothing},
 };
 
