@@ -25,7 +25,7 @@
 
 namespace slotscope {
 
-inline constexpr uint32_t kStateVersion = 5;
+inline constexpr uint32_t kStateVersion = 6;
 
 class StateWriter {
  public:

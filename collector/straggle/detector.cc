@@ -120,7 +120,9 @@ bool StraggleDetector::Decide(Slot* slot, ProcessKey key, Watched* state, uint64
     const bool contended = state->nr_switches >= kManySwitches;
     const bool had_episode = state->episode_ns != 0;
     state->drop_ppm = DropPpm(rate, state->baseline);
-    if (contended && (dropped || had_episode)) {
+    state->nr_recovered = had_episode && !dropped ? state->nr_recovered + 1 : 0;
+    const bool goes_on = had_episode && state->nr_recovered < kRecoveredTicks;
+    if (contended && (dropped || goes_on)) {
       if (!had_episode) {
         state->episode_ns = ticked_ns_;
         nr_episodes_++;

@@ -3,9 +3,10 @@
 //
 // Once a second of slot time each process that launches kernels is judged: has its rate fallen by kDrop
 // against its own baseline, and was it switched out often? Both together begin an episode. It goes on
-// until the first second without many switches, and its baseline rests meanwhile. (As the tool whose
-// protocol we speak does it, except that only the first message of an episode is not `sustained`, and
-// that a second of which calls were lost decides nothing.)
+// until the first second without many switches, or until the drop has been gone for kRecoveredTicks: on
+// a CPU that is shared switches do not end. Its baseline rests meanwhile. (As the tool whose protocol we
+// speak does it, except that there only an end of the switches ends an episode, that here only the first
+// message of one is not `sustained`, and that a second of which calls were lost decides nothing.)
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ class StraggleDetector final : public SlotSink {
   static constexpr uint64_t kTickNs = 1'000'000'000;
   static constexpr double kDrop = 0.30;
   static constexpr uint64_t kManySwitches = 5;  // in a tick
+  static constexpr uint32_t kRecoveredTicks = 3;
   static constexpr double kAlpha = 0.2;
   static constexpr uint32_t kMinSamples = 3;
   static constexpr uint32_t kMaxIdleTicks = 30;  // then it is forgotten
@@ -56,14 +58,15 @@ class StraggleDetector final : public SlotSink {
     double baseline = 0;      // launches per second
     uint32_t nr_samples = 0;
     uint32_t nr_idle_ticks = 0;
-    uint64_t episode_ns = 0;  // 0: none
+    uint64_t episode_ns = 0;    // 0: none
+    uint32_t nr_recovered = 0;  // ticks of it behind the last one with a drop
     Straggle straggle = Straggle::kUnknown;
     uint32_t drop_ppm = 0;
 
     template <typename Archive>
     void State(Archive& state) {
       state(named, comm, nr_launches, nr_switches, unmeasured, effort, ran_instead, left_out_ns,
-            has_ticked, baseline, nr_samples, nr_idle_ticks, episode_ns, drop_ppm);
+            has_ticked, baseline, nr_samples, nr_idle_ticks, episode_ns, nr_recovered, drop_ppm);
       state.Enum(straggle, Straggle::kUnknown);
     }
   };

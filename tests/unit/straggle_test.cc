@@ -171,6 +171,25 @@ TEST(Straggle, OnlyTheFirstReportOfAnEpisodeIsInitial) {
   EXPECT_EQ(machine.detector().nr_episodes(), 2u);
 }
 
+// Whoever shares its CPU is switched out all the time.
+TEST(Straggle, IsOverWhenTheDropHasBeenGoneForThreeSeconds) {
+  Trained machine;
+  machine.Second(500, 50);
+  machine.Second(950, 50);
+  machine.Second(950, 50);
+  EXPECT_EQ(machine.TakeReports(), "i50 s5 s5");
+  machine.Second(600, 50);
+  machine.Second(950, 50);
+  machine.Second(950, 50);
+  EXPECT_EQ(machine.TakeReports(), "s40 s5 s5") << "it came again: from then on three";
+  machine.Second(950, 50);
+  EXPECT_EQ(machine.TakeReports(), "r5");
+  machine.Second(1000, 50);
+  EXPECT_EQ(machine.TakeReports(), "");
+  machine.Second(500, 50);
+  EXPECT_EQ(machine.TakeReports(), "i50");
+}
+
 TEST(Straggle, ABaselineNeedsThreeWholeSeconds) {
   for (int nr_seconds = 1; nr_seconds <= 5; nr_seconds++) {
     Machine machine;
