@@ -41,7 +41,7 @@ std::map<int32_t, RankEvidence> EvidenceByRank(const std::vector<NcclHang>& hang
                                                const EvidenceFn& evidence) {
   std::map<int32_t, RankEvidence> by_rank;
   for (const NcclHang& hang : hangs) {
-    if (hang.is_p2p || hang.suspects.empty()) continue;
+    if (hang.suspects.empty()) continue;
     for (RankEvidence& seen : evidence(hang))
       if (seen.is_suspect) by_rank.try_emplace(seen.rank, std::move(seen));
   }
@@ -114,10 +114,16 @@ void TellNoHang(const NcclRecords& records, const NcclHangOptions& options, Stor
   any.threshold_ns = 0;
   int64_t longest_ns = 0;
   for (const NcclHang& one : FindNcclHangs(records, any)) longest_ns = std::max(longest_ns, one.age_ns);
+  const size_t nr_ranks = records.ranks().size();
+  if (records.records().empty() && (records.nr_malformed() || NrSilent(records))) {
+    story->Tell("Whether it hangs is not known: nothing could be read of what {} rank{} called.",
+                nr_ranks, Plural(nr_ranks));
+    return;
+  }
   story->Tell(
-      "No hang: no two of {} rank{} wait in one operation for longer than {:.0f} s, or its timeout.",
-      records.ranks().size(), Plural(records.ranks().size()),
-      static_cast<double>(options.threshold_ns) / 1e9);
+      "No hang{}: no two of {} rank{} wait in one operation for longer than {:.0f} s, or its timeout.",
+      records.nr_malformed() || NrSilent(records) ? " in what could be read" : "", nr_ranks,
+      Plural(nr_ranks), static_cast<double>(options.threshold_ns) / 1e9);
   if (longest_ns > 0)
     story->Tell("  the longest wait is {:.0f} s", static_cast<double>(longest_ns) / 1e9);
   for (size_t i = 0; i < std::min(alone.size(), kMaxTold); i++)
@@ -125,7 +131,7 @@ void TellNoHang(const NcclRecords& records, const NcclHangOptions& options, Stor
 }
 
 // The culprits first: they are what somebody has to go to.
-void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs, const NcclHangOptions& options,
+void TellHangs(const NcclRecords& records, const NcclHang* job, const NcclHangOptions& options,
                const EvidenceFn& evidence, Story* story) {
   const size_t nr_silent = NrSilent(records);
   const auto tell_silent = [&] {
@@ -133,32 +139,25 @@ void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs, const Nc
       story->Tell("  no readable dump of {} more rank{}: nothing is known of {}", nr_silent,
                   Plural(nr_silent), nr_silent == 1 ? "it" : "them");
   };
-  if (hangs.empty()) {
+  if (!job) {
     TellNoHang(records, options, story);
     return tell_silent();
   }
-  std::map<int32_t, std::set<uint32_t>> groups_of;  // by suspect
-  int64_t earliest_ns = hangs[0].earliest_ns;
-  for (const NcclHang& hang : hangs) {
+  std::vector<NcclHang> hangs = job->parts;
+  if (hangs.empty()) hangs.push_back(*job);
+  std::map<int32_t, std::set<uint32_t>> groups_of;  // by culprit
+  for (const NcclHang& hang : hangs)
     for (const NcclSuspect& suspect : hang.suspects)
-      if (!hang.is_p2p) groups_of[suspect.rank].insert(hang.group_index);
-    earliest_ns = std::min(earliest_ns, hang.earliest_ns);
-  }
-  story->Tell("NCCL hang since {}: {} operation{}, of {} ranks with a dump.", Rfc3339(earliest_ns),
+      if (job->culprits->ranks.contains(suspect.rank)) groups_of[suspect.rank].insert(hang.group_index);
+  story->Tell("NCCL hang since {}: {} operation{}, of {} ranks with a dump.", Rfc3339(job->earliest_ns),
               hangs.size(), hangs.size() == 1 ? " waits" : "s wait", records.ranks().size());
+  if (job->culprits->is_circle && job->calls.empty())
+    story->Tell("  {} wait for each other",
+                RanksText({job->culprits->ranks.begin(), job->culprits->ranks.end()}));
   const auto seen = evidence ? EvidenceByRank(hangs, evidence) : std::map<int32_t, RankEvidence>();
   for (const auto& [rank, groups] : groups_of) {
     story->Tell("  rank {} holds up {} process group{}", rank, groups.size(), Plural(groups.size()));
     if (const auto at = seen.find(rank); at != seen.end()) TellEvidence(at->second, story);
-  }
-  if (groups_of.empty()) {
-    NcclHangOptions any = options;
-    any.min_ranks = 1;
-    for (const NcclHang& hang : FindNcclHangs(records, any))
-      if (!hang.suspects.empty() && groups_of.size() < kMaxTold) {
-        groups_of[hang.suspects[0].rank];
-        story->Tell("  {}", hang.Headline());
-      }
   }
   if (groups_of.empty()) story->Tell("  no rank with a dump is behind");
   tell_silent();
@@ -166,19 +165,20 @@ void TellHangs(const NcclRecords& records, std::vector<NcclHang> hangs, const Nc
     story->Tell(
         "  dumps do not say when they were written: the shortest timeout counts as just passed (--as-of "
         "TIME sets it)");
-  // Those that somebody holds up first: the others wait for them, as a rule.
-  std::stable_partition(hangs.begin(), hangs.end(),
-                        [](const NcclHang& hang) { return !hang.suspects.empty(); });
+  // Those that a culprit holds up first: the others wait for them, as a rule.
+  const auto rank_of = [&](const NcclHang& hang) {
+    const bool has_culprit =
+        std::any_of(hang.suspects.begin(), hang.suspects.end(),
+                    [&](const NcclSuspect& suspect) { return groups_of.contains(suspect.rank); });
+    return hang.suspects.empty() ? 2 : has_culprit ? 0 : 1;
+  };
+  std::stable_sort(hangs.begin(), hangs.end(),
+                   [&](const NcclHang& a, const NcclHang& b) { return rank_of(a) < rank_of(b); });
   for (size_t i = 0; i < std::min(hangs.size(), kMaxTold); i++)
     story->Tell("  {:.0f} s: {}", static_cast<double>(hangs[i].age_ns) / 1e9, hangs[i].Headline());
   if (hangs.size() > kMaxTold)
     story->Tell("  ... and {} more (--json has all)", hangs.size() - kMaxTold);
-  NcclHang job = hangs[0];  // what to do about all of them
-  job.suspects.clear();
-  job.suspects_of_job.reset();
-  for (const auto& [rank, groups] : groups_of)
-    job.suspects.push_back({rank, NcclSuspect::Why::kLacks, 0});
-  story->Tell("  what to do: {}", job.Remediation());
+  story->Tell("  what to do: {}", job->Remediation());
 }
 
 // Each Xid once, and the pods that it cost their node.
@@ -261,8 +261,9 @@ Findings OthersOf(const Pattern& pattern, const Findings& findings,
 std::string DetectStory(const DetectRecords& records, const Findings& findings,
                         const JudgeOptions& options, const EvidenceFn& evidence) {
   Story story;
+  const auto hang = AllOf<NcclHang>(findings);  // a job has one
   if (!records.nccl.ranks().empty())
-    TellHangs(records.nccl, AllOf<NcclHang>(findings),
+    TellHangs(records.nccl, hang.empty() ? nullptr : &hang[0],
               {options.ThresholdNs(kNcclHang), options.clock, options.as_of_ns}, evidence, &story);
   const auto xids = AllOf<XidCorrelation>(findings);
   if (!xids.empty()) {

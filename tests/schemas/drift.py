@@ -43,7 +43,7 @@ DRIFTS = {
     },
     "15": {
         "confidence reintroduced": set_to("confidence", "full"),
-        "one hanging rank": set_to("hanging_ranks", [1]),
+        "one hanging rank in a collective": lambda v: (v.pop("calls", None), v.update(is_p2p=False, hanging_ranks=[1])),
         "a rank twice": set_to("hanging_ranks", [1, 1]),
         "a rank as a text": set_to("hanging_ranks", ["1", "2"]),
         "a negative rank": set_to("hanging_ranks", [-1, 2]),
@@ -55,12 +55,15 @@ DRIFTS = {
         "another clock": set_to("clock", "wall"),
         "a threshold of nothing": set_to("threshold_s", 0),
         "pattern.id as a number": set_to("pattern.id", 15),
-        "evidence of one rank": drop_evidence(1),
+        "evidence of one rank in a collective": lambda v: (
+            v.pop("calls", None), v.update(is_p2p=False, evidence_trail=v["evidence_trail"][:1])),
         "a kind of another pattern": set_kind("pod_event"),
         "evidence of the host that is unknown, with values": set_to(
             "host_evidence", [{"rank": 1, "role": "hanging", "state": "unknown", "reason": "x", "cpu_ms": 0}]),
         "evidence of the host without a process": set_to(
             "host_evidence", [{"rank": 1, "role": "hanging", "state": "on_cpu"}]),
+        "a call that differs from none": set_to("calls", [{"operation": "nccl:barrier", "ranks": [0]}]),
+        "parts that are no verdicts": set_to("parts", [{"pattern.id": "15"}, {"pattern.id": "15"}]),
         "another role": set_to("host_evidence", [{"rank": 1, "role": "victim", "state": "unknown", "reason": "x"}]),
     },
     "14": {

@@ -3,8 +3,10 @@
 // not looked at.
 #include "detect/inputs/fr_dump.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -103,6 +105,61 @@ TEST(FrDump, Json) {
   EXPECT_EQ(dump.groups[0].members.size(), 3u);
   ASSERT_TRUE(ParseFrDump(R"({"version":"2.4","pg_config":{}})", &dump).ok()) << "nothing has happened";
   EXPECT_TRUE(dump.entries.empty());
+}
+
+// Entries of a batch of sends and receives: "STATE NUMBER NAME", each.
+FrDump BatchOf(const std::vector<std::array<const char*, 3>>& entries) {
+  std::string text;
+  for (const auto& [state, number, name] : entries)
+    text += fmt::format(
+        R"({}{{"collective_seq_id":1,"is_p2p":true,"p2p_seq_id":{},"process_group":["0","pp"],"profiling_name":"{}",)"
+        R"("state":"{}","time_created_ns":1700000000000000000,"input_sizes":[[2,3],[4]],"input_dtypes":["Half","Half"]}})",
+        text.empty() ? "" : ",", number, name, state);
+  FrDump dump;
+  const Status status = ParseFrDump(fmt::format(R"({{"entries":[{}],"version":"2.10"}})", text), &dump);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return dump;
+}
+
+std::string StatesOf(const FrDump& dump) {
+  std::string states;
+  for (const FrEntry& entry : dump.entries)
+    states += entry.state == FrState::kCompleted ? 'c' : entry.state == FrState::kStarted ? 's' : 'q';
+  return states;
+}
+
+TEST(FrDump, SendsOfABatchAreInItsState) {
+  const FrDump done = BatchOf({{"scheduled", "9", "nccl:send 0->1"},
+                               {"scheduled", "9", "nccl:recv 0<-1"},
+                               {"completed", "9", "nccl:coalesced"},
+                               {"scheduled", "10", "nccl:send 0->1"}});
+  EXPECT_EQ(StatesOf(done), "ccq") << "and the batch itself is none of them";
+  EXPECT_EQ(
+      StatesOf(BatchOf({{"scheduled", "9", "nccl:send 0->1"}, {"started", "9", "nccl:coalesced"}})),
+      "s");
+  // A dump of what is in flight has no batch that is done, but has what was in it.
+  EXPECT_EQ(
+      StatesOf(BatchOf({{"scheduled", "9", "nccl:send 0->1"}, {"scheduled", "9", "nccl:recv 0<-1"}})),
+      "cc");
+  // The same again is what the recorder has said later; 0 is no number.
+  EXPECT_EQ(
+      StatesOf(BatchOf({{"scheduled", "9", "nccl:send 0->1"}, {"started", "9", "nccl:send 0->1"}})),
+      "qs");
+  EXPECT_EQ(
+      StatesOf(BatchOf({{"scheduled", "0", "nccl:send 0->1"}, {"scheduled", "0", "nccl:recv 0<-1"}})),
+      "qq");
+}
+
+TEST(FrDump, SaysWhatWasCalledWith) {
+  const FrDump dump =
+      BatchOf({{"scheduled", "9", "nccl:send 0->1"}, {"scheduled", "10", "nccl:send 0->1"}});
+  ASSERT_EQ(dump.tensors.size(), 2u) << "one, and nothing";
+  EXPECT_EQ(dump.entries[0].inputs, 1u);
+  EXPECT_EQ(dump.entries[1].inputs, 1u);
+  EXPECT_EQ(dump.tensors[1].text, "2x3, 4 Half");
+  EXPECT_EQ(dump.tensors[1].elements, 10u);
+  EXPECT_EQ(dump.tensors[1].type, "Half");
+  EXPECT_EQ(dump.tensors[0].text, "");
 }
 
 TEST(FrDump, SaysWhatItIsNot) {

@@ -153,7 +153,7 @@ TEST(Kubernetes, ListsWatchesAndOtherFrames) {
   bare.erase(bare.find(R"("kind":"Event","apiVersion":"v1",)"), 33);
   for (const std::string& text :
        {event, R"({"kind":"EventList","apiVersion":"v1","metadata":{},"items":[)" + bare + "]}",
-        R"({"kind":"List","items":[)" + event + "]}",
+        R"({"kind":"List","items":[)" + event + "]}", R"({"items":[)" + event + "]}",
         R"({"type":"ADDED","object":)" + event + "}\n" +
             R"({"type":"BOOKMARK","object":{"kind":"Event"}})",
         R"({"object":)" + event + "}", event + "\n" + event, "{\n\n" + event.substr(1)})

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -28,6 +29,10 @@ constexpr size_t kMaxKeys = 128;  // of an entry
 constexpr size_t kMaxMembersText = 64u << 20;
 constexpr size_t kMaxMembers = 1u << 18;  // of all groups
 constexpr size_t kMaxOperations = 65536;
+constexpr size_t kMaxTensors = 65536;  // of different sizes
+constexpr size_t kMaxDimensions = 16;
+constexpr size_t kMaxShown = 4;  // tensors of an operation
+constexpr size_t kMaxType = 64;
 constexpr int32_t kMaxRank = 10'000'000;
 constexpr int64_t kMaxTimeoutMs = 1'000'000'000'000;  // 30 years: "never"
 
@@ -80,6 +85,7 @@ class Projection {
                                   taken.completed_ns.value_or(0)});
       dump_.entries.push_back(taken);
     }
+    SettleBatches();
     return {};
   }
 
@@ -131,7 +137,70 @@ class Projection {
         timeout_ms && *timeout_ms > 0 && *timeout_ms <= kMaxTimeoutMs)
       to->timeout_ms = timeout_ms;
     to->is_p2p = IsTrue(entry, "is_p2p");
+    to->inputs = TakeInputs(entry);
     return true;
+  }
+
+  // The recorder leaves sends and receives of a batch in the state in which they were called. Behind
+  // them is an entry of the same number, which is of the batch; a dump of what is in flight has none
+  // once that is done.
+  void SettleBatches() {
+    std::map<std::pair<uint32_t, int64_t>, std::vector<size_t>> batches;  // by group and number
+    for (size_t i = 0; i < dump_.entries.size(); i++)
+      if (dump_.entries[i].is_p2p && dump_.entries[i].p2p_sequence > 0)
+        batches[{dump_.entries[i].group, dump_.entries[i].p2p_sequence}].push_back(i);
+    std::vector<bool> is_batch(dump_.entries.size());
+    for (const auto& [key, members] : batches) {
+      const FrEntry& last = dump_.entries[members.back()];
+      const bool has_batch =
+          members.size() > 1 && dump_.operations[last.operation].ends_with(":coalesced");
+      // The same again is what the recorder has said of it later.
+      const bool is_left = !has_batch && std::any_of(members.begin(), members.end(), [&](size_t i) {
+        return dump_.entries[i].operation != last.operation;
+      });
+      if (!has_batch && !is_left) continue;
+      is_batch[members.back()] = has_batch;
+      for (size_t i : members) {
+        FrEntry& one = dump_.entries[i];
+        one.state = has_batch ? last.state : FrState::kCompleted;
+        if (has_batch && !one.timeout_ms) one.timeout_ms = last.timeout_ms;
+      }
+    }
+    size_t at = 0;
+    std::erase_if(dump_.entries, [&](const FrEntry&) { return is_batch[at++]; });
+  }
+
+  // Of those tensors whose sizes are said.
+  uint32_t TakeInputs(Index entry) {
+    const auto sizes = tree_.Find(entry, "input_sizes");
+    const auto list = sizes ? tree_.List(*sizes) : std::span<const Index>();
+    if (list.empty()) return 0;
+    FrTensors tensors;
+    for (size_t i = 0; i < list.size(); i++) {
+      const auto dimensions = tree_.List(list[i]);
+      if (tree_.kind(list[i]) != ValueTree::Kind::kList || dimensions.size() > kMaxDimensions) return 0;
+      uint64_t elements = 1;
+      std::string text;
+      for (Index dimension : dimensions) {
+        const auto size = tree_.Integer(dimension);
+        if (!size || *size < 0 ||
+            __builtin_mul_overflow(elements, static_cast<uint64_t>(*size), &elements))
+          return 0;
+        text += fmt::format("{}{}", text.empty() ? "" : "x", *size);
+      }
+      if (__builtin_add_overflow(tensors.elements, elements, &tensors.elements)) return 0;
+      if (i < kMaxShown) tensors.text += (i ? ", " : "") + (text.empty() ? std::string("1") : text);
+    }
+    if (list.size() > kMaxShown) tensors.text += fmt::format(" and {} more", list.size() - kMaxShown);
+    if (const auto types = tree_.Find(entry, "input_dtypes"))
+      if (const auto names = tree_.List(*types); !names.empty())
+        tensors.type = tree_.Text(names[0]).value_or("").substr(0, kMaxType);
+    if (!tensors.type.empty()) tensors.text += ' ' + tensors.type;
+    const auto key = std::tuple(tensors.text, tensors.elements, tensors.type);
+    if (tensors_.size() >= kMaxTensors && !tensors_.contains(key)) return 0;
+    const auto [at, is_new] = tensors_.try_emplace(key, static_cast<uint32_t>(dump_.tensors.size()));
+    if (is_new) dump_.tensors.push_back(std::move(tensors));
+    return at->second;
   }
 
   bool TakeGroup(Index entry, uint32_t* group) {
@@ -191,6 +260,7 @@ class Projection {
   std::optional<Index> config_;
   std::map<std::pair<std::string, std::string>, uint32_t> groups_;
   std::map<std::string, uint32_t> operations_;
+  std::map<std::tuple<std::string, uint64_t, std::string>, uint32_t> tensors_;
   size_t nr_members_ = 0;
   size_t members_text_ = 0;
 };

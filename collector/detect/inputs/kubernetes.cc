@@ -116,6 +116,10 @@ class KubernetesReader::Object {
     return inner ? inner->Text(key) : std::string();
   }
   std::optional<Moment> Time(std::string_view key) const { return ParseTimestamp(Text(key)); }
+  bool HasList(std::string_view key) const {
+    const auto found = tree_.Find(root_, key);
+    return found && tree_.kind(*found) == ValueTree::Kind::kList;
+  }
   std::vector<Object> List(std::string_view key) const {
     std::vector<Object> items;
     if (const auto found = tree_.Find(root_, key))
@@ -142,7 +146,7 @@ bool KubernetesReader::OnValue(const ValueTree& tree, Index root) {
   if (kind.empty()) {
     // A line of a watch; or what OpenTelemetry's k8sobjects receiver makes of one.
     const auto inner = object.At("object");
-    if (!inner) return false;
+    if (!inner) return OnItems(object, {});
     const std::string type = object.Text("type");
     if (type.empty() || type == "ADDED" || type == "MODIFIED") OnObject(*inner, inner->Text("kind"));
     return true;
@@ -152,12 +156,17 @@ bool KubernetesReader::OnValue(const ValueTree& tree, Index root) {
     return true;
   }
   // Items of the API's own lists do not say what they are.
-  const std::string of_items = kind.substr(0, kind.size() - 4);
-  for (const Object& item : object.List("items")) {
-    const std::string own = item.Text("kind");
-    OnObject(item, own.empty() ? of_items : own);
-  }
+  OnItems(object, kind.substr(0, kind.size() - 4));
   return true;
+}
+
+// False: it has none.
+bool KubernetesReader::OnItems(const Object& list, std::string_view kind) {
+  for (const Object& item : list.List("items")) {
+    const std::string own = item.Text("kind");
+    OnObject(item, own.empty() ? kind : own);
+  }
+  return list.HasList("items");
 }
 
 void KubernetesReader::OnObject(const Object& object, std::string_view kind) {

@@ -49,6 +49,7 @@ class KubernetesReader {
  private:
   class Object;
 
+  bool OnItems(const Object& list, std::string_view kind);
   void OnObject(const Object& object, std::string_view kind);
   void OnEvent(const Object& event);
   void OnNode(const Object& node);

@@ -32,7 +32,6 @@ namespace {
 
 // Also without a sign: file systems of the network give none.
 constexpr int kPeriodMs = 1000;
-constexpr size_t kMaxHangsTold = 10;
 // What changes all the time is looked at only so often.
 constexpr int kRestMs = 100;
 // All of /proc is looked at for that.
@@ -89,26 +88,9 @@ struct LiveDetectors::Impl {
     if (listener) listener->OnVerdict(line);
   }
 
-  // A hang makes most operations of a job wait; what matters is who holds them up.
   void Tell(const std::vector<FoundNow>& all) {
-    const auto has_suspects = [](const FoundNow& found) {
-      const auto* hang = As<NcclHang>(*found.finding);
-      return hang && !hang->suspects.empty();
-    };
-    const bool any = std::any_of(all.begin(), all.end(), has_suspects);
-    size_t nr_told = 0, nr_left_out = 0;
-    for (const FoundNow& found : all) {
-      const bool is_hang = As<NcclHang>(*found.finding);
-      if (is_hang && ((any && !has_suspects(found)) || nr_told >= kMaxHangsTold)) {
-        nr_left_out++;
-        continue;
-      }
-      nr_told += is_hang;
+    for (const FoundNow& found : all)
       news->TellEvent(fmt::format("{}{}", found.is_over() ? "over: " : "", found.finding->Headline()));
-    }
-    if (nr_left_out)
-      news->TellEvent(fmt::format("and so for {} more operation{} of the job", nr_left_out,
-                                  nr_left_out == 1 ? "" : "s"));
   }
 
   void TellListener(const std::vector<FoundNow>& found) {

@@ -23,8 +23,11 @@ constexpr Detector kDetectors[] = {
                       const JudgeOptions&) { return Share(FindPodEvicted(records.cluster)); }},
     {&kNcclHang,
      [](const DetectRecords& records, const JudgeOptions& options) {
-       return Share(FindNcclHangs(records.nccl,
-                                  {options.ThresholdNs(kNcclHang), options.clock, options.as_of_ns}));
+       Findings findings;
+       if (auto job = JoinNcclHangs(FindNcclHangs(
+               records.nccl, {options.ThresholdNs(kNcclHang), options.clock, options.as_of_ns})))
+         findings.push_back(std::make_shared<NcclHang>(std::move(*job)));
+       return findings;
      }},
     {&kXidCorrelation,
      [](const DetectRecords& records, const JudgeOptions& options) {
