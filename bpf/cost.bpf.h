@@ -21,18 +21,18 @@ struct {
 	__type(value, struct ss_cost);
 } ss_costs SEC(".maps");
 
-/* 0: this run is not timed. */
-static __always_inline __u64 ss_cost_begin(void)
+/* `costs`: a map like that one. 0: this run is not timed. */
+static __always_inline __u64 ss_cost_begin_in(void *costs)
 {
 	__u32 key = 0;
-	struct ss_cost *cost = bpf_map_lookup_elem(&ss_costs, &key);
+	struct ss_cost *cost = bpf_map_lookup_elem(costs, &key);
 
 	if (!cost || ++cost->nr_runs % SS_TIMED_RUNS)
 		return 0;
 	return bpf_ktime_get_ns();
 }
 
-static __always_inline void ss_cost_end(__u64 begun_ns)
+static __always_inline void ss_cost_end_in(void *costs, __u64 begun_ns)
 {
 	struct ss_cost *cost;
 	__u64 took_ns;
@@ -41,9 +41,19 @@ static __always_inline void ss_cost_end(__u64 begun_ns)
 	if (!begun_ns)
 		return;
 	took_ns = bpf_ktime_get_ns() - begun_ns;
-	cost = bpf_map_lookup_elem(&ss_costs, &key);
+	cost = bpf_map_lookup_elem(costs, &key);
 	if (cost)
 		cost->ns += ss_cost_of(took_ns);
+}
+
+static __always_inline __u64 ss_cost_begin(void)
+{
+	return ss_cost_begin_in(&ss_costs);
+}
+
+static __always_inline void ss_cost_end(__u64 begun_ns)
+{
+	ss_cost_end_in(&ss_costs, begun_ns);
 }
 
 #endif /* SLOTSCOPE_COST_BPF_H */

@@ -348,16 +348,6 @@ static __always_inline void ss_cpu_watch(void *ctx, struct ss_cpu *cpu, __u32 ep
 	ss_output(ctx, &msg.hdr, sizeof(msg));
 }
 
-static __always_inline __u32 ss_left_of(bool preempt, const struct task_struct *prev,
-					unsigned int prev_state)
-{
-	int in_iowait = 0;
-
-	if (prev_state & 2) /* TASK_UNINTERRUPTIBLE */
-		in_iowait = BPF_CORE_READ_BITFIELD(prev, in_iowait);
-	return ss_measure_left(preempt, prev_state, in_iowait);
-}
-
 static __always_inline void ss_cpu_switch(void *ctx, bool preempt, struct task_struct *prev,
 					  struct task_struct *next, unsigned int prev_state)
 {

@@ -17,6 +17,10 @@
  * stack runs without preemption there.
  *
  * What is lost is lost of one process, whose name waits in ss_cuda_losers.
+ *
+ * Turns. Why a GPU has nothing to do is asked of the thread that launches: of each thread that has made
+ * a call it is told when it runs, leaves its CPU, and is woken. Of others a switch looks up that they
+ * have made none, while there are processes that use CUDA at all.
  */
 #include "cost.bpf.h"
 #include "output.bpf.h"
@@ -33,6 +37,7 @@
 #define SS_CUDA_STACK_BYTES (256ull << 10) /* that CUDA's libraries take, several times */
 #define SS_CUDA_LONGEST_NS 300000000000ull /* a first launch compiles, a wait waits */
 #define SS_CUDA_SHORT_NS 100000ull /* what a call makes itself it mostly makes at once */
+#define SS_CUDA_TURNS_PER_MS 64 /* that are told of a thread */
 
 /* What we read of the kernel's uprobes, whose names are not in any header. */
 struct xol_area___uprobes {
@@ -70,6 +75,10 @@ struct ss_cuda_thread {
 	__u32 got_device; /* + 1; 0: nothing */
 	__u64 got_ns;
 	__u64 bypassed_by; /* ss_cuda_bypassed_by when it was last looked at */
+	__u64 turns_ms; /* the millisecond of the next one */
+	__u32 nr_turns; /* told in it */
+	__u32 missed_turns; /* since the last one that was told */
+	__u32 follows; /* ss_cuda_follows when its turns began to be told */
 };
 
 struct {
@@ -112,6 +121,8 @@ struct {
 
 /* Whether somebody flushes the queues. */
 bool ss_cuda_is_flushed;
+/* Not 0: turns are told, from when this became another number. */
+unsigned int ss_cuda_follows;
 
 /* [0] -> the latest heartbeat, CLOCK_BOOTTIME in ns; 0: there has never been one. See cuda_probe.h. */
 struct {
@@ -322,6 +333,53 @@ static __always_inline void ss_cuda_open(struct pt_regs *ctx, struct ss_cuda_ope
 	call->start_ns = bpf_ktime_get_ns();
 }
 
+/* Of the outermost call that the thread is in; 0: it is in none. */
+static __always_inline __u32 ss_cuda_open_op(const struct ss_cuda_thread *thread)
+{
+	__u32 index = thread->frames[0].probe;
+	struct ss_cuda_probe *probe;
+
+	if (thread->depth == 0)
+		return 0;
+	probe = bpf_map_lookup_elem(&ss_cuda_probes, &index);
+	return probe ? probe->op : 0;
+}
+
+/*
+ * The thread is p's, which runs, or has the lock of the run queue that it is on, or that of its wake-up.
+ * One that is woken while it runs may lose a count.
+ */
+static __always_inline void ss_cuda_tell_turn(void *ctx, struct task_struct *p,
+					      struct ss_cuda_thread *thread, __u32 turn, __u32 left)
+{
+	const __u64 now_ns = bpf_ktime_get_ns(), now_ms = now_ns / 1000000;
+	struct ss_cuda_turn msg = {};
+
+	thread->follows = ss_cuda_follows;
+	if (thread->turns_ms != now_ms) {
+		thread->turns_ms = now_ms;
+		thread->nr_turns = 0;
+	}
+	if (thread->nr_turns >= SS_CUDA_TURNS_PER_MS) {
+		thread->missed_turns++;
+		return;
+	}
+	thread->nr_turns++;
+	p = ss_task_to_read(p);
+	ss_fill_hdr(&msg.hdr, SS_CUDA_TURN, sizeof(msg), now_ns);
+	msg.start_time_ns = p->group_leader->start_time;
+	msg.tgid = p->tgid;
+	msg.tid = p->pid;
+	msg.turn = turn;
+	msg.left = left;
+	msg.op = ss_cuda_open_op(thread);
+	msg.missed = thread->missed_turns;
+	if (ss_output(ctx, &msg.hdr, sizeof(msg)))
+		thread->missed_turns++;
+	else
+		thread->missed_turns = 0;
+}
+
 static __noinline int ss_cuda_called(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -336,6 +394,8 @@ static __noinline int ss_cuda_called(struct pt_regs *ctx)
 		return 0;
 	}
 	ss_cuda_resume(thread);
+	if (ss_cuda_follows && thread->follows != ss_cuda_follows)
+		ss_cuda_tell_turn(ctx, task, thread, SS_TURN_RUNS, 0);
 	ss_cuda_drop_ended(thread, task, ctx->sp, cookie);
 	if (thread->depth < SS_CUDA_MAX_DEPTH) {
 		struct ss_cuda_frame *frame = &thread->frames[SS_CUDA_BOUNDED(thread->depth)];
@@ -645,6 +705,70 @@ int ss_cuda_leave(struct pt_regs *ctx)
 	}
 	ss_cost_end(begun_ns);
 	ss_cuda_share_stack();
+	return 0;
+}
+
+/* As ss_costs; those are also for how many traps there were. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ss_cost);
+} ss_turn_costs SEC(".maps");
+
+static __always_inline void ss_cuda_switch(void *ctx, bool preempt, struct task_struct *prev,
+					   struct task_struct *next, unsigned int prev_state)
+{
+	struct ss_cuda_thread *thread;
+
+	if (prev->pid) {
+		thread = bpf_task_storage_get(&ss_cuda_threads, prev, 0, 0);
+		if (thread)
+			ss_cuda_tell_turn(ctx, prev, thread, SS_TURN_LEFT,
+					  ss_left_of(preempt, prev, prev_state) >>
+						  SS_MEASURE_LEFT_SHIFT);
+	}
+	if (next->pid) {
+		thread = bpf_task_storage_get(&ss_cuda_threads, next, 0, 0);
+		if (thread)
+			ss_cuda_tell_turn(ctx, next, thread, SS_TURN_RUNS, 0);
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(ss_cuda_switched, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	const __u64 begun_ns = ss_cost_begin_in(&ss_turn_costs);
+
+	ss_cuda_switch(ctx, preempt, prev, next, prev_state);
+	ss_cost_end_in(&ss_turn_costs, begun_ns);
+	return 0;
+}
+
+/* Of kernels before 5.18: see native.bpf.c. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(ss_cuda_switched_stateless, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
+{
+	const __u64 begun_ns = ss_cost_begin_in(&ss_turn_costs);
+
+	ss_cuda_switch(ctx, preempt, prev, next, prev->__state);
+	ss_cost_end_in(&ss_turn_costs, begun_ns);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(ss_cuda_woken, struct task_struct *p)
+{
+	struct ss_cuda_thread *thread = bpf_task_storage_get(&ss_cuda_threads, p, 0, 0);
+	__u64 begun_ns;
+
+	if (!thread)
+		return 0;
+	begun_ns = ss_cost_begin_in(&ss_turn_costs);
+	ss_cuda_tell_turn(ctx, p, thread, SS_TURN_WOKEN, 0);
+	ss_cost_end_in(&ss_turn_costs, begun_ns);
 	return 0;
 }
 

@@ -403,6 +403,7 @@ class Recording {
     if (status.ok()) {
       facts->gpu = fmt::format("uprobes in CUDA's libraries ({})",
                                cuda_.uses_multi() ? "many at once" : "one by one");
+      facts->has_turns = true;
       return {};
     }
     if (is_asked_for) return status;

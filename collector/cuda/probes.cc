@@ -122,6 +122,7 @@ void CudaProbes::AskKernel() {
   const auto types = KernelTypes::Get();
   use_multi_ = types->HasFunction("bpf_uprobe_multi_link_attach");
   shares_stack_ = types->HasFunction("bpf_jit_supports_private_stack");
+  has_switch_state_ = types->NrTracepointArguments("sched_switch") > 3;
 }
 
 Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
@@ -132,6 +133,8 @@ Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
   if (use_multi_)
     for (bpf_program* program : {progs.ss_cuda_enter, progs.ss_cuda_leave, progs.ss_cuda_nothing})
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kTraceUprobeMulti));
+  bpf_program__set_autoload(progs.ss_cuda_switched, has_switch_state_);
+  bpf_program__set_autoload(progs.ss_cuda_switched_stateless, !has_switch_state_);
   skeleton_->rodata->ss_cuda_is_watched = is_watched;
   skeleton_->rodata->ss_cuda_shares_stack = shares_stack_;
   nr_cpus_ = PossibleCpus();
@@ -148,6 +151,30 @@ Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
       return {Exit::kKernel,
               fmt::format("cannot describe {} to the CUDA probes: {}", calls[i].name, ErrnoText(errno))};
   return {};
+}
+
+void CudaProbes::LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
+
+// First the probes that begin to tell, so that who makes a call now is told to run before its next turn.
+Status CudaProbes::FollowThreads() {
+  if (!turns_.empty()) return {};
+  auto& progs = skeleton_->progs;
+  for (bpf_program* program :
+       {progs.ss_cuda_woken, progs.ss_cuda_switched, progs.ss_cuda_switched_stateless}) {
+    if (!bpf_program__autoload(program)) continue;
+    turns_.emplace_back(bpf_program__attach(program));
+    if (turns_.back()) continue;
+    const int error = errno;
+    turns_.clear();
+    return {Exit::kKernel, fmt::format("cannot follow threads that use CUDA: {}", ErrnoText(error))};
+  }
+  skeleton_->bss->ss_cuda_follows = ++follows_;
+  return {};
+}
+
+void CudaProbes::LeaveThreads() {
+  if (!turns_.empty()) skeleton_->bss->ss_cuda_follows = 0;
+  turns_.clear();
 }
 
 void CudaProbes::UseQueues() {
@@ -272,6 +299,10 @@ CudaCounts CudaProbes::counts() const {
 
 ProgramCosts CudaProbes::costs() const {
   return skeleton_ ? ReadProgramCosts(bpf_map__fd(skeleton_->maps.ss_costs)) : ProgramCosts();
+}
+
+uint64_t CudaProbes::turns_ns() const {
+  return skeleton_ ? ReadProgramCosts(bpf_map__fd(skeleton_->maps.ss_turn_costs)).ns : 0;
 }
 
 }  // namespace slotscope

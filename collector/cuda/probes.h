@@ -16,6 +16,7 @@
 #include "ring/bpf_object.h"
 #include "ring/item.h"
 
+struct bpf_link;
 struct cuda;
 
 namespace slotscope {
@@ -62,6 +63,10 @@ class CudaProbes {
   Status Attach(const std::string& path, const CudaLibrary& library, CudaAttachment* attachment);
   // A probe at a function's entry and one at its return, which do nothing.
   Status AttachNothing(const std::string& path, uint64_t offset, CudaAttachment* attachment);
+  // Turns of threads that have made calls are told from here on, or are not any more: which threads do
+  // what is not known until the next of each. REQUIRES: Load().
+  Status FollowThreads();
+  void LeaveThreads();
   // Sums over all CPUs: of one of enum ss_cuda_count, and of all.
   uint64_t count(ss_cuda_count which) const;
   // Adds those whose calls were lost since they were last taken. What has been counted (see
@@ -70,8 +75,9 @@ class CudaProbes {
   // Of the probes: see SumSkippedRuns.
   uint64_t nr_skipped_runs() const;
   CudaCounts counts() const;
-  // Any thread, after Load(); nothing before.
+  // Any thread, after Load(); nothing before. Of the probes, and what turns took beside them.
   ProgramCosts costs() const;
+  uint64_t turns_ns() const;
   bool uses_multi() const { return use_multi_; }
 
  private:
@@ -87,7 +93,13 @@ class CudaProbes {
   ss_cuda_queue* queues_ = nullptr;  // nr_cpus_ of them, mapped; null: none is used
   size_t nr_cpus_ = 0;
   bool use_multi_ = false;
-  bool shares_stack_ = false;  // see cuda.bpf.c
+  bool has_switch_state_ = true;  // see native_source.cc
+  bool shares_stack_ = false;     // see cuda.bpf.c
+  struct LinkDeleter {
+    void operator()(bpf_link* link) const;
+  };
+  std::vector<std::unique_ptr<bpf_link, LinkDeleter>> turns_;
+  uint32_t follows_ = 0;  // of cuda.bpf.c, the latest
 };
 
 }  // namespace slotscope

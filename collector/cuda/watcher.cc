@@ -166,8 +166,9 @@ void CudaWatcher::Run() {
 uint64_t CudaWatcher::probe_ns() const {
   if (!is_loaded_) return 0;
   const ProgramCosts costs = probes_.costs();
-  return costs.ns + static_cast<uint64_t>(trap_ns_.load(std::memory_order_relaxed) *
-                                          static_cast<double>(costs.nr_runs));
+  return costs.ns + probes_.turns_ns() +
+         static_cast<uint64_t>(trap_ns_.load(std::memory_order_relaxed) *
+                               static_cast<double>(costs.nr_runs));
 }
 
 // Or for the end.
@@ -193,6 +194,7 @@ void CudaWatcher::FollowWish() {
       std::lock_guard lock(unprobed_mutex_);
       unprobed_since_ns_ = MonotonicNs();
     }
+    probes_.LeaveThreads();
     Release([](const File&) { return true; });
   } else {
     AttachSystemLibraries();
@@ -292,6 +294,8 @@ void CudaWatcher::TellCoverage(int32_t tgid, const std::string& gaps, const std:
 
 // Once per process and program: an exec may change the environment, and with it which GPUs it sees.
 void CudaWatcher::TellView(int32_t tgid) {
+  if (const Status status = probes_.FollowThreads(); !status.ok())
+    news_.TellFirstOf("turns", fmt::format("{}; why a GPU has no work is not known", status.message()));
   has_seen_any_.store(true, std::memory_order_relaxed);
   const uint64_t began = ReadStartTicks(tgid), stack = ReadStackStart(tgid);
   auto [at, is_new] = seen_.try_emplace(tgid);
@@ -397,6 +401,7 @@ void CudaWatcher::ReleaseUnused() {
   for (auto& [key, file] : files_)
     std::erase_if(file.users, [](int32_t tgid) { return !IsAlive(tgid); });
   std::erase_if(seen_, [](const auto& entry) { return !IsAlive(entry.first); });
+  if (seen_.empty()) probes_.LeaveThreads();  // nobody's switches need cost anything
   // A child that was forked has mapped nothing itself, and uses it.
   if (std::any_of(files_.begin(), files_.end(), is_unused)) ScanAll();
   // Forgotten altogether: its inode's number may be used for another file.

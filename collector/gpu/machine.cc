@@ -141,7 +141,8 @@ void GpuMachine::TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals) {
     here.total.row.values[kGpuActiveNs] = here.activity.Take(end_ns);
     here.any |= here.total.row.values[kGpuActiveNs] > 0;
     here.total.row.any = here.any;
-    here.total.row.unmeasured |= unplaced_;
+    // Why is asked of a process.
+    here.total.row.unmeasured |= unplaced_ | 1u << kGpuNoWork | kNoWorkCauses;
     if (here.total.sm_until_ns + kMaxSampleAgeNs < end_ns) here.total.known &= ~kGpuSampleSmActive;
     if (here.used_ns + kMaxSampleAgeNs < end_ns) here.total.known &= ~kGpuSampleUsed;
     if (here.any) totals->push_back(here.total);

@@ -28,18 +28,35 @@ uint64_t ThreadsOf(const ss_cuda_call& call) {
 
 }  // namespace
 
-GpuProcess::Thread* GpuProcess::ThreadOf(const ss_cuda_call& call) {
-  auto found = threads_.find(call.tid);
+GpuProcess::Thread* GpuProcess::ThreadOf(int32_t tid) {
+  auto found = threads_.find(tid);
   if (found == threads_.end()) {
     if (threads_.size() >= kMaxThreads) {
       stats_->nr_rejected_threads++;
       return nullptr;
     }
-    found = threads_.try_emplace(call.tid).first;
-  } else if (call.flags & SS_CUDA_FIRST) {
-    found->second = {};  // another thread, with the number of one that ended
+    found = threads_.try_emplace(tid).first;
   }
   return &found->second;
+}
+
+void GpuProcess::Touch(int32_t tid, Thread* thread) {
+  if (!std::exchange(thread->is_touched, true)) touched_.push_back(tid);
+}
+
+void GpuProcess::OnTurn(const ss_cuda_turn& turn, uint64_t at_ns) {
+  Thread* const thread = ThreadOf(turn.tid);
+  if (!thread) return;
+  thread->line.OnTurn(turn, at_ns);
+  if (no_work_.launches())
+    Touch(turn.tid, thread);
+  else
+    thread->line.Drop(at_ns);  // nobody asks what it did
+}
+
+void GpuProcess::ForgetTurns(uint64_t at_ns) {
+  for (auto& [tid, thread] : threads_)
+    if (!thread.line.empty()) thread.line.Forget(at_ns);
 }
 
 // A thread begins on device 0, if it is one whose every call we have seen.
@@ -76,7 +93,7 @@ void GpuProcess::Push(Thread* thread, GpuPlace place) {
 
 void GpuProcess::Apply(const ss_cuda_call& call, uint64_t at_ns) {
   if (call.op == SS_CUDA_DEVICE_IS) {
-    (void)ThreadOf(call);  // it may be its first
+    (void)ThreadOf(call.tid);  // it may be its first
     const auto device = static_cast<int32_t>(call.values[0]);
     const int32_t gpu = machine_->FindUuid({call.values[1], call.values[2]});
     if (gpu != kUnknownGpu && told_gpus_.size() < kMaxDevices) told_gpus_[device] = gpu;
@@ -88,7 +105,13 @@ void GpuProcess::Apply(const ss_cuda_call& call, uint64_t at_ns) {
     if (!complete_) memory_.SetIncomplete();
   }
   uses_runtime_ |= !(call.flags & SS_CUDA_DRIVER);
-  Thread* thread = ThreadOf(call);
+  Thread* thread = ThreadOf(call.tid);
+  // Another thread, with the number of one that ended.
+  if (thread && (call.flags & SS_CUDA_FIRST)) thread->places.clear();
+  if (thread && !thread->line.empty()) {
+    thread->line.OnCall(call.start_ns, call.hdr.ts_ns);
+    Touch(call.tid, thread);
+  }
   const GpuPlace place = Current(thread);
   switch (call.op) {
     case SS_CUDA_SET_DEVICE:
@@ -204,6 +227,8 @@ void GpuProcess::OnLostCalls(uint64_t from_ns, uint64_t until_ns) {
     doubts_launches_ |= stream.capturing();
     stream.SetCapturing(false);
   }
+  doubts_launches_ |= !capturing_elsewhere_.empty();
+  capturing_elsewhere_.clear();
 }
 
 // All memory and all streams of a context are gone.
@@ -364,38 +389,53 @@ void GpuProcess::ApplyToStream(const ss_cuda_call& call, GpuPlace place, uint64_
       break;
     case SS_CUDA_STREAM_WAIT:
       // What waits for a captured event is captured with it.
-      if (auto found = records_.find(values[1]); found != records_.end())
-        if (GpuStream* from = FindStream(found->second.stream); from && from->capturing())
-          if (GpuStream* stream = FindStream(KeyOf(call, values[0], place.device)))
-            stream->SetCapturing(true);
+      if (auto found = records_.find(values[1]);
+          found != records_.end() && IsCapturing(found->second.stream))
+        SetCapturing(KeyOf(call, values[0], place.device));
       break;
     case SS_CUDA_CAPTURE_BEGIN: {
       const StreamKey key = KeyOf(call, values[0], place.device);
-      GpuStream* stream = FindStream(key);
-      if (!stream) stream = MakeStream(key, place.device, true);
-      if (stream) stream->SetCapturing(true);
+      if (!FindStream(key)) MakeStream(key, place.device, true);
+      SetCapturing(key);
       break;
     }
     case SS_CUDA_CAPTURE_END:
       doubts_launches_ = false;
       // With the one that began it all that joined it; two captures at once are taken for one.
       for (auto& [key, stream] : streams_) stream.SetCapturing(false);
+      capturing_elsewhere_.clear();
       break;
     default:
       break;
   }
 }
 
+bool GpuProcess::IsCapturing(const StreamKey& key) {
+  const GpuStream* const stream = FindStream(key);
+  return stream ? stream->capturing() : capturing_elsewhere_.contains(key);
+}
+
+void GpuProcess::SetCapturing(const StreamKey& key) {
+  if (GpuStream* stream = FindStream(key))
+    stream->SetCapturing(true);
+  else if (capturing_elsewhere_.size() < kMaxStreams)
+    capturing_elsewhere_[key] = true;
+  else
+    knows_launches_ = false;
+}
+
 void GpuProcess::Launch(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns) {
   const StreamKey key = KeyOf(call, call.values[0], place.device);
   GpuStream* stream = FindStream(key);
+  if (IsCapturing(key)) return;
   if (!stream) stream = MakeStream(key, place.device, true);
-  if (stream && stream->capturing()) return;
   any_ = true;
   nr_launches_++;
   if (Use* use = UseOf(place.device)) use->nr_launches++;
   if (!stream) return;
-  if (!stream->busy()) BeginActive(stream->device(), at_ns);
+  if (!stream->busy()) BeginActive(stream->device(), at_ns, call.tid);
+  no_work_.GoOn(call.tid);
+  if (Use* use = UseOf(stream->device())) use->no_work.GoOn(call.tid);
   KernelSpan span;
   if (stream->Launch(at_ns, call.op == SS_CUDA_LAUNCH ? ThreadsOf(call) : 0, &span)) {
     stats_->nr_forced_spans++;
@@ -436,23 +476,28 @@ GpuProcess::Use* GpuProcess::UseOf(int32_t device) {
   return &uses_[device];
 }
 
-void GpuProcess::BeginActive(int32_t device, uint64_t ns) {
+void GpuProcess::BeginActive(int32_t device, uint64_t ns, int32_t tid) {
+  if (!activity_.active()) no_work_.Begin(ns, tid);
   activity_.Begin(ns);
   Use* const use = UseOf(device);
   if (!use) return;
   if (!use->activity.active()) {
     use->gpu = GpuOf(device);
     machine_->Begin(use->gpu, ns);
+    use->no_work.Begin(ns, tid);
   }
   use->activity.Begin(ns);
 }
 
 void GpuProcess::EndActive(int32_t device, uint64_t ns) {
   activity_.End(ns);
+  if (!activity_.active()) no_work_.End(ns);
   Use* const use = UseOf(device);
   if (!use || !use->activity.active()) return;
   use->activity.End(ns);
-  if (!use->activity.active()) machine_->End(use->gpu, ns);
+  if (use->activity.active()) return;
+  machine_->End(use->gpu, ns);
+  use->no_work.End(ns);
 }
 
 void GpuProcess::WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns,
@@ -473,11 +518,13 @@ void GpuProcess::WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns
 }
 
 bool GpuProcess::IsStill(uint64_t end_ns) const {
-  return !any_ && !activity_.active() && !lossy_in_slot_ && lossy_until_ns_ <= end_ns &&
+  return !any_ && !activity_.active() && !no_work_.launches() && !lossy_in_slot_ &&
+         lossy_until_ns_ <= end_ns &&
          std::none_of(streams_.begin(), streams_.end(),
                       [](const auto& entry) { return entry.second.busy(); }) &&
-         std::none_of(uses_.begin(), uses_.end(),
-                      [](const auto& entry) { return entry.second.activity.active(); });
+         std::none_of(uses_.begin(), uses_.end(), [](const auto& entry) {
+           return entry.second.activity.active() || entry.second.no_work.launches();
+         });
 }
 
 void GpuProcess::ForgetInactive(uint64_t end_ns) {
@@ -502,6 +549,20 @@ void GpuProcess::ForgetInactive(uint64_t end_ns) {
   }
 }
 
+// Where it is not known when something was in flight, neither is when nothing was.
+void GpuProcess::TakeNoWork(NoWork* no_work, uint64_t end_ns, GpuRow* row) const {
+  no_work->TakeSlot(
+      end_ns,
+      [this](int32_t tid) {
+        const auto found = threads_.find(tid);
+        return found == threads_.end() ? nullptr : &found->second.line;
+      },
+      row);
+  row->any |= row->values[kGpuNoWork] > 0;
+  if (row->unmeasured >> kGpuActiveNs & 1) row->unmeasured |= 1u << kGpuNoWork | kNoWorkCauses;
+  if (!has_turns_) row->unmeasured |= kNoWorkCauses;
+}
+
 GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
   ForgetInactive(end_ns);
   GpuRow row;
@@ -512,6 +573,8 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
   if (!knows_launches || !knows_activity_ || doubts_activity_) row.unmeasured |= 1u << kGpuActiveNs;
   lossy_in_slot_ = lossy_until_ns_ > end_ns;
   row.any = std::exchange(any_, false) || row.values[kGpuActiveNs] > 0;
+  const uint32_t unmeasured = row.unmeasured;
+  TakeNoWork(&no_work_, end_ns, &row);
   for (const auto& [device, bytes] : memory_.bytes_by_device()) UseOf(device);
   for (auto& [device, use] : uses_) {
     // Which GPU it is has become known while it was active.
@@ -528,11 +591,17 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
     const uint64_t bytes = held == memory_.bytes_by_device().end() ? 0 : held->second;
     GpuPart part = {key_, {}, device, GpuOf(device), {}};
     part.row.values = {bytes, use.activity.Take(end_ns), std::exchange(use.nr_launches, 0)};
-    part.row.unmeasured = row.unmeasured;
+    part.row.unmeasured = unmeasured;
     const bool changed = std::exchange(use.told_bytes, bytes) != bytes;
     part.row.any = changed || part.row.values[kGpuActiveNs] > 0 || part.row.values[kGpuLaunches] > 0;
+    TakeNoWork(&use.no_work, end_ns, &part.row);
     parts->push_back(part);
   }
+  std::erase_if(touched_, [&](int32_t tid) {
+    Thread& thread = threads_.at(tid);
+    thread.is_touched = !thread.line.Drop(end_ns);
+    return !thread.is_touched;
+  });
   return row;
 }
 

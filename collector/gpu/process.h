@@ -15,7 +15,9 @@
 #include "gpu/activity.h"
 #include "gpu/machine.h"
 #include "gpu/memory.h"
+#include "gpu/no_work.h"
 #include "gpu/stream.h"
+#include "gpu/thread_line.h"
 #include "slots/gpu_span.h"
 #include "slots/slot.h"
 
@@ -46,11 +48,12 @@ class GpuProcess {
   static constexpr size_t kMaxPlaces = 1024;       // of a thread, one in the other
   static constexpr size_t kMaxBalances = 100'000;  // in one slot, of all processes
 
-  // `sink` and `balances`, to which changes of what it holds are added, may be null. All outlive the
-  // process.
-  GpuProcess(ProcessKey key, GpuMachine* machine, SpanSink* sink, std::vector<GpuBalance>* balances,
-             GpuStats* stats, std::pmr::memory_resource* pool)
+  // `has_turns`: it is told what its threads do. `sink` and `balances`, to which changes of what it
+  // holds are added, may be null. All outlive the process.
+  GpuProcess(ProcessKey key, bool has_turns, GpuMachine* machine, SpanSink* sink,
+             std::vector<GpuBalance>* balances, GpuStats* stats, std::pmr::memory_resource* pool)
       : key_(key),
+        has_turns_(has_turns),
         machine_(machine),
         sink_(sink),
         balances_(balances),
@@ -68,6 +71,10 @@ class GpuProcess {
 
   // A call at its time: a launch's is when it began, any other's when it returned. Times do not go back.
   void Apply(const ss_cuda_call& call, uint64_t at_ns);
+  // One of its threads, at its time, among its calls.
+  void OnTurn(const ss_cuda_turn& turn, uint64_t at_ns);
+  // Turns may have been lost: what threads do from then on is not known until the next of each.
+  void ForgetTurns(uint64_t at_ns);
   // Nothing more comes. `how`: what becomes of kernels that nobody has waited for.
   void End(uint64_t ts_ns, KernelsEnd how);
   // The slot ends at ns. Forgets what streams have pending that have been silent for kInactiveNs, and
@@ -92,10 +99,12 @@ class GpuProcess {
  private:
   struct Thread {
     std::vector<GpuPlace> places;  // contexts, the current one last
+    ThreadLine line;
+    bool is_touched = false;  // it is in touched_
 
     template <typename Archive>
     void State(Archive& state) {
-      state(places);
+      state(places, line, is_touched);
     }
   };
   // A stream of no thread's own has thread 0; default streams are per device.
@@ -122,6 +131,7 @@ class GpuProcess {
   // Of a device.
   struct Use {
     Activity activity;
+    NoWork no_work;
     int32_t gpu = kUnknownGpu;  // while active: which one it began on
     uint64_t nr_launches = 0;
     uint64_t told_bytes = 0;  // of memory, when the last slot was taken
@@ -130,11 +140,13 @@ class GpuProcess {
 
     template <typename Archive>
     void State(Archive& state) {
-      state(activity, gpu, nr_launches, told_bytes, last_alloc_bytes, was_told_nowhere);
+      state(activity, no_work, gpu, nr_launches, told_bytes, last_alloc_bytes, was_told_nowhere);
     }
   };
 
-  Thread* ThreadOf(const ss_cuda_call& call);
+  Thread* ThreadOf(int32_t tid);
+  void Touch(int32_t tid, Thread* thread);
+  void TakeNoWork(NoWork* no_work, uint64_t end_ns, GpuRow* row) const;
   GpuPlace Current(Thread* thread) const;
   GpuPlace PlaceOf(uint64_t context) const;
   int32_t DeviceOf(uint64_t context) const;
@@ -147,6 +159,8 @@ class GpuProcess {
   void ApplyToStream(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns);
   StreamKey KeyOf(const ss_cuda_call& call, uint64_t handle, int32_t device) const;
   GpuStream* FindStream(const StreamKey& key);
+  bool IsCapturing(const StreamKey& key);
+  void SetCapturing(const StreamKey& key);
   GpuStream* MakeStream(const StreamKey& key, int32_t device, bool blocking);
   void Launch(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns);
   void WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns);
@@ -160,10 +174,11 @@ class GpuProcess {
   void Emit(KernelSpan span);
   int32_t GpuOf(int32_t device) const;
   Use* UseOf(int32_t device);
-  void BeginActive(int32_t device, uint64_t ns);
+  void BeginActive(int32_t device, uint64_t ns, int32_t tid);
   void EndActive(int32_t device, uint64_t ns);
 
   ProcessKey key_;
+  bool has_turns_;
   GpuMachine* machine_;
   SpanSink* sink_;
   std::vector<GpuBalance>* balances_;
@@ -175,12 +190,15 @@ class GpuProcess {
   bool knows_launches_ = true;
   bool knows_activity_ = true;  // false once a launch found no room for its stream
   std::pmr::unordered_map<int32_t, Thread> threads_;
+  std::vector<int32_t> touched_;  // threads of whose lines something is to be dropped when the slot ends
   std::pmr::unordered_map<uint64_t, GpuPlace> contexts_;  // by handle; primary ones have context 0 there
   std::pmr::map<int32_t, uint32_t> retained_;  // by device: primary contexts, by the driver's calls
   bool uses_runtime_ = false;
   std::pmr::map<StreamKey, GpuStream> streams_;
+  std::map<StreamKey, bool> capturing_elsewhere_;      // streams beyond these that are being captured
   std::pmr::unordered_map<uint64_t, Record> records_;  // by event
   Activity activity_;
+  NoWork no_work_;
   std::pmr::map<int32_t, Use> uses_;           // by device
   std::pmr::map<int32_t, int32_t> told_gpus_;  // by device: the driver named its UUID
   uint64_t nr_launches_ = 0;

@@ -28,8 +28,10 @@ void GpuMachine::State(Archive& state) {
 template <typename Archive>
 void GpuProcess::State(Archive& state) {
   memory_.State(state);
-  state(begun_, complete_, knows_launches_, knows_activity_, threads_, contexts_, retained_,
-        uses_runtime_);
+  state(begun_, complete_, knows_launches_, knows_activity_, threads_, touched_, contexts_, retained_,
+        uses_runtime_, no_work_);
+  state.Require(std::all_of(touched_.begin(), touched_.end(),
+                            [this](int32_t tid) { return threads_.contains(tid); }));
   const size_t nr = state.Count(streams_.size());
   if constexpr (Archive::kReads) {
     for (size_t i = 0; i < nr && state.ok(); i++) {
@@ -41,8 +43,8 @@ void GpuProcess::State(Archive& state) {
   } else {
     for (auto& [key, stream] : streams_) state(key, stream);
   }
-  state(records_, activity_, uses_, told_gpus_, nr_launches_, any_, lossy_until_ns_, lossy_in_slot_,
-        doubts_activity_, doubts_launches_);
+  state(capturing_elsewhere_, records_, activity_, uses_, told_gpus_, nr_launches_, any_,
+        lossy_until_ns_, lossy_in_slot_, doubts_activity_, doubts_launches_);
 }
 
 template <typename Archive>

@@ -73,6 +73,10 @@ void GpuTracker::OnCall(const ss_cuda_call& call) {
   Queue({kCall, TimeOf(call), {call.tgid, call.start_time_ns}, call});
 }
 
+void GpuTracker::OnTurn(const ss_cuda_turn& turn) {
+  Queue({kTurn, turn.hdr.ts_ns, {turn.tgid, turn.start_time_ns}, {}, 0, turn});
+}
+
 void GpuTracker::OnEnd(Kind kind, ProcessKey process, uint64_t ts_ns) {
   ends_.push_back({ts_ns, kind, process});
   first_end_ns_ = std::min(first_end_ns_, ts_ns);
@@ -120,8 +124,8 @@ void GpuTracker::ApplyUntil(uint64_t end_ns) {
 GpuProcess& GpuTracker::ProcessOf(const Change& change) {
   SpanSink* const sink = keeps_ & kSpans ? this : nullptr;
   std::vector<GpuBalance>* const balances = keeps_ & kBalances ? &balances_ : nullptr;
-  auto [found, is_new] =
-      processes_.try_emplace(change.process, change.process, &machine_, sink, balances, &stats_, &pool_);
+  auto [found, is_new] = processes_.try_emplace(change.process, change.process, has_turns_, &machine_,
+                                                sink, balances, &stats_, &pool_);
   if (is_new && change.at_ns < lossy_until_ns_) found->second.OnLostCalls(change.at_ns, lossy_until_ns_);
   if (is_new)
     awake_.emplace(change.process, &found->second);
@@ -180,9 +184,13 @@ void GpuTracker::Apply(const Change& change) {
     case kLoss:  // one of which nothing else is known yet has calls all the same
       if (!gone_.contains(change.process)) ProcessOf(change).OnLostCalls(change.at_ns, change.until_ns);
       break;
+    case kTurn:
+      ApplyTurn(change);
+      break;
     case kLossOfAll:
       for (auto& [key, process] : processes_) {
         Wake(key);
+        process.ForgetTurns(change.at_ns);
         process.OnLostCalls(change.at_ns, change.until_ns);
       }
       lossy_until_ns_ = std::max(lossy_until_ns_, change.until_ns);
@@ -201,6 +209,15 @@ void GpuTracker::ApplyCall(const Change& change) {
     process.OnLostCalls(change.at_ns, change.at_ns);
     process.Apply(change.call, change.at_ns);
   }
+}
+
+// Whoever is still stays so: most threads that have made calls sleep, and wake up for something else.
+void GpuTracker::ApplyTurn(const Change& change) {
+  const auto found = processes_.find(change.process);
+  if (found != processes_.end())
+    found->second.OnTurn(change.turn, change.at_ns);
+  else if (!gone_.contains(change.process))
+    ProcessOf(change).OnTurn(change.turn, change.at_ns);
 }
 
 void GpuTracker::ApplyEnd(const Change& change) {

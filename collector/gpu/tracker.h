@@ -30,12 +30,14 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   // What is kept for a slot's GpuDetail beside parts and totals.
   enum Keeps : uint32_t { kNothing = 0, kSpans = 1, kBalances = 2 };
 
-  // `slot_ns`: of the shortest slot. `keeps`: of Keeps. `gpus`: those in the facts.
-  GpuTracker(uint64_t slot_ns, uint32_t keeps, std::vector<GpuDevice> gpus = {})
-      : slot_ns_(slot_ns), keeps_(keeps), machine_(std::move(gpus)) {}
+  // `slot_ns`: of the shortest slot. `keeps`: of Keeps. `gpus`, and whether there are turns: as in the
+  // facts.
+  GpuTracker(uint64_t slot_ns, uint32_t keeps, std::vector<GpuDevice> gpus = {}, bool has_turns = false)
+      : slot_ns_(slot_ns), keeps_(keeps), has_turns_(has_turns), machine_(std::move(gpus)) {}
 
   // Queued, to take effect at their times.
   void OnCall(const ss_cuda_call& call) override;
+  void OnTurn(const ss_cuda_turn& turn) override;
   void OnExit(ProcessKey process, uint64_t ts_ns) override { OnEnd(kExit, process, ts_ns); }
   void OnExec(ProcessKey process, uint64_t ts_ns) override { OnEnd(kExec, process, ts_ns); }
   // If it makes a call all the same, what it holds is not known from then on.
@@ -61,19 +63,21 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   const std::map<ProcessKey, GpuProcess>& processes() const { return processes_; }
 
  private:
-  enum Kind { kCall, kExit, kExec, kMissing, kLoss, kLossOfAll };
+  enum Kind { kCall, kExit, kExec, kMissing, kLoss, kLossOfAll, kTurn };
   struct Change {
     Kind kind;
     uint64_t at_ns;
     ProcessKey process;
     ss_cuda_call call;
     uint64_t until_ns = 0;  // of losses
+    ss_cuda_turn turn = {};
 
     template <typename Archive>
     void State(Archive& state) {
       state(at_ns, process, until_ns);
-      state.Enum(kind, kLossOfAll);
+      state.Enum(kind, kTurn);
       state.Plain(call);
+      state.Plain(turn);
       state.Require(kind != kCall || (call.start_ns <= call.hdr.ts_ns && call.op < SS_CUDA_NR_OPS));
     }
   };
@@ -101,6 +105,7 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   void ApplyUntil(uint64_t end_ns);
   void Apply(const Change& change);
   void ApplyCall(const Change& change);
+  void ApplyTurn(const Change& change);
   void ApplyEnd(const Change& change);
   void AddGone(ProcessKey process, bool is_missing);
   GpuProcess& ProcessOf(const Change& change);
@@ -110,6 +115,7 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
 
   uint64_t slot_ns_;
   uint32_t keeps_;
+  bool has_turns_;
   GpuSpans spans_;
   std::vector<GpuBalance> balances_;
   Pool pool_;

@@ -22,6 +22,11 @@ bool IsValidCall(const ss_cuda_call& call) {
          call.op >= SS_CUDA_INIT && call.op < SS_CUDA_NR_OPS;
 }
 
+bool IsValidTurn(const ss_cuda_turn& turn) {
+  return turn.hdr.ts_ns > 0 && turn.tgid > 0 && turn.tid > 0 && turn.turn >= SS_TURN_RUNS &&
+         turn.turn <= SS_TURN_WOKEN && turn.left <= SS_LEFT_ENDED && turn.op < SS_CUDA_NR_OPS;
+}
+
 bool IsValidWait(const ss_wait& wait) {
   return wait.end_ns > 0 && wait.end_ns <= wait.hdr.ts_ns && wait.wait_ns <= wait.end_ns &&
          wait.start_ns < wait.end_ns && wait.tgid >= 0;
@@ -48,6 +53,8 @@ size_t SizeOfType(uint16_t type) {
       return sizeof(ss_wait);
     case SS_CUDA_CALL:
       return sizeof(ss_cuda_call);
+    case SS_CUDA_TURN:
+      return sizeof(ss_cuda_turn);
     default:
       return 0;
   }
@@ -77,6 +84,8 @@ Decoded DecodeMessage(std::span<const std::byte> bytes, ss_any_message* message)
       return message->rmid_event.tgid >= 0 ? Decoded::kValid : Decoded::kMalformed;
     case SS_CUDA_CALL:
       return IsValidCall(message->cuda_call) ? Decoded::kValid : Decoded::kMalformed;
+    case SS_CUDA_TURN:
+      return IsValidTurn(message->cuda_turn) ? Decoded::kValid : Decoded::kMalformed;
     case SS_WAIT:
       return IsValidWait(message->wait) ? Decoded::kValid : Decoded::kMalformed;
     case SS_RDT_SAMPLE:

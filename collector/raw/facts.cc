@@ -128,6 +128,7 @@ std::string FactsToJson(const Facts& facts) {
   if (facts.has_quota) object["quota"] = true;
   if (facts.has_steal) object["steal"] = true;
   if (facts.has_states) object["states"] = true;
+  if (facts.has_turns) object["turns"] = true;
   if (facts.rdt.any()) object["rdt"] = RdtToJson(facts.rdt);
   // A name that is no UTF-8 must not end the recording.
   return object.dump(1, ' ', false, json::error_handler_t::replace);
@@ -165,6 +166,7 @@ Status ParseFacts(std::string_view text, Facts* facts) {
     if (object.contains("quota")) object.at("quota").get_to(facts->has_quota);
     if (object.contains("steal")) object.at("steal").get_to(facts->has_steal);
     if (object.contains("states")) object.at("states").get_to(facts->has_states);
+    if (object.contains("turns")) object.at("turns").get_to(facts->has_turns);
     if (object.contains("rdt")) facts->rdt = ParseRdt(object.at("rdt"));
   } catch (const json::exception& error) {
     return {Exit::kBadInput, fmt::format("what it says of its run cannot be read: {}", error.what())};

@@ -38,6 +38,7 @@ struct Facts {
   bool has_quota = false;         // and which were due to a quota (SS_WAIT_QUOTA)
   bool has_steal = false;         // and what the hypervisor took (ss_measure.stolen_ns)
   bool has_states = false;        // measures tell how a process left the CPU (SS_MEASURE_LEFT)
+  bool has_turns = false;         // what threads do that use CUDA is told (SS_CUDA_TURN)
   size_t nr_streams = 0;          // rings there may be; one more stream carries state dumps
   int64_t unix_offset_ns = 0;     // CLOCK_REALTIME - CLOCK_MONOTONIC at the start
   int32_t command_tgid = 0;       // the command that was recorded, 0: none

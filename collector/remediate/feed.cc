@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/escape.h"
@@ -16,6 +18,32 @@ namespace {
 constexpr size_t kMaxIncomplete = 65536;  // then none is named any more
 
 int64_t UnixNs(const Slot& slot, uint64_t ns) { return static_cast<int64_t>(ns) + slot.unix_offset_ns; }
+
+// "gpu_no_work_waited_ns" -> "waited".
+std::string CauseName(std::string_view column) {
+  constexpr std::string_view kBegin = "gpu_no_work_", kEnd = "_ns";
+  return std::string(column.substr(kBegin.size(), column.size() - kBegin.size() - kEnd.size()));
+}
+
+// What is known of that second: who ran instead, and why the GPU had no work.
+void AddReasons(const StraggleReport& report, StraggleMessage* message) {
+  constexpr size_t kWaitAt = 1;  // in kEffortColumns
+  static_assert(kEffortColumns[kWaitAt]->name == "wait_ns");
+  if (!(report.effort.unmeasured >> kWaitAt & 1)) message->wait_ns = report.effort.values[kWaitAt];
+  if (!report.ran_instead.empty()) {
+    const auto& [key, ran] = report.ran_instead[0];
+    message->culprit_pid = static_cast<uint32_t>(key.tgid);
+    if (ran.named) message->culprit_comm = CommText(ran.comm);
+    message->culprit_ns = ran.ns;
+  }
+  const auto& [values, unmeasured] = report.no_work;
+  if (unmeasured & 1) return;
+  message->gpu_no_work_ns = values[0];
+  const auto most = std::max_element(values.begin() + 1, values.end());
+  const auto at = static_cast<size_t>(most - values.begin());
+  if (*most > 0 && !(unmeasured >> at & 1))
+    message->gpu_no_work_cause = CauseName(kNoWorkColumns[at]->name);
+}
 
 }  // namespace
 
@@ -108,6 +136,7 @@ void RemediateFeed::OnStraggle(const Slot& slot, const StraggleReport& report) {
   message.timestamp_ns = UnixNs(slot, report.until_ns);
   message.sustained = report.state == State::kSustained;
   message.event_id = event_id;
+  AddReasons(report, &message);
   send_(ToLine(message));
   stats_.nr_straggle++;
 }

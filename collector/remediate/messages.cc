@@ -42,6 +42,14 @@ std::string ToLine(const StraggleMessage& message) {
   object["timestamp_ns"] = message.timestamp_ns;
   object["sustained"] = message.sustained;
   if (!message.event_id.empty()) object["event_id"] = message.event_id;
+  if (message.wait_ns) object["wait_ns"] = *message.wait_ns;
+  if (message.culprit_pid) {
+    object["culprit_pid"] = message.culprit_pid;
+    if (!message.culprit_comm.empty()) object["culprit_comm"] = message.culprit_comm;
+    object["culprit_ns"] = message.culprit_ns;
+  }
+  if (message.gpu_no_work_ns) object["gpu_no_work_ns"] = *message.gpu_no_work_ns;
+  if (!message.gpu_no_work_cause.empty()) object["gpu_no_work_cause"] = message.gpu_no_work_cause;
   return JsonLine(object);
 }
 

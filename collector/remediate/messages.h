@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,13 @@ struct StraggleMessage {
   int64_t timestamp_ns;
   bool sustained;        // not the first message of its episode
   std::string event_id;  // of the episode, a UUID
+  // Of that second, where it is known: why.
+  std::optional<uint64_t> wait_ns = {};  // for a CPU
+  uint32_t culprit_pid = 0;              // who ran instead for longest; 0: nobody
+  std::string culprit_comm = {};
+  uint64_t culprit_ns = 0;
+  std::optional<uint64_t> gpu_no_work_ns = {};
+  std::string gpu_no_work_cause = {};  // of most of it; empty: not known
 };
 
 // The node has become one, against its peers; experimental.

@@ -64,7 +64,7 @@ WaitCauses WaitCausesOf(const Facts& facts) {
 
 Engine::Engine(const Facts& facts, uint64_t slot_ns, uint64_t window_ns, uint32_t keeps, SlotSink* sink)
     : slot_ns_(slot_ns),
-      gpu_(slot_ns, keeps, facts.gpus),
+      gpu_(slot_ns, keeps, facts.gpus, facts.has_turns),
       remote_(sink),
       straggle_(facts.has_waits, &remote_),
       builder_(BuilderOptions(facts, slot_ns, window_ns, &gpu_), &straggle_),

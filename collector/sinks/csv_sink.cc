@@ -40,10 +40,13 @@ constexpr size_t EndOfPart(size_t begin) {
 constexpr auto kEndOfRow = static_cast<size_t>(&ColumnOf("slot_ns") - kSlotColumns.data());
 constexpr size_t kFirstWait = kEndOfRow + 1;
 constexpr size_t kFirstState = EndOfPart(kFirstWait);
+constexpr size_t kMigrationsAt = EndOfPart(kFirstState);
+constexpr size_t kFirstNoWork = kMigrationsAt + 1;
 static_assert(kSlotColumns[kFirstWait].part == RowPart::kWait &&
               kSlotColumns[kFirstState].part == RowPart::kState &&
-              EndOfPart(kFirstState) == kSlotColumns.size() - 1 &&
-              kSlotColumns.back().part == RowPart::kSums);
+              kSlotColumns[kMigrationsAt].part == RowPart::kSums &&
+              kSlotColumns[kFirstNoWork].part == RowPart::kGpu &&
+              EndOfPart(kFirstNoWork) == kSlotColumns.size());
 
 // Those of the identity end with `kind`.
 constexpr size_t kFirstBehindIdentity = static_cast<size_t>(&ColumnOf("kind") - kSlotColumns.data()) + 1;
@@ -246,6 +249,12 @@ char* AppendState(char* out, const Row& row) {
   return out;
 }
 
+char* AppendNoWork(char* out, const Slot& slot, const Row& row) {
+  constexpr size_t kNr = kSlotColumns.size() - kFirstNoWork;
+  if (!row.gpu) return AppendWithout<kFirstNoWork, kSlotColumns.size()>(out, row);
+  return AppendFields<kFirstNoWork>(out, slot.gpu[row.gpu - 1], std::make_index_sequence<kNr>());
+}
+
 char* AppendWorst(char* out, const Row& row, const WorstSlots& worst) {
   const auto append = [&](Additive id, const WorstSlot& one) {
     const bool measured = !(row.unmeasured >> id & 1);
@@ -353,6 +362,7 @@ void CsvSink::AppendRows(const Slot& slot) {
     out = AppendPadded<kSuffixBytes>(out, suffix, suffix_size);
     out = AppendWaits(out, slot, row);
     out = AppendState(out, row);
+    out = AppendNoWork(out, slot, row);
     if (nr_more_ > 0) out = AppendMore(out, slot, row);
     if (rows_of_ == RowsOf::kSeconds)
       out = AppendWorst(out, row, slot.worst[static_cast<size_t>(&row - slot.rows.data())]);

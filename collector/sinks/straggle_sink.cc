@@ -17,10 +17,10 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kStates[] = {"initial", "sustained", "resolved"};  // StraggleReport::State
 
 // What was not measured is null.
-void AddEffort(const Effort& effort, Json* to) {
-  for (size_t i = 0; i < kEffortColumns.size(); i++)
-    (*to)[std::string(kEffortColumns[i]->name)] =
-        effort.unmeasured >> i & 1 ? Json() : Json(effort.values[i]);
+template <size_t N>
+void Add(const ColumnList<N>& columns, const ColumnValues<N>& sums, Json* to) {
+  for (size_t i = 0; i < N; i++)
+    (*to)[std::string(columns[i]->name)] = sums.unmeasured >> i & 1 ? Json() : Json(sums.values[i]);
 }
 
 Json NameOf(bool named, const Comm& comm) { return named ? Json(CommText(comm)) : Json(); }
@@ -35,7 +35,7 @@ Json RanInsteadOf(const StraggleReport& report) {
                 {"start_time_ns", key.start_time_ns},
                 {"comm", NameOf(ran.named, ran.comm)},
                 {"ran_instead_ns", ran.ns}};
-    AddEffort(ran.effort, &one);
+    Add(kEffortColumns, ran.effort, &one);
     list.push_back(std::move(one));
   }
   return list;
@@ -55,7 +55,8 @@ Json ObjectOf(const Slot& slot, const StraggleReport& report) {
                  {"launches_per_s", Tenths(report.launches_per_s)},
                  {"baseline_launches_per_s", Tenths(report.baseline_per_s)},
                  {"switches", report.nr_switches}};
-  AddEffort(report.effort, &object);
+  Add(kEffortColumns, report.effort, &object);
+  Add(kNoWorkColumns, report.no_work, &object);
   object["ran_instead"] = RanInsteadOf(report);
   if (report.left_out_ns) object["left_out_ns"] = report.left_out_ns;
   return object;

@@ -80,6 +80,10 @@ inline constexpr std::string_view kNoSteal =
 inline constexpr std::string_view kNobodyRan = "it did not wait for another process in the slot";
 inline constexpr std::string_view kNoGpu =
     "the process has not used CUDA, or not all of its calls were seen";
+inline constexpr std::string_view kNoLaunches =
+    "as `gpu_active_ns`, or it has not launched anything for a minute";
+inline constexpr std::string_view kNoTurns =
+    "as `gpu_no_work_ns`, or the recording does not say what its threads did";
 }  // namespace empty
 
 inline constexpr std::array kSlotColumns = {
@@ -190,6 +194,33 @@ inline constexpr std::array kSlotColumns = {
     Column{"migrations", Unit::kCount, RowPart::kSums, kMigrations, true,
            "times one of its threads began to run on another CPU than it ran on before",
            "the recording is of `--no-waits` or older, or the row is of no process"},
+    Column{
+        "gpu_no_work_ns", Unit::kNs, RowPart::kGpu, kGpuNoWork, true,
+        "of a process that launches: time in the slot in which it had nothing launched that it had not "
+        "waited for. A lower bound of how long the GPU had no work of it, seen from the CPU",
+        empty::kNoLaunches},
+    Column{"gpu_no_work_ran_ns", Unit::kNs, RowPart::kGpu, kNoWorkRan, true,
+           "of `gpu_no_work_ns`: the thread that launches ran on a CPU", empty::kNoTurns},
+    Column{"gpu_no_work_in_calls_ns", Unit::kNs, RowPart::kGpu, kNoWorkInCalls, true,
+           "of `gpu_no_work_ran_ns`: in calls of CUDA that have returned in the slot, or launch",
+           empty::kNoTurns},
+    Column{"gpu_no_work_waited_ns", Unit::kNs, RowPart::kGpu, kNoWorkWaited, true,
+           "of `gpu_no_work_ns`: that thread waited for a CPU (for whom: `ran_instead_tgid`)",
+           empty::kNoTurns},
+    Column{"gpu_no_work_throttled_ns", Unit::kNs, RowPart::kGpu, kNoWorkThrottled, true,
+           "of `gpu_no_work_ns`: its cgroup's quota was used up",
+           "as `gpu_no_work_ran_ns`, or as `wait_throttled_ns`"},
+    Column{"gpu_no_work_cuda_wait_ns", Unit::kNs, RowPart::kGpu, kNoWorkInCudaWait, true,
+           "of `gpu_no_work_ns`: that thread slept in a call of CUDA", empty::kNoTurns},
+    Column{"gpu_no_work_disk_ns", Unit::kNs, RowPart::kGpu, kNoWorkDisk, true,
+           "of `gpu_no_work_ns`: that thread waited for a disk", empty::kNoTurns},
+    Column{"gpu_no_work_stopped_ns", Unit::kNs, RowPart::kGpu, kNoWorkStopped, true,
+           "of `gpu_no_work_ns`: that thread was stopped, by a signal or a debugger", empty::kNoTurns},
+    Column{"gpu_no_work_asleep_ns", Unit::kNs, RowPart::kGpu, kNoWorkAsleep, true,
+           "of `gpu_no_work_ns`: that thread slept for something else: data, a lock, another thread",
+           empty::kNoTurns},
+    Column{"gpu_no_work_unknown_ns", Unit::kNs, RowPart::kGpu, kNoWorkUnknown, true,
+           "of `gpu_no_work_ns`: nobody knows what that thread did", empty::kNoTurns},
 };
 
 // Of a perf counter that comes behind the first ones: what it counted, and its share of time, as each

@@ -14,8 +14,25 @@
 namespace slotscope {
 
 // What a process's CUDA calls say. Launches are those in the slot; active is the time in which at least
-// one had been launched and not waited for; memory is what it holds at the slot's end.
-enum GpuValue : size_t { kGpuMemBytes, kGpuActiveNs, kGpuLaunches, kNrGpuValues };
+// one had been launched and not waited for; memory is what it holds at the slot's end. Of a process that
+// launches, the rest of the time its GPU had no work of it, and what its launching thread did then.
+enum GpuValue : size_t {
+  kGpuMemBytes,
+  kGpuActiveNs,
+  kGpuLaunches,
+  kGpuNoWork,         // the sum of those below, but for kNoWorkInCalls
+  kNoWorkRan,         // the thread ran on a CPU
+  kNoWorkInCalls,     // of that: in CUDA calls
+  kNoWorkWaited,      // it waited for a CPU
+  kNoWorkThrottled,   // its cgroup's quota was used up
+  kNoWorkInCudaWait,  // it slept in a CUDA call
+  kNoWorkDisk,
+  kNoWorkStopped,  // by a signal, or a debugger
+  kNoWorkAsleep,   // in something else
+  kNoWorkUnknown,
+  kNrGpuValues
+};
+inline constexpr uint32_t kNoWorkCauses = (1u << kNrGpuValues) - (1u << kNoWorkRan);  // bits
 
 // A process that launches fewer kernels than it used to, while others take the CPU from it. As decided
 // at the detector's last tick before the slot, see straggle/detector.h.

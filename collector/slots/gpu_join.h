@@ -19,6 +19,7 @@ struct GpuUse {
 struct GpuJoin {
   virtual ~GpuJoin() = default;
   virtual void OnCall(const ss_cuda_call& call) = 0;
+  virtual void OnTurn(const ss_cuda_turn& turn) = 0;
   // The process has ended at ts_ns.
   virtual void OnExit(ProcessKey process, uint64_t ts_ns) = 0;
   // It is another program from ts_ns on: all that it held is gone, and it may use GPUs anew.

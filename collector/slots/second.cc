@@ -26,10 +26,15 @@ void AddRdt(RdtRow* to, const RdtRow& what) {
   to->status = std::max(to->status, what.status);
 }
 
+// That it had no work is known of slots in which it launches; of the others there is nothing to add.
+constexpr uint32_t kOfLaunches = 1u << kGpuNoWork | kNoWorkCauses;
+
 void AddGpu(GpuRow* to, const GpuRow& what) {
   for (size_t i = 0; i < kNrGpuValues; i++)
-    to->values[i] = kGpuAdds[i] ? to->values[i] + what.values[i] : what.values[i];
-  to->unmeasured |= what.unmeasured;
+    if (!(kOfLaunches & what.unmeasured & 1u << i))
+      to->values[i] = kGpuAdds[i] ? to->values[i] + what.values[i] : what.values[i];
+  to->unmeasured = ((to->unmeasured | what.unmeasured) & ~kOfLaunches) |
+                   (to->unmeasured & what.unmeasured & kOfLaunches);
   to->any |= what.any;
   to->straggle = what.straggle;
   to->drop_ppm = what.drop_ppm;
@@ -96,7 +101,7 @@ void SecondBuilder::AddRow(const Row& row, const Slot& slot) {
   }
   if (row.gpu) {
     if (!to.gpu) {
-      second_.gpu.emplace_back();
+      second_.gpu.emplace_back().unmeasured = kOfLaunches;
       to.gpu = static_cast<uint32_t>(second_.gpu.size());
     }
     AddGpu(&second_.gpu[to.gpu - 1], slot.gpu[row.gpu - 1]);

@@ -96,6 +96,9 @@ void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {
     case SS_CUDA_CALL:
       if (options_.gpu) options_.gpu->OnCall(message.cuda_call);
       return;
+    case SS_CUDA_TURN:
+      if (options_.gpu) options_.gpu->OnTurn(message.cuda_turn);
+      return;
     case SS_WAIT:
       if (waits_.on()) waits_.OnWait(message.wait);
       return;
@@ -466,6 +469,19 @@ void SlotBuilder::FinishWaits(OpenSlot* slot) {
                    [](const WaitDetail& a, const WaitDetail& b) { return a.waiter < b.waiter; });
 }
 
+// Of the time in which the thread that launches waited for a CPU: a quota's part is known of the
+// process.
+void SlotBuilder::SplitThrottled(const OpenSlot& slot, const OpenRow* row, GpuRow* gpu) const {
+  if (!IsToldApart(options_.wait_causes, kWaitThrottled)) {
+    gpu->unmeasured |= 1u << kNoWorkThrottled;
+    return;
+  }
+  if (!row || !row->wait) return;
+  const uint64_t ns = std::min(gpu->values[kNoWorkWaited], slot.waits[row->wait - 1].ns[kWaitThrottled]);
+  gpu->values[kNoWorkWaited] -= ns;
+  gpu->values[kNoWorkThrottled] += ns;
+}
+
 // A process that only used a GPU in the slot gets a row for it.
 void SlotBuilder::JoinGpu(OpenSlot* slot) {
   finished_.gpu.clear();
@@ -477,7 +493,12 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
     if (process != Tracker::kNoProcess && tracker_.process(process).named)
       *comm = tracker_.process(process).comm;
   };
-  for (GpuPart& part : finished_.gpu_detail.parts) name(part.process, &part.comm);
+  for (GpuPart& part : finished_.gpu_detail.parts) {
+    name(part.process, &part.comm);
+    const uint32_t process = tracker_.Lookup(part.process);
+    SplitThrottled(*slot, process == Tracker::kNoProcess ? nullptr : open_.FindRow(slot, process),
+                   &part.row);
+  }
   for (GpuBalance& balance : finished_.gpu_detail.balances) name(balance.process, &balance.comm);
   for (const GpuUse& use : gpu_uses_) {
     OpenRow* row = nullptr;
@@ -494,6 +515,7 @@ void SlotBuilder::JoinGpu(OpenSlot* slot) {
     }
     if (!row) continue;
     finished_.gpu.push_back(use.row);
+    SplitThrottled(*slot, row, &finished_.gpu.back());
     row->gpu = static_cast<uint32_t>(finished_.gpu.size());
   }
   if (still_.empty()) return;

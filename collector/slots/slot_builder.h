@@ -199,6 +199,7 @@ class SlotBuilder final : public MergeSink {
   void CountBefore(const Sums& sums, uint64_t until_ns);
   OpenSlot* SlotAt(uint64_t ts_ns) { return open_.At(ts_ns, first_fixed_ ? next_start_ns_ : 0); }
   void Retire();
+  void SplitThrottled(const OpenSlot& slot, const OpenRow* row, GpuRow* gpu) const;
   void JoinGpu(OpenSlot* slot);
   void FindStill();
   template <size_t kVectors>

@@ -16,6 +16,14 @@ namespace slotscope {
 inline constexpr ColumnList<4> kEffortColumns = {&ColumnOf("cpu_ns"), &ColumnOf("wait_ns"),
                                                  &ColumnOf("llc_misses"), &ColumnOf("mbm_total_bytes")};
 using Effort = ColumnValues<kEffortColumns.size()>;
+// Of a process that launches: why its GPU had no work of it.
+inline constexpr ColumnList<9> kNoWorkColumns = {
+    &ColumnOf("gpu_no_work_ns"),           &ColumnOf("gpu_no_work_ran_ns"),
+    &ColumnOf("gpu_no_work_waited_ns"),    &ColumnOf("gpu_no_work_throttled_ns"),
+    &ColumnOf("gpu_no_work_cuda_wait_ns"), &ColumnOf("gpu_no_work_disk_ns"),
+    &ColumnOf("gpu_no_work_stopped_ns"),   &ColumnOf("gpu_no_work_asleep_ns"),
+    &ColumnOf("gpu_no_work_unknown_ns")};
+using NoWorkSums = ColumnValues<kNoWorkColumns.size()>;
 // Of no slot at all.
 inline constexpr Effort kUnknownEffort = {{}, (1u << kEffortColumns.size()) - 1};
 
@@ -52,6 +60,7 @@ struct StraggleReport {
   std::vector<std::pair<ProcessKey, RanInstead>> ran_instead;
   bool has_waits = false;
   uint64_t left_out_ns = 0;  // of waiting for those beyond StraggleDetector::kMaxRanInstead
+  NoWorkSums no_work;
 };
 
 }  // namespace slotscope

@@ -49,6 +49,7 @@ void StraggleDetector::Observe(Slot* slot) {
     state.unmeasured |= gpu.unmeasured >> kGpuLaunches & 1;
     state.nr_switches += row.sums[kSwitches];
     AddValues(*slot, row, kEffortColumns, &state.effort);
+    AddValues(*slot, row, kNoWorkColumns, &state.no_work);
     if (row.named) {
       state.named = true;
       state.comm = row.comm;
@@ -142,6 +143,7 @@ bool StraggleDetector::Decide(Slot* slot, ProcessKey key, Watched* state, uint64
   state->nr_launches = state->nr_switches = state->left_out_ns = 0;
   state->unmeasured = false;
   state->effort = {};
+  state->no_work = {};
   state->ran_instead.clear();
   return state->nr_idle_ticks < kMaxIdleTicks;
 }
@@ -163,7 +165,8 @@ void StraggleDetector::Report(Slot* slot, ProcessKey key, Watched* state, Stragg
             state->effort,
             {state->ran_instead.begin(), state->ran_instead.end()},
             has_waits_,
-            state->left_out_ns};
+            state->left_out_ns,
+            state->no_work};
   std::stable_sort(report.ran_instead.begin(), report.ran_instead.end(),
                    [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
 }

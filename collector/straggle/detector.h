@@ -51,6 +51,7 @@ class StraggleDetector final : public SlotSink {
     uint64_t nr_switches = 0;
     bool unmeasured = false;
     Effort effort;
+    NoWorkSums no_work;
     std::map<ProcessKey, RanInstead> ran_instead;
     uint64_t left_out_ns = 0;
     // Of all ticks.
@@ -65,7 +66,7 @@ class StraggleDetector final : public SlotSink {
 
     template <typename Archive>
     void State(Archive& state) {
-      state(named, comm, nr_launches, nr_switches, unmeasured, effort, ran_instead, left_out_ns,
+      state(named, comm, nr_launches, nr_switches, unmeasured, effort, no_work, ran_instead, left_out_ns,
             has_ticked, baseline, nr_samples, nr_idle_ticks, episode_ns, nr_recovered, drop_ppm);
       state.Enum(straggle, Straggle::kUnknown);
     }

@@ -20,6 +20,8 @@
  *                                                                            sched_migrate_task
  *   SS_CUDA_CALL       a CUDA function returned                              uprobes
  *   SS_CUDA_CALLS      several of these                                      uprobes
+ *   SS_CUDA_TURN       a thread that has made one runs, leaves its CPU, or   sched_switch,
+ *                      is woken                                              sched_wakeup
  *
  * Clock: every *_ns that is a point in time is CLOCK_MONOTONIC, as read by ktime_get_mono_fast_ns()
  * in the kernel and bpf_ktime_get_ns() in eBPF. Intervals are half-open, [start, end).
@@ -67,7 +69,8 @@ enum ss_type {
 	SS_CGROUP_MOVE = 15,
 	SS_CUDA_CALL = 32,
 	SS_CUDA_CALLS = 33,
-	/* 34 to 63 are kept for more of GPUs */
+	SS_CUDA_TURN = 34,
+	/* 35 to 63 are kept for more of GPUs */
 	SS_NR_TYPES = 64,
 };
 
@@ -438,6 +441,24 @@ struct ss_cuda_calls {
 	struct ss_cuda_call calls[SS_CUDA_BATCH];
 };
 
+enum ss_turn {
+	SS_TURN_RUNS = 1, /* it is switched in */
+	SS_TURN_LEFT = 2, /* it is switched out */
+	SS_TURN_WOKEN = 3, /* from here on it waits for a CPU; of one that runs it means nothing */
+};
+
+/* What a thread that has made CUDA calls does from hdr.ts_ns on. Few threads have. */
+struct ss_cuda_turn {
+	struct ss_hdr hdr;
+	__u64 start_time_ns; /* of the process, as in ss_measure */
+	__s32 tgid;
+	__s32 tid;
+	__u32 turn; /* enum ss_turn */
+	__u32 left; /* of SS_TURN_LEFT: enum ss_left */
+	__u32 op; /* enum ss_cuda_op of the call that it is in; 0: in none */
+	__u32 missed; /* turns before this one that were not told: there were too many, or no room */
+};
+
 /* Any message that is not made of others, but for texts and the counters behind a measure. */
 union ss_any_message {
 	struct ss_hdr hdr;
@@ -449,6 +470,7 @@ union ss_any_message {
 	struct ss_cpu_state cpu_state;
 	struct ss_wait wait;
 	struct ss_cuda_call cuda_call;
+	struct ss_cuda_turn cuda_turn;
 };
 
 #ifdef __cplusplus

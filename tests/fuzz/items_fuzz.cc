@@ -50,6 +50,11 @@ struct Files final : SlotSink {
     end_ns = slot->end_ns;
     const auto check = [slot](const GpuRow& row) {
       if (row.values[kGpuActiveNs] > slot->end_ns - slot->start_ns) std::abort();
+      if (row.unmeasured & (1u << kGpuNoWork | (kNoWorkCauses & ~(1u << kNoWorkThrottled)))) return;
+      uint64_t causes_ns = 0;
+      for (size_t i = kNoWorkRan; i < kNrGpuValues; i++)
+        if (i != kNoWorkInCalls) causes_ns += row.values[i];
+      if (causes_ns != row.values[kGpuNoWork]) std::abort();
     };
     for (const GpuRow& row : slot->gpu) check(row);
     for (const GpuPart& part : slot->gpu_detail.parts) check(part.row);
@@ -167,6 +172,18 @@ ss_cuda_call MakeCall(const uint16_t* word, uint64_t at_ns, uint32_t cpu) {
   return call;
 }
 
+ss_cuda_turn MakeTurn(const uint16_t* word, uint64_t at_ns, uint32_t cpu) {
+  ss_cuda_turn turn = {};
+  turn.hdr = {at_ns, SS_CUDA_TURN, sizeof(turn), cpu};
+  turn.tgid = 1 + word[4] % 3;
+  turn.tid = turn.tgid + word[4] / 4 % 3;
+  turn.turn = 1 + word[3] % 3;
+  turn.left = word[5] % (SS_LEFT_ENDED + 1);
+  turn.op = word[6] % 2 ? SS_CUDA_STREAM_DONE : 0;
+  turn.missed = word[7] % 16 == 0;
+  return turn;
+}
+
 // Each 16 bytes are a measure, a CUDA call or an RDT sample of a plausible machine, so that the fuzzer
 // gets far soon.
 void AsMeasures(CheckedRun* run, std::span<const uint8_t> data) {
@@ -193,6 +210,10 @@ void AsMeasures(CheckedRun* run, std::span<const uint8_t> data) {
       sample.status = word[7] % 64 < 10 ? word[7] % 64 : 0;
       AppendRecord(&rings[cpu], &sample, sizeof(sample));
       continue;
+    }
+    if (word[1] % 8 == 6 && word[2] % 2) {
+      const ss_cuda_turn turn = MakeTurn(word, end_ns[cpu], cpu);
+      AppendRecord(&rings[cpu], &turn, sizeof(turn));
     }
     if (word[1] % 8 == 6) {
       const ss_cuda_call call = MakeCall(word, end_ns[cpu], cpu);

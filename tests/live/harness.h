@@ -96,6 +96,9 @@ int RunCudaWorkload(int which);
 int RunUnreadableCuda(int ms);
 int RunCudaLaunches(int ms);
 int RunCudaOnManyStacks(int);
+// --workload cuda-gaps WHICH: what it does between launches. In gap_workload.cc.
+enum { kGapSpins, kGapSleeps, kGapStopped, kGapInCall, kGapBesideHog, kNrGapKinds };
+int RunGaps(int which);
 // Works until then.
 void Spin(uint64_t until_ns);
 // tid 0: the calling thread.

@@ -615,6 +615,7 @@ constexpr Workload kWorkloads[] = {
     {"cuda-unreadable", RunUnreadableCuda},
     {"cuda-launches", RunCudaLaunches},
     {"cuda-stacks", RunCudaOnManyStacks},
+    {"cuda-gaps", RunGaps},
     {"map-flood", MapFlood},
     {"protect-flood", ProtectFlood},
     {"simple", Simple},

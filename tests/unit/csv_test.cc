@@ -30,9 +30,13 @@ constexpr const char* kHeader =
     "llc_occupancy_bytes,rdt_status,gpu_mem_bytes,gpu_active_ns,gpu_launches,straggle,"
     "throughput_drop_pct,slot_ns,wait_earlier_ns,wait_others_ns,wait_self_ns,wait_throttled_ns,"
     "wait_wakeup_ns,wait_steal_ns,wait_unknown_ns,ran_instead_tgid,ran_instead_start_ns,ran_instead_ns,"
-    "state,state_since_ns,cpus,main_cpu,migrations";
+    "state,state_since_ns,cpus,main_cpu,migrations,gpu_no_work_ns,gpu_no_work_ran_ns,"
+    "gpu_no_work_in_calls_ns,gpu_no_work_waited_ns,gpu_no_work_throttled_ns,gpu_no_work_cuda_wait_ns,"
+    "gpu_no_work_disk_ns,gpu_no_work_stopped_ns,gpu_no_work_asleep_ns,gpu_no_work_unknown_ns";
 // Of a row of which it is not known why it waited, nor what it was about, nor where.
 constexpr const char* kNoWaits = ",,,,,,,,,,,,,,,";
+// And of one that has not launched anything.
+const std::string kNoWork = ",,,,,,,,,,";
 
 class CsvTest : public testing::Test {
  protected:
@@ -119,7 +123,7 @@ TEST_F(CsvTest, RowOfAProcess) {
   EXPECT_EQ(
       Write(UserRow(), 1'000'000'000),
       "5000000,1005000000,42,777,bash,3,user,1000,20,5,2,3000,4000,50,25.0,,,,unsupported,,,,,,1000000" +
-          std::string(kNoWaits) + "0");
+          std::string(kNoWaits) + "0" + kNoWork);
 }
 
 TEST_F(CsvTest, WhatItWasAboutAndWhere) {
@@ -128,15 +132,15 @@ TEST_F(CsvTest, WhatItWasAboutAndWhere) {
   row.nr_cpus = 3;
   row.main_cpu = 17;
   row.sums[kMigrations] = 5;
-  EXPECT_TRUE(Write(row).ends_with(",stopped,4000000,3,17,5")) << Write(row);
+  EXPECT_TRUE(Write(row).ends_with(",stopped,4000000,3,17,5" + kNoWork)) << Write(row);
   row.now = {ProcessState::kRunning, 0};
   row.unmeasured = 1u << kMigrations;
-  EXPECT_TRUE(Write(row).ends_with(",running,,3,17,")) << Write(row);
+  EXPECT_TRUE(Write(row).ends_with(",running,,3,17," + kNoWork)) << Write(row);
   row.kind = RowKind::kIdle;
-  EXPECT_TRUE(Write(row).ends_with(",,,,,")) << Write(row);
+  EXPECT_TRUE(Write(row).ends_with(",,,,," + kNoWork)) << Write(row);
   row.kind = RowKind::kOther;
   row.unmeasured = 0;
-  EXPECT_TRUE(Write(row).ends_with(",,,,,5")) << Write(row);
+  EXPECT_TRUE(Write(row).ends_with(",,,,,5" + kNoWork)) << Write(row);
 }
 
 TEST_F(CsvTest, WhyItWaitedStandsInProcessesAndTheirSumOnly) {
@@ -151,15 +155,16 @@ TEST_F(CsvTest, WhyItWaitedStandsInProcessesAndTheirSumOnly) {
   slot.rows[2].kind = RowKind::kIdle;
   const auto lines = Write({slot});
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_TRUE(lines[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10,,,,,0")) << lines[1];
-  EXPECT_TRUE(lines[2].ends_with(",1000000,0,0,0,,0,,0,,,,,,,,0")) << "it has not waited " << lines[2];
-  EXPECT_TRUE(lines[3].ends_with(std::string(",1000000") + kNoWaits)) << lines[3];
+  EXPECT_TRUE(lines[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10,,,,,0" + kNoWork)) << lines[1];
+  EXPECT_TRUE(lines[2].ends_with(",1000000,0,0,0,,0,,0,,,,,,,,0" + kNoWork))
+      << "it has not waited " << lines[2];
+  EXPECT_TRUE(lines[3].ends_with(std::string(",1000000") + kNoWaits + kNoWork)) << lines[3];
   slot.rows[0].kind = RowKind::kOther;
-  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10,,,,,0"));
+  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,,14,,16,99,777,10,,,,,0" + kNoWork));
   slot.wait_causes |= 1u << kWaitThrottled;
-  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,13,14,,16,99,777,10,,,,,0"));
+  EXPECT_TRUE(Write({slot})[1].ends_with(",1000000,17,11,12,13,14,,16,99,777,10,,,,,0" + kNoWork));
   slot.wait_causes = kNoWaitCauses;
-  EXPECT_TRUE(Write({slot})[1].ends_with(std::string(",1000000") + kNoWaits + "0"));
+  EXPECT_TRUE(Write({slot})[1].ends_with(std::string(",1000000") + kNoWaits + "0" + kNoWork));
 }
 
 TEST_F(CsvTest, UnixTimeMayBeBeforeTheMonotonicOne) {
@@ -229,7 +234,8 @@ TEST_F(CsvTest, RowsThatAreNoProcessHaveNoIdentity) {
     row.sums[kCpuNs] = 1000;
     row.unmeasured = ~(1u << kCpuNs);
     std::string name = kRowKindNames[static_cast<size_t>(kind)];
-    EXPECT_EQ(Write(row), "5000000,5000000,,,,," + name + ",1000,,,,,,,,,,,,,,,,,1000000" + kNoWaits);
+    EXPECT_EQ(Write(row),
+              "5000000,5000000,,,,," + name + ",1000,,,,,,,,,,,,,,,,,1000000" + kNoWaits + kNoWork);
   }
 }
 
@@ -254,7 +260,7 @@ TEST_F(CsvTest, RdtValuesAndTheirStatus) {
       slot.rows[0].beside = 2;
       const std::string line = Write({slot}).back();
       EXPECT_EQ(line.substr(line.find("25.0,")),
-                std::string("25.0,") + c.text + ",,,,,,1000000" + kNoWaits + "0");
+                std::string("25.0,") + c.text + ",,,,,,1000000" + kNoWaits + "0" + kNoWork);
     }
 }
 
@@ -278,7 +284,8 @@ TEST_F(CsvTest, PerfCountersThatWereAskedForStandBehindAllOthers) {
     const std::vector<std::string> fields = {
         "7", "50.0", "0", "100.0", "9", "", "18446744073709551615", "66.7", "", ""};
     ASSERT_EQ(fields.size(), 2 * SS_MAX_MORE) << "two for each counter that there may be";
-    std::string row = std::string("25.0,,,,unsupported,,,,,,1000000") + kNoWaits + "0", without = row;
+    std::string row = std::string("25.0,,,,unsupported,,,,,,1000000") + kNoWaits + "0" + kNoWork,
+                without = row;
     for (size_t i = 0; i < 2 * nr_more; i++) row += "," + fields[i], without += ",";
     ASSERT_EQ(lines.size(), 3u);
     EXPECT_EQ(lines[0], header);
@@ -502,9 +509,21 @@ TEST_F(CsvTest, GpuColumnsAreEmptyWhereTheyAreNotKnown) {
     slot.rows[0].sums[kCpuNs] = 1;
     slot.rows[0].gpu = 1;
     slot.gpu = {c.gpu};
-    EXPECT_TRUE(Write({slot}).back().ends_with(std::string(c.columns) + ",1000000" + kNoWaits + "0"))
+    EXPECT_NE(Write({slot}).back().find(std::string(c.columns) + ",1000000" + kNoWaits + "0"),
+              std::string::npos)
         << Write({slot}).back();
   }
+}
+
+TEST_F(CsvTest, WhyAGpuHadNoWorkStandsBehindAllThatWasThereBefore) {
+  Slot slot = SlotOf(5 * kMs, {UserRow()});
+  slot.rows[0].gpu = 1;
+  slot.gpu.resize(1);
+  slot.gpu[0].values = {4096, 1000, 3, 30, 11, 5, 4, 3, 2, 1, 6, 2, 1};
+  EXPECT_TRUE(Write({slot}).back().ends_with(",4096,1000,3,,,1000000" + std::string(kNoWaits) +
+                                             "0,30,11,5,4,3,2,1,6,2,1"));
+  slot.gpu[0].unmeasured = kNoWorkCauses;
+  EXPECT_TRUE(Write({slot}).back().ends_with("0,30,,,,,,,,,"));
 }
 
 TEST_F(CsvTest, AProcessThatOnlyUsedItsGpuHasARow) {

@@ -105,6 +105,63 @@ TEST(Explain, ANeighborThatDoesAsItAlwaysDoesIsNotAccused) {
   EXPECT_TRUE(FindStalls(rows.Read(), {}).empty());
 }
 
+// Of a process that launches; of the hog nothing is said.
+TEST(Explain, SaysForHowLongItsGpuHadNoWork) {
+  std::string text = WithHog().text();
+  std::string with_gpu;
+  for (size_t at = 0; at < text.size();) {
+    const std::string line = text.substr(at, text.find('\n', at) - at);
+    at += line.size() + 1;
+    const bool is_web = line.find(",web,") != line.npos;
+    const bool is_held = is_web && line.find(",800000,0,") != line.npos;
+    with_gpu += line +
+                (line[0] == 's'   ? ",gpu_no_work_ns"
+                 : line[0] == '#' ? ""
+                 : is_held        ? ",700000"
+                 : is_web         ? ",100000"
+                                  : ",") +
+                "\n";
+  }
+  const TempFolder folder;
+  folder.Write("slots.csv", with_gpu);
+  RecordingTables tables;
+  History history;
+  ASSERT_TRUE(tables.Open(folder.At("slots.csv")).ok());
+  ASSERT_TRUE(tables.ReadHistory({}, &history).ok());
+  const auto stalls = FindStalls(history, {});
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_TRUE(stalls[0].launches);
+  EXPECT_EQ(stalls[0].no_work_ns, 70'000'000u);
+  EXPECT_EQ(stalls[0].usual_no_work_ns, 1'000'000u) << "in 100 ms";
+  StoryContext context;
+  const auto json = StallJson(stalls[0], context);
+  EXPECT_EQ(json["gpu_no_work_ns"], 70'000'000);
+  const auto lines = DetailLines(stalls[0], context);
+  EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.find("70.0 ms  at least, its GPU had no work of it (usual: 1.0)") != line.npos;
+  }));
+  const auto without = FindStalls(WithHog().Read(), {});
+  EXPECT_FALSE(without.at(0).launches);
+  EXPECT_TRUE(StallJson(without[0], context)["gpu_no_work_ns"].is_null());
+}
+
+// As of a process that uses a GPU, which has rows while it sleeps.
+TEST(Explain, RowsOfOneSleepAreOneSleep) {
+  Rows rows;
+  for (int64_t ms = 0; ms < 1000; ms++) {
+    rows.Add(ms, 30, "other", 1'000'000, 0, 0, "running");
+    rows.Add(ms, 10, "train", ms < 100 ? 500'000 : 0, 0, 0, "asleep", ms < 100 ? ms : 100);
+  }
+  Selection selection;
+  selection.pids = {10};
+  const auto stalls = StallsIn(rows.Read(), selection, kUnix + 400 * kMs, kUnix + 500 * kMs, 1);
+  for (const Stall& stall : stalls) {
+    EXPECT_EQ(stall.asleep_ns, 100'000'000u);
+    EXPECT_EQ(stall.asleep_since_ns, kUnix + 100 * kMs);
+  }
+  EXPECT_EQ(stalls.size(), 1u);
+}
+
 TEST(Explain, ASelectionIsObeyed) {
   const History history = WithHog().Read();
   Selection selection;

@@ -9,6 +9,9 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace slotscope {
 namespace {
@@ -24,6 +27,12 @@ std::vector<GpuDevice> SomeGpus() {
     gpus[i].uuid = "GPU-00000000-0000-0000-0000-00000000000" + std::to_string(i);
   gpus[2].divided = true;
   return gpus;
+}
+
+// Without the time in which there was no work, of which tests of their own tell.
+void LeaveOutNoWork(GpuRow* row) {
+  for (size_t i = kGpuNoWork; i < kNrGpuValues; i++) row->values[i] = 0;
+  row->unmeasured &= (1u << kGpuNoWork) - 1;
 }
 
 class Gpu {
@@ -69,6 +78,25 @@ class Gpu {
   void Device(uint64_t at_us, uint64_t device, uint64_t gpu, ProcessKey key = kA) {
     Call(SS_CUDA_DEVICE_IS, at_us, at_us, {device, 0, gpu << 56}, key);
   }
+  // enum ss_turn and ss_left; `op`: of the call that it is in.
+  void Turn(uint64_t at_us, uint32_t turn, uint32_t left = 0, uint32_t op = 0, int32_t tid = 1,
+            uint32_t missed = 0, ProcessKey key = kA) {
+    ss_cuda_turn message = {};
+    message.hdr = {at_us * kUs, SS_CUDA_TURN, sizeof(message), 0};
+    message.start_time_ns = key.start_time_ns;
+    message.tgid = key.tgid;
+    message.tid = tid;
+    message.turn = turn;
+    message.left = left;
+    message.op = op;
+    message.missed = missed;
+    tracker_.OnTurn(message);
+  }
+  void Runs(uint64_t at_us, int32_t tid = 1) { Turn(at_us, SS_TURN_RUNS, 0, 0, tid); }
+  void Leaves(uint64_t at_us, ss_left left, uint32_t op = 0, int32_t tid = 1) {
+    Turn(at_us, SS_TURN_LEFT, left, op, tid);
+  }
+  void IsWoken(uint64_t at_us, int32_t tid = 1) { Turn(at_us, SS_TURN_WOKEN, 0, 0, tid); }
   void Sample(uint64_t at_us, const GpuSample& sample) { tracker_.OnSample(sample, at_us * kUs); }
   void Exit(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExit(key, at_us * kUs); }
   void Exec(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExec(key, at_us * kUs); }
@@ -90,6 +118,11 @@ class Gpu {
     for (const GpuUse& use : uses) all[use.process.tgid] = use.row;
     nr_awake = uses.size();
     for (const GpuUse& use : tracker_.Still()) all[use.process.tgid] = use.row;
+    whole = all.contains(key.tgid) ? all[key.tgid] : GpuRow();
+    whole_parts = detail.parts;
+    for (auto& [tgid, row] : all) LeaveOutNoWork(&row);
+    for (GpuPart& part : detail.parts) LeaveOutNoWork(&part.row);
+    for (GpuTotal& total : detail.totals) LeaveOutNoWork(&total.row);
     return all.contains(key.tgid) ? all[key.tgid] : GpuRow();
   }
   void SkipTo(uint64_t ms) {
@@ -101,9 +134,11 @@ class Gpu {
   size_t nr_awake = 0;  // in the last slot
   GpuSpans spans;
   GpuDetail detail;  // of the last slot
+  GpuRow whole;      // of it: the process's row, with what the others leave out
+  std::vector<GpuPart> whole_parts;
 
  private:
-  GpuTracker tracker_{kSlotNs, GpuTracker::kSpans | GpuTracker::kBalances, SomeGpus()};
+  GpuTracker tracker_{kSlotNs, GpuTracker::kSpans | GpuTracker::kBalances, SomeGpus(), true};
   uint64_t next_ns_ = 0;
 };
 
@@ -126,7 +161,6 @@ TEST(GpuActivity, FromTheFirstLaunchToTheEndOfTheWait) {
   EXPECT_EQ(span.device, 0);
   EXPECT_EQ(span.end, KernelsEnd::kWaited);
   EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 0u);
-  EXPECT_FALSE(gpu.all[kA.tgid].any);
 }
 
 TEST(GpuActivity, OverlappingStreamsCountOnce) {
@@ -324,6 +358,21 @@ TEST(GpuActivity, TooManyStreamsAreCountedAndTheirLaunchesToo) {
   gpu.Launch(1400, 1);
   gpu.Slot();
   EXPECT_EQ(gpu.tracker().stats().nr_rejected_streams, 3u);
+}
+
+// What goes into a graph is not done, also where its stream found no room.
+TEST(GpuActivity, CapturedLaunchesAreNoneHoweverManyStreamsThereAre) {
+  Gpu gpu;
+  for (uint64_t i = 0; i < GpuProcess::kMaxStreams; i++) gpu.Launch(100, 1000 + i);
+  gpu.Call(SS_CUDA_CAPTURE_BEGIN, 200, 200, {7});
+  gpu.Launch(210, 7);
+  gpu.Call(SS_CUDA_EVENT_RECORD, 220, 220, {0xe, 7});
+  gpu.Call(SS_CUDA_STREAM_WAIT, 230, 230, {8, 0xe});
+  gpu.Launch(240, 8);  // it has joined
+  gpu.Call(SS_CUDA_CAPTURE_END, 250, 250, {7});
+  EXPECT_EQ(gpu.Slot().values[kGpuLaunches], GpuProcess::kMaxStreams);
+  gpu.Launch(1100, 7);
+  EXPECT_EQ(gpu.Slot().values[kGpuLaunches], 1u);
 }
 
 TEST(GpuMemory, EachKindOfAllocation) {
@@ -860,7 +909,9 @@ TEST(GpuTracker, WhoDoesNothingIsNotLookedAt) {
   EXPECT_EQ(gpu.nr_awake, 1u) << "it is active";
   gpu.Wait(2 * 1000 + 100, 2 * 1000 + 500, 7);
   EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], kSlotNs / 2);
-  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 0u);
+  gpu.SkipTo(60'000);  // until then it launches
+  EXPECT_EQ(gpu.nr_awake, 1u);
+  gpu.SkipTo(60'004);
   const uint64_t version = gpu.tracker().still_version();
   for (int i = 0; i < 3; i++) {
     const GpuRow row = gpu.Slot();
@@ -869,13 +920,225 @@ TEST(GpuTracker, WhoDoesNothingIsNotLookedAt) {
     EXPECT_FALSE(row.any);
   }
   EXPECT_EQ(gpu.tracker().still_version(), version + 1);
-  gpu.Alloc(7 * 1000 + 100, 0x2000, 6);
+  gpu.Alloc(60'007 * 1000 + 100, 0x2000, 6);
   EXPECT_EQ(gpu.Slot().values[kGpuMemBytes], 11u);
   EXPECT_EQ(gpu.nr_awake, 1u);
   gpu.Slot();
-  gpu.Loss(9 * 1000 + 100);
+  gpu.Loss(60'009 * 1000 + 100);
   EXPECT_NE(gpu.Slot().unmeasured, 0u);
   EXPECT_EQ(gpu.nr_awake, 2u);
+}
+
+// ---- Why a GPU has no work
+
+// "500: ran 70, asleep 380": what is not 0, in us; the whole is the sum of its causes.
+std::string NoWorkOf(const GpuRow& row) {
+  constexpr std::pair<GpuValue, const char*> kNames[] = {
+      {kNoWorkRan, "ran"},         {kNoWorkWaited, "waited"},   {kNoWorkThrottled, "throttled"},
+      {kNoWorkInCudaWait, "cuda"}, {kNoWorkDisk, "disk"},       {kNoWorkStopped, "stopped"},
+      {kNoWorkAsleep, "asleep"},   {kNoWorkUnknown, "unknown"},
+  };
+  std::string text;
+  uint64_t sum_ns = 0;
+  for (const auto& [value, name] : kNames) {
+    sum_ns += row.values[value];
+    if (row.values[value])
+      text +=
+          std::string(text.empty() ? "" : ", ") + name + ' ' + std::to_string(row.values[value] / kUs);
+  }
+  EXPECT_EQ(sum_ns, row.values[kGpuNoWork]);
+  EXPECT_LE(row.values[kNoWorkInCalls], row.values[kNoWorkRan]);
+  return std::to_string(row.values[kGpuNoWork] / kUs) + (text.empty() ? "" : ": ") + text;
+}
+
+// Runs, launches at 100, and waits from 200 to 300.
+void RunUntilWait(Gpu* gpu) {
+  gpu->Runs(10);
+  gpu->Launch(100, 7);
+  gpu->Wait(200, 300, 7);
+}
+
+TEST(GpuNoWork, IsWhatItsThreadDidMeanwhile) {
+  Gpu gpu;
+  RunUntilWait(&gpu);
+  gpu.Leaves(320, SS_LEFT_ASLEEP);
+  gpu.IsWoken(700);
+  gpu.Runs(750);
+  gpu.Launch(800, 7);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 400 * kUs);
+  EXPECT_EQ(NoWorkOf(gpu.whole), "500: ran 70, waited 50, asleep 380");
+  EXPECT_EQ(gpu.whole.unmeasured, 0u);
+  ASSERT_EQ(gpu.whole_parts.size(), 1u);
+  EXPECT_EQ(NoWorkOf(gpu.whole_parts[0].row), NoWorkOf(gpu.whole));
+}
+
+TEST(GpuNoWork, EachKindOfSleep) {
+  const struct {
+    ss_left left;
+    uint32_t op;
+    const char* says;
+  } kCases[] = {
+      {SS_LEFT_ASLEEP, 0, "700: ran 20, asleep 680"},
+      {SS_LEFT_BLOCKED, 0, "700: ran 20, asleep 680"},
+      {SS_LEFT_ENDED, 0, "700: ran 20, asleep 680"},
+      {SS_LEFT_ASLEEP, SS_CUDA_EVENT_DONE, "700: ran 20, cuda 680"},
+      {SS_LEFT_BLOCKED, SS_CUDA_ALLOC, "700: ran 20, cuda 680"},
+      {SS_LEFT_DISK, 0, "700: ran 20, disk 680"},
+      {SS_LEFT_STOPPED, 0, "700: ran 20, stopped 680"},
+      {SS_LEFT_TRACED, 0, "700: ran 20, stopped 680"},
+      {SS_LEFT_RUNNABLE, 0, "700: ran 20, waited 680"},
+  };
+  for (const auto& c : kCases) {
+    Gpu gpu;
+    RunUntilWait(&gpu);
+    gpu.Leaves(320, c.left, c.op);
+    gpu.Slot();
+    EXPECT_EQ(NoWorkOf(gpu.whole), c.says);
+    gpu.Slot();
+    EXPECT_EQ(gpu.whole.values[kGpuNoWork], kSlotNs) << "and it goes on: " << c.says;
+    EXPECT_TRUE(gpu.whole.any) << "it has a row for it";
+  }
+}
+
+TEST(GpuNoWork, OfALoopItIsInCallsOrBetweenThem) {
+  Gpu gpu;
+  RunUntilWait(&gpu);
+  gpu.Alloc(380, 0x1000, 5);
+  gpu.Call(SS_CUDA_EVENT_RECORD, 400, 450, {1, 7});
+  gpu.Launch(500, 7);
+  gpu.Wait(510, 600, 7);
+  gpu.Slot();
+  EXPECT_EQ(NoWorkOf(gpu.whole), "600: ran 600");
+  EXPECT_EQ(gpu.whole.values[kNoWorkInCalls], 50 * kUs);
+}
+
+TEST(GpuNoWork, WhatWasNotToldIsNotKnown) {
+  Gpu unfollowed;
+  unfollowed.Launch(100, 7);
+  unfollowed.Wait(200, 300, 7);
+  unfollowed.Slot();
+  EXPECT_EQ(NoWorkOf(unfollowed.whole), "700: unknown 700");
+  Gpu missed;
+  RunUntilWait(&missed);
+  missed.Leaves(320, SS_LEFT_ASLEEP);
+  missed.Turn(600, SS_TURN_RUNS, 0, 0, 1, 3);
+  missed.Slot();
+  EXPECT_EQ(NoWorkOf(missed.whole), "700: ran 420, unknown 280");
+  Gpu lost;  // all that is told may have been lost
+  RunUntilWait(&lost);
+  lost.Leaves(320, SS_LEFT_ASLEEP);
+  lost.Loss(500);
+  lost.IsWoken(900);
+  lost.Slot();
+  EXPECT_TRUE(lost.whole.unmeasured & 1u << kGpuNoWork) << "a launch, too";
+}
+
+TEST(GpuNoWork, WhoeverIsWokenWhileItRunsRuns) {
+  Gpu gpu;
+  RunUntilWait(&gpu);
+  gpu.IsWoken(500);
+  gpu.Slot();
+  EXPECT_EQ(NoWorkOf(gpu.whole), "700: ran 700");
+}
+
+// As of an autograd thread that takes over: the one that launches next is the one that is waited for.
+TEST(GpuNoWork, IsOfTheThreadThatLaunchesNext) {
+  Gpu gpu;
+  RunUntilWait(&gpu);
+  gpu.Leaves(320, SS_LEFT_ASLEEP);
+  gpu.Runs(10, 2);
+  gpu.Leaves(900, SS_LEFT_DISK, 0, 2);
+  gpu.Launch(700, 7, kA, 2);
+  gpu.Wait(710, 800, 7, kA, 2);
+  gpu.Slot();
+  EXPECT_EQ(NoWorkOf(gpu.whole), "600: ran 500, disk 100");
+}
+
+TEST(GpuNoWork, EachDeviceHasItsOwn) {
+  Gpu gpu;
+  gpu.Runs(10);
+  gpu.Call(SS_CUDA_SET_DEVICE, 20, 20, {1});
+  gpu.Launch(100, 8);
+  gpu.Call(SS_CUDA_SET_DEVICE, 120, 120, {0});
+  gpu.Launch(200, 7);
+  gpu.Wait(210, 500, 7);
+  gpu.Slot();
+  EXPECT_EQ(NoWorkOf(gpu.whole), "0") << "the other one has work all the time";
+  ASSERT_EQ(gpu.whole_parts.size(), 2u);
+  for (const GpuPart& part : gpu.whole_parts)
+    EXPECT_EQ(NoWorkOf(part.row), part.device == 0 ? "500: ran 500" : "0") << part.device;
+}
+
+TEST(GpuNoWork, WhoHasNotLaunchedForAMinuteDoesNot) {
+  Gpu gpu;
+  EXPECT_FALSE(gpu.Slot().any);
+  EXPECT_TRUE(gpu.whole.unmeasured & 1u << kGpuNoWork) << "nor does who has not begun to";
+  gpu.Runs(1010);
+  gpu.Launch(1100, 7);
+  gpu.Wait(1200, 1300, 7);
+  gpu.Leaves(1400, SS_LEFT_ASLEEP);
+  gpu.SkipTo(60'000);
+  EXPECT_EQ(gpu.whole.values[kGpuNoWork], kSlotNs);
+  EXPECT_EQ(gpu.nr_awake, 1u);
+  gpu.SkipTo(60'005);
+  EXPECT_TRUE(gpu.whole.unmeasured & 1u << kGpuNoWork);
+  EXPECT_EQ(gpu.nr_awake, 0u);
+  for (int i = 0; i < 10; i++) {  // what it does now wakes nobody up
+    gpu.Runs(60'006'000 + static_cast<uint64_t>(i) * 100);
+    gpu.Leaves(60'006'050 + static_cast<uint64_t>(i) * 100, SS_LEFT_ASLEEP);
+  }
+  gpu.SkipTo(60'010);
+  EXPECT_EQ(gpu.nr_awake, 0u);
+  gpu.Runs(60'010'100);
+  gpu.Launch(60'010'200, 7);
+  gpu.Wait(60'010'300, 60'010'400, 7);
+  gpu.Slot();
+  EXPECT_EQ(NoWorkOf(gpu.whole), "600: ran 600") << "of the minute before nothing";
+}
+
+// Whatever a process does, each nanosecond from its first launch on is one in which something was in
+// flight, or one of a cause.
+TEST(GpuNoWork, ItAllAddsUp) {
+  for (uint32_t seed = 1; seed <= 200; seed++) {
+    std::mt19937 random(seed);
+    const auto up_to = [&](uint32_t nr) { return random() % nr; };
+    Gpu gpu;
+    gpu.Launch(1, 7);
+    gpu.Wait(2, 3, 7);
+    for (uint64_t at = 10; at < 20'000; at += 1 + up_to(60)) {
+      const auto tid = static_cast<int32_t>(1 + up_to(3));
+      switch (up_to(7)) {
+        case 0:
+          gpu.Launch(at, 7 + up_to(3), kA, tid);
+          break;
+        case 1:
+          gpu.Wait(at - up_to(9), at, 7 + up_to(3), kA, tid);
+          break;
+        case 2:
+          gpu.Runs(at, tid);
+          break;
+        case 3:
+          gpu.Leaves(at, static_cast<ss_left>(1 + up_to(SS_LEFT_ENDED)), up_to(2) * SS_CUDA_STREAM_DONE,
+                     tid);
+          break;
+        case 4:
+          gpu.IsWoken(at, tid);
+          break;
+        case 5:
+          gpu.Call(SS_CUDA_EVENT_RECORD, at - up_to(9), at, {1, 7}, kA, tid);
+          break;
+        default:
+          gpu.Turn(at, SS_TURN_RUNS, 0, 0, tid, up_to(3));
+      }
+    }
+    for (int slot = 0; slot < 20; slot++) {
+      gpu.Slot();
+      NoWorkOf(gpu.whole);
+      const uint64_t since_ns = slot == 0 ? 1 * kUs : 0;
+      ASSERT_EQ(gpu.whole.values[kGpuNoWork] + gpu.whole.values[kGpuActiveNs], kSlotNs - since_ns)
+          << "seed " << seed << ", slot " << slot;
+    }
+  }
 }
 
 const GpuPart* PartOf(const Gpu& gpu, ProcessKey key, int32_t device) {
@@ -908,9 +1171,9 @@ TEST(GpuParts, EachDeviceHasItsOwn) {
   EXPECT_EQ(first->row.values, (std::array<uint64_t, kNrGpuValues>{0, 200 * kUs, 1}));
   EXPECT_EQ(second->gpu, 0);
   EXPECT_EQ(second->row.values, (std::array<uint64_t, kNrGpuValues>{64, 500 * kUs, 2}));
-  gpu.Slot();
+  gpu.SkipTo(60'010);
   EXPECT_TRUE(gpu.detail.parts.empty()) << "memory that is held makes no row";
-  gpu.Free(2100, 0x1000);
+  gpu.Free(60'010'100, 0x1000);
   gpu.Slot();
   EXPECT_EQ(gpu.detail.parts.size(), 1u) << "a change of it does";
 }
@@ -931,10 +1194,10 @@ TEST(GpuParts, AGpuIsActiveWhileAnyProcessIs) {
   EXPECT_EQ(total->row.values, (std::array<uint64_t, kNrGpuValues>{11, 600 * kUs, 2}));
   EXPECT_EQ(total->row.unmeasured, 0u);
   EXPECT_FALSE(TotalOf(gpu, 1));
-  gpu.Slot();
+  gpu.SkipTo(60'010);
   EXPECT_TRUE(gpu.detail.totals.empty());
-  gpu.Launch(2100);
-  gpu.Exit(2300);
+  gpu.Launch(60'010'100);
+  gpu.Exit(60'010'300);
   gpu.Slot();
   ASSERT_TRUE(TotalOf(gpu, 0));
   EXPECT_EQ(TotalOf(gpu, 0)->row.values, (std::array<uint64_t, kNrGpuValues>{6, 200 * kUs, 1}))
@@ -1014,6 +1277,7 @@ TEST(GpuParts, AStreamThatIsMadeAgainWhileItsOldWorkRuns) {
   gpu.Wait(1150, 1200, 7);
   EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 100 * kUs);
   EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 0u);
+  gpu.SkipTo(60'010);
   EXPECT_TRUE(gpu.detail.totals.empty());
 }
 

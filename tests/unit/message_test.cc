@@ -186,7 +186,7 @@ TEST(DecodeMessage, CallsThatCannotBeAreMalformed) {
 
 TEST(DecodeMessage, OtherTypesAreUnknown) {
   for (uint32_t type = 0; type <= UINT16_MAX; type++) {
-    bool known = (type >= SS_MEASURE && type <= SS_WAIT) || type == SS_CUDA_CALL;
+    bool known = (type >= SS_MEASURE && type <= SS_WAIT) || type == SS_CUDA_CALL || type == SS_CUDA_TURN;
     Decoded verdict = Decode(BytesOf(ss_measure{}, static_cast<uint16_t>(type)));
     ASSERT_EQ(verdict != Decoded::kUnknownType, known) << type;
   }

@@ -262,7 +262,8 @@ class Oracle {
                                                      {SS_TICK, sizeof(ss_tick)},
                                                      {SS_CPU_STATE, sizeof(ss_cpu_state)},
                                                      {SS_WAIT, sizeof(ss_wait)},
-                                                     {SS_CUDA_CALL, sizeof(ss_cuda_call)}};
+                                                     {SS_CUDA_CALL, sizeof(ss_cuda_call)},
+                                                     {SS_CUDA_TURN, sizeof(ss_cuda_turn)}};
     auto found = sizes.find(type);
     return found == sizes.end() ? 0 : found->second;
   }
@@ -272,6 +273,11 @@ class Oracle {
       const ss_cuda_call& call = message.any.cuda_call;
       return call.hdr.ts_ns > 0 && call.start_ns <= call.hdr.ts_ns && call.tgid > 0 && call.tid > 0 &&
              call.op > 0 && call.op < SS_CUDA_NR_OPS;
+    }
+    if (message.hdr.type == SS_CUDA_TURN) {  // the same
+      const ss_cuda_turn& turn = message.any.cuda_turn;
+      return turn.hdr.ts_ns > 0 && turn.tgid > 0 && turn.tid > 0 && turn.turn > 0 && turn.turn <= 3 &&
+             turn.left <= SS_LEFT_ENDED && turn.op < SS_CUDA_NR_OPS;
     }
     if (message.hdr.type == SS_WAIT) {
       const ss_wait& wait = message.any.wait;
@@ -882,7 +888,7 @@ class Oracle {
       if (time_ns == 0) return;
       csv += fmt::format("{},{},,,,,{},{},,,,,,,,,,,,,,,,,{}{}\n", next_ns_,
                          static_cast<int64_t>(next_ns_) + unix_offset_ns_, kind, time_ns,
-                         end_ns - next_ns_, std::string(15 + 2 * run_.nr_more, ','));
+                         end_ns - next_ns_, std::string(25 + 2 * run_.nr_more, ','));
       nr_rows++;
     };
     time_row("lost", slot.lost_ns);
@@ -948,7 +954,7 @@ class Oracle {
     for (size_t i = 0; i < 7; i++) csv += lacks(i) ? "," : fmt::format(",{}", row.values[i]);
     csv += Percent(row, 7) + rdt + fmt::format(",,,,,,{}", EndOf(next_ns_) - next_ns_);
     csv += run_.has_waits && !row.idle && !lacks(1) ? WaitColumns(row.wait) : std::string(10, ',');
-    csv += state;
+    csv += state + std::string(10, ',');  // these machines use no GPU
     for (size_t at = kMoreAt; at < kMoreAt + 3 * run_.nr_more; at += 3)
       csv += (lacks(at) ? "," : fmt::format(",{}", row.values[at])) +
              (lacks(at) ? "," : Percent(row, at + 1));

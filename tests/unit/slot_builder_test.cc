@@ -919,6 +919,7 @@ TEST(SlotBuilder, TimesAreThoseOfASlowAndObviousReference) {
 class Ends final : public GpuJoin {
  public:
   void OnCall(const ss_cuda_call&) override {}
+  void OnTurn(const ss_cuda_turn&) override {}
   void OnExit(ProcessKey process, uint64_t ts_ns) override { Add("exit", process, ts_ns); }
   void OnExec(ProcessKey process, uint64_t ts_ns) override { Add("exec", process, ts_ns); }
   void OnMissing(ProcessKey process, uint64_t ts_ns) override { Add("missing", process, ts_ns); }

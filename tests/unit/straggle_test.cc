@@ -357,6 +357,7 @@ TEST(Straggle, IsWrittenAsJsonLines) {
   report.since_ns = 1'000'000'000;
   report.drop_ppm = 452'000;
   report.effort = {{1, 2, 3, 4}, 1u << kMbmTotalAt};
+  report.no_work = {{9, 8, 1}, 1u << 3};
   slot.straggles = {report};
   report.has_waits = true;
   report.ran_instead = {{{9, 1}, {}}};
@@ -371,7 +372,9 @@ TEST(Straggle, IsWrittenAsJsonLines) {
       R"({"state":"sustained","tgid":42,"start_time_ns":7,"comm":"t\"\u001b\ufffd",)"
       R"("episode_ns":0,"since_ns":1000000000,"until_ns":2000000000,"until_unix_ns":2000001000,)"
       R"("throughput_drop_pct":45.2,"launches_per_s":0.0,"baseline_launches_per_s":0.0,)"
-      R"("switches":0,"cpu_ns":1,"wait_ns":2,"llc_misses":3,"mbm_total_bytes":null,"ran_instead":)";
+      R"("switches":0,"cpu_ns":1,"wait_ns":2,"llc_misses":3,"mbm_total_bytes":null,"gpu_no_work_ns":9,"gpu_no_work_ran_ns":8,)"
+      R"("gpu_no_work_waited_ns":1,"gpu_no_work_throttled_ns":null,"gpu_no_work_cuda_wait_ns":0,"gpu_no_work_disk_ns":0,)"
+      R"("gpu_no_work_stopped_ns":0,"gpu_no_work_asleep_ns":0,"gpu_no_work_unknown_ns":0,"ran_instead":)";
   EXPECT_EQ(file.text, R"({"state":"header","host":"h","notes":["a","b"]})"
                        "\n" +
                            told + "null}\n" + told +

@@ -573,11 +573,11 @@ debug="$debug:Lifetime.IoUring*:*LifetimeTest*By*:*LifetimeTest*Leader*:*Lifetim
 is_debug() { case $(uname -r) in *-debug-*) true ;; *) false ;; esac; }
 ! is_debug || quick=$debug
 # Hundreds at once starve the reader there.
-! is_debug || export SLOTSCOPE_TEST_FORKS_AT_ONCE=60
+! is_debug || export SLOTSCOPE_TEST_FORKS_AT_ONCE=20
 # Some more than there are RMIDs. (A debug kernel, on which a fork takes more than a second, has a module with few.)
 few_storms() {
 	case ${QUICK:-} in [02]) SLOTSCOPE_TEST_SCALE=24 live_tests --gtest_filter='Storms*512Rmids' ;; esac
-	! is_debug || [ "$SLOTSCOPE_TEST_SOURCE" = kmod ] || SLOTSCOPE_TEST_SCALE=100 live_tests --gtest_filter='Storms*96Rmids'
+	! is_debug || [ "$SLOTSCOPE_TEST_SOURCE" = kmod ] || SLOTSCOPE_TEST_SCALE=160 live_tests --gtest_filter='Storms*96Rmids'
 }
 
 # A disk that takes 600 ms for each answer: whoever reads from it is known to wait for a disk (State.*).
@@ -619,7 +619,7 @@ if [ "$1" = kmod ]; then
 	# Few RMIDs: storms and crowds that exhaust them.
 	load_module rmids=48
 	is_quick || part live_tests --gtest_filter='Exhaustion*'
-	! is_debug || SLOTSCOPE_TEST_SCALE=100
+	! is_debug || SLOTSCOPE_TEST_SCALE=160
 	[ -n "${QUICK:-}" ] || part live_tests --gtest_filter='Storms*96Rmids'
 	rmmod slotscope || fail "rmmod"
 	is_quick || dmesg | grep -q 'times no RMID was free' || fail "the kernel log does not say that RMIDs were short"

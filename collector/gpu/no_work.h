@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// The time in which a process that launches has nothing launched that it has not waited for: its GPU, or
+// one of them, has no work of it. A lower bound of what is idle, since work is done before it is waited
+// for.
+//
+// Which thread is to launch next is known when it has: a piece is of the thread that ended it, and in a
+// slot that is over before of the one that launched last.
+//
+//   launch ---- wait)              launch ---- wait)
+//                    [  no work   )                  [ no work ...  slot ends
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "slots/gpu_detail.h"
+
+namespace slotscope {
+
+class ThreadLine;
+
+class NoWork {
+ public:
+  // Nobody says of a process that has not launched for so long that it launches.
+  static constexpr uint64_t kLaunchesNs = 60'000'000'000;
+  static constexpr size_t kMaxPieces = 4096;  // in a slot; beyond that what a thread did is not known
+
+  // Thread `tid` has launched, and nothing was in flight before.
+  void Begin(uint64_t at_ns, int32_t tid) {
+    if (launches_ && !is_active_) Close(at_ns, tid);
+    launches_ = is_active_ = true;
+    tid_ = tid;
+  }
+  // It has launched more.
+  void GoOn(int32_t tid) { tid_ = tid; }
+  // All of it has been waited for.
+  void End(uint64_t at_ns) {
+    is_active_ = false;
+    since_ns_ = ended_ns_ = std::max(at_ns, since_ns_);
+  }
+  bool launches() const { return launches_; }
+
+  // The slot ends. Fills in the values from kGpuNoWork on, or that they are not known. `line_of`: of a
+  // tid; null: nothing is known of it.
+  template <typename LineOf>
+  void TakeSlot(uint64_t end_ns, const LineOf& line_of, GpuRow* row) {
+    if (launches_ && !is_active_) Close(end_ns, tid_);
+    if (!launches_) row->unmeasured |= 1u << kGpuNoWork | kNoWorkCauses;
+    for (const Piece& piece : pieces_) AddTo(piece, line_of(piece.tid), row);
+    row->values[kGpuNoWork] += overflow_ns_;
+    row->values[kNoWorkUnknown] += overflow_ns_;
+    overflow_ns_ = 0;
+    pieces_.clear();
+    if (launches_ && !is_active_ && end_ns - ended_ns_ >= kLaunchesNs) launches_ = false;
+  }
+
+  // Everything, between two slots (base/state.h).
+  template <typename Archive>
+  void State(Archive& state) {
+    state(launches_, is_active_, tid_, since_ns_, ended_ns_, overflow_ns_);
+    const size_t nr = state.Count(pieces_.size());
+    pieces_.resize(nr);
+    for (Piece& piece : pieces_) state(piece.from_ns, piece.to_ns, piece.tid);
+    state.Require(nr <= kMaxPieces);
+  }
+
+ private:
+  struct Piece {
+    uint64_t from_ns;
+    uint64_t to_ns;
+    int32_t tid;
+  };
+
+  void Close(uint64_t at_ns, int32_t tid) {
+    if (at_ns <= since_ns_) return;
+    if (pieces_.size() < kMaxPieces)
+      pieces_.push_back({since_ns_, at_ns, tid});
+    else
+      overflow_ns_ += at_ns - since_ns_;
+    since_ns_ = at_ns;
+  }
+  static void AddTo(const Piece& piece, const ThreadLine* line, GpuRow* row);
+
+  bool launches_ = false;
+  bool is_active_ = false;
+  int32_t tid_ = 0;        // that launched last
+  uint64_t since_ns_ = 0;  // with !is_active_: what is not in a piece yet begins here
+  uint64_t ended_ns_ = 0;  // when it was last active
+  uint64_t overflow_ns_ = 0;
+  std::vector<Piece> pieces_;  // of the slot
+};
+
+}  // namespace slotscope

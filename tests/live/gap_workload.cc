@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+// A process that launches (into the stand-in CUDA libraries), and does something else for a while before
+// each launch: "gaps TGID ran waited rest", in ns, by the kernel's clocks, of all the time between a
+// wait for the GPU and the next launch.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "base/clock.h"
+#include "harness.h"
+#include "tests/cuda/standin.h"
+
+namespace slotscope {
+namespace {
+
+constexpr uint64_t kGapNs = 20'000'000;
+constexpr int kNrGaps = 20;
+
+struct Schedstat {
+  uint64_t ran_ns = 0, waited_ns = 0;
+};
+
+// What it has run stands there as of the last tick; of that the clock knows more.
+Schedstat Now() {
+  Schedstat now;
+  std::ifstream("/proc/self/schedstat") >> now.ran_ns >> now.waited_ns;
+  now.ran_ns = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
+  return now;
+}
+
+void Require(bool holds, const char* what) {
+  if (holds) return;
+  std::printf("failed: %s\n", what);
+  std::fflush(stdout);
+  std::_Exit(1);
+}
+
+template <typename Function>
+Function* Find(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+// Stops its parent `nr` times, for a gap each, when it reads a byte.
+pid_t StartStopper(int* go) {
+  int ends[2];
+  Require(pipe2(ends, O_CLOEXEC) == 0, "pipe");
+  const pid_t parent = getpid(), child = fork();
+  Require(child >= 0, "fork");
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(ends[1]);
+    for (char byte; read(ends[0], &byte, 1) == 1;) {
+      kill(parent, SIGSTOP);
+      usleep(kGapNs / 1000);
+      kill(parent, SIGCONT);
+    }
+    _exit(0);
+  }
+  close(ends[0]);
+  *go = ends[1];
+  return child;
+}
+
+// On that CPU there is always somebody else who wants it.
+pid_t StartHog(size_t cpu) {
+  const pid_t child = fork();
+  Require(child >= 0, "fork");
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "gap-hog");
+    PinTo(0, cpu);
+    for (;;) {
+    }
+  }
+  PinTo(0, cpu);
+  return child;
+}
+
+}  // namespace
+
+int RunGaps(int which) {
+  // Its runtime would find it twice, if it were in the folder of the recorder's own libraries.
+  const char* const other = std::getenv("SLOTSCOPE_TEST_LIBRARIES");
+  std::string folder = other ? other : StandinFolder() + ":libcudart.so.13";
+  folder.resize(folder.find(':'));
+  for (const char* name : {"/libcuda.so.1", "/libcudart.so.13"})
+    Require(dlopen((folder + name).c_str(), RTLD_NOW | RTLD_GLOBAL), "dlopen");
+  usleep(100'000);  // until they are probed
+  std::printf("proc %d\n", getpid());
+  const auto launch = Find<decltype(__cudaLaunchKernel)>("__cudaLaunchKernel");
+  const auto wait = Find<decltype(cudaDeviceSynchronize)>("cudaDeviceSynchronize");
+  const auto retain = Find<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain");
+  int go = -1;
+  pid_t helper = 0;
+  if (which == kGapStopped) helper = StartStopper(&go);
+  if (which == kGapBesideHog) helper = StartHog(NrCpus() - 1);
+  const auto launch_and_wait = [&] {
+    Require(launch(&kGapNs, dim3_c{1, 1, 1}, dim3_c{32, 1, 1}, nullptr, 100, nullptr) == 0, "launch");
+    Require(wait() == 0, "synchronize");
+  };
+  launch_and_wait();  // with what a first one sets up
+  if (which == kGapInCall) setenv("SLOTSCOPE_STANDIN_RETAIN_US", "20000", 1);
+  uint64_t all_ns = 0;
+  Schedstat sum;
+  for (int i = 0; i < kNrGaps; i++) {
+    const uint64_t from_ns = MonotonicNs();
+    const Schedstat before = Now();
+    CUcontext context;
+    switch (which) {
+      case kGapSpins:
+      case kGapBesideHog:
+        while (MonotonicNs() < from_ns + kGapNs) continue;
+        break;
+      case kGapSleeps:
+        usleep(kGapNs / 1000);
+        break;
+      case kGapStopped:
+        Require(write(go, "x", 1) == 1, "write");
+        while (MonotonicNs() < from_ns + kGapNs / 2) usleep(1000);  // it is stopped on the way
+        break;
+      default:
+        Require(retain(&context, 0) == 0, "retain");
+    }
+    const Schedstat after = Now();
+    all_ns += MonotonicNs() - from_ns;
+    sum.ran_ns += after.ran_ns - before.ran_ns;
+    sum.waited_ns += after.waited_ns - before.waited_ns;
+    launch_and_wait();
+  }
+  std::printf("gaps %d %lu %lu %lu\n", getpid(), sum.ran_ns, sum.waited_ns,
+              all_ns - std::min(all_ns, sum.ran_ns + sum.waited_ns));
+  if (helper) kill(helper, SIGKILL);
+  return 0;
+}
+
+}  // namespace slotscope

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// Why a GPU has no work: a process that does something known between its launches.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "harness.h"
+
+namespace slotscope {
+namespace {
+
+constexpr const char* kNames[] = {"Spins", "Sleeps", "IsStopped", "IsInACall", "IsBesideAHog"};
+// What its rest is told as, beside some sleep.
+constexpr const char* kRests[] = {"asleep", "asleep", "stopped", "cuda_wait", "asleep"};
+
+using Sums = std::map<std::string, uint64_t>;  // "": the whole
+
+Sums SumsOf(const CsvFile& csv, const std::string& tgid) {
+  Sums sums;
+  for (const CsvRow& row : csv.rows) {
+    if (row.at("tgid") != tgid) continue;
+    uint64_t causes_ns = 0;
+    for (const char* cause :
+         {"ran", "waited", "throttled", "cuda_wait", "disk", "stopped", "asleep", "unknown"}) {
+      const uint64_t ns = Number(row.at(fmt::format("gpu_no_work_{}_ns", cause)));
+      sums[cause] += ns;
+      causes_ns += ns;
+    }
+    sums[""] += Number(row.at("gpu_no_work_ns"));
+    EXPECT_EQ(causes_ns, Number(row.at("gpu_no_work_ns"))) << row.at("slot_start_ns");
+    EXPECT_LE(Number(row.at("gpu_no_work_in_calls_ns")), Number(row.at("gpu_no_work_ran_ns")));
+    EXPECT_LE(Number(row.at("gpu_no_work_ns")), Number(row.at("slot_ns")));
+  }
+  return sums;
+}
+
+// ran, waited, rest.
+std::string WhyNot(const Sums& sums, const std::vector<uint64_t>& truth, const std::string& rest) {
+  const uint64_t all_ns = truth[0] + truth[1] + truth[2];
+  const uint64_t slack_ns = std::max<uint64_t>(all_ns / (IsEmulated() ? 10 : 100), 1'000'000);
+  std::string text;
+  const auto compare = [&](const std::string& what, uint64_t is_ns, uint64_t should_ns) {
+    if (is_ns > should_ns + slack_ns || is_ns + slack_ns < should_ns)
+      text += fmt::format("{}: {} ns, not {} ns\n", what, is_ns, should_ns);
+  };
+  compare("all", sums.at(""), all_ns);
+  compare("ran", sums.at("ran"), truth[0]);
+  compare("waited", sums.at("waited"), truth[1]);
+  compare("rest", sums.at("asleep") + (rest == "asleep" ? 0 : sums.at(rest)), truth[2]);
+  if (rest != "asleep" && sums.at(rest) < truth[2] / 2) text += "it is told as sleep\n";
+  if (sums.at("unknown") > all_ns / (IsEmulated() ? 10 : 100)) text += "it is not known\n";
+  return text;
+}
+
+class GpuGaps : public testing::TestWithParam<int> {};
+
+TEST_P(GpuGaps, HaveTheirCauses) {
+  const int kind = GetParam();
+  if (kind == kGapBesideHog && NrCpus() < 2) GTEST_SKIP() << "there is one CPU";
+  const std::string dir = MakeDir("gaps");
+  std::string output;
+  ASSERT_EQ(Shell(fmt::format("cd {} && LD_LIBRARY_PATH={} $S record --source $SRC --gpu on -o a.csv -- "
+                              "sh -c '$T --workload cuda-gaps {} >>truth'",
+                              dir, StandinFolder(), kind),
+                  &output),
+            0)
+      << output << Text(dir + "/truth");
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  const WorkloadResult truth = ParseWorkload(dir + "/truth");
+  const auto gaps = std::find_if(truth.lines.begin(), truth.lines.end(),
+                                 [](const auto& line) { return line.key == "gaps"; });
+  ASSERT_NE(gaps, truth.lines.end()) << Text(dir + "/truth");
+  const Sums sums = SumsOf(csv, std::to_string(gaps->tgid));
+  EXPECT_EQ(WhyNot(sums, gaps->values, kRests[kind]), "");
+  // Mutants: what it does is not what it is told to do, or twice that.
+  Sums swapped = sums, doubled = sums;
+  std::swap(swapped.at("ran"),
+            swapped.at(kind == kGapSpins || kind == kGapBesideHog ? "asleep" : kRests[kind]));
+  for (auto& [cause, ns] : doubled) ns *= 2;
+  EXPECT_NE(WhyNot(swapped, gaps->values, kRests[kind]), "");
+  EXPECT_NE(WhyNot(doubled, gaps->values, kRests[kind]), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, GpuGaps, testing::Range(0, static_cast<int>(kNrGapKinds)),
+                         [](const auto& one) { return kNames[one.param]; });
+
+}  // namespace
+}  // namespace slotscope
