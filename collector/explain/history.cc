@@ -123,10 +123,16 @@ void History::OnSlot(const SlotRow& row) {
   const int64_t end_ns = is_known && row.state_since_ns > left.since_ns
                              ? std::min(row.start_ns, row.state_since_ns)
                              : row.start_ns;
-  AddSpan(process, left, end_ns);
   const bool asleep = row.state == NameOf(ProcessState::kAsleep);
-  left = {HindranceOf(row.state), asleep, kNrHindrances, row.state_since_ns};
-  if (!asleep || left.since_ns == 0 || is_known) left.since_ns = std::max(row.state_since_ns, end_ns);
+  // Of a process that uses a GPU there are rows while it sleeps, too.
+  const bool goes_on = is_known && row.state_since_ns > 0 && row.state_since_ns <= left.since_ns &&
+                       asleep == left.asleep && HindranceOf(row.state) == left.why &&
+                       left.waits == kNrHindrances && row.cpu_ns == 0;
+  if (!goes_on) {
+    AddSpan(process, left, end_ns);
+    left = {HindranceOf(row.state), asleep, kNrHindrances, row.state_since_ns};
+    if (!asleep || left.since_ns == 0 || is_known) left.since_ns = std::max(row.state_since_ns, end_ns);
+  }
   if (row.state == NameOf(ProcessState::kWaiting) || row.state == NameOf(ProcessState::kThrottled)) {
     left.waits = row.state == NameOf(ProcessState::kWaiting) ? kByUnknown : kByQuota;
     left.since_ns = row.start_ns + row.slot_ns;
@@ -152,6 +158,8 @@ void History::Add(uint32_t process, const SlotRow& row) {
       bin.cycles += part(row.cycles);
       bin.instructions += part(row.instructions);
     }
+    bin.has_no_work |= row.has_no_work;
+    bin.no_work_ns += part(row.no_work_ns);
     if (!row.has_traffic) continue;
     bin.has_traffic = true;
     bin.traffic_bytes += part(row.traffic_bytes);

@@ -51,6 +51,8 @@ struct ProcessBin {
   uint64_t cycles = 0, instructions = 0;
   uint64_t traffic_bytes = 0;
   bool has_traffic = false;  // of some of it the traffic was measured
+  uint64_t no_work_ns = 0;   // its GPU had no work of it, at least
+  bool has_no_work = false;  // it launches
 };
 
 // Of several bins: nothing was heard of it meanwhile.
@@ -102,6 +104,8 @@ struct SlotRow {
   bool has_counters = false, has_traffic = false, has_gpu = false;
   uint64_t cycles = 0, instructions = 0, traffic_bytes = 0;
   uint64_t gpu_active_ns = 0;
+  bool has_no_work = false;
+  uint64_t no_work_ns = 0;
   int64_t state_since_ns = 0;  // Unix time; 0: not known
   uint64_t nr_slots = 1;       // of the table seconds: rows of slots that are added up in it
 };

@@ -40,6 +40,7 @@ enum Wanted : size_t {
   kInstructionsAt,
   kTraffic,
   kGpuActive,
+  kGpuNoWorkAt,
   kRanTgid,
   kRanBegan,
   kRanNs,
@@ -65,6 +66,7 @@ constexpr std::array<std::string_view, kNrWanted> kNames = {
     ColumnOf("instructions").name,
     ColumnOf("mbm_total_bytes").name,
     ColumnOf("gpu_active_ns").name,
+    ColumnOf("gpu_no_work_ns").name,
     ColumnOf("ran_instead_tgid").name,
     ColumnOf("ran_instead_start_ns").name,
     ColumnOf("ran_instead_ns").name,
@@ -158,6 +160,8 @@ class SlotLines {
     row.traffic_bytes = Amount(kTraffic);
     row.has_gpu = !Field(kGpuActive).empty();
     row.gpu_active_ns = Amount(kGpuActive);
+    row.has_no_work = !Field(kGpuNoWorkAt).empty();
+    row.no_work_ns = Amount(kGpuNoWorkAt);
     if (const auto since = NumberOf<int64_t>(Field(kSince)))
       row.state_since_ns = std::clamp<int64_t>(Moved(row.start_ns, Number<int64_t>(kMonotonic), *since),
                                                0, row.start_ns + row.slot_ns);

@@ -31,6 +31,8 @@ void Add(ProcessBin* sum, const ProcessBin& bin) {
   sum->asleep_ns += bin.asleep_ns;
   sum->traffic_bytes += bin.traffic_bytes;
   sum->has_traffic |= bin.has_traffic;
+  sum->no_work_ns += bin.no_work_ns;
+  sum->has_no_work |= bin.has_no_work;
 }
 
 }  // namespace
@@ -99,6 +101,8 @@ Series::Series(const History& history, const Timeline& timeline, const Group& gr
   cpu_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.cpu_ns; });
   traffic_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.traffic_bytes; });
   traffic_bins_ = SumsOf(bins, [](const ProcessBin& bin) { return uint64_t{bin.has_traffic}; });
+  no_work_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.no_work_ns; });
+  no_work_bins_ = SumsOf(bins, [](const ProcessBin& bin) { return uint64_t{bin.has_no_work}; });
   cycles_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.cycles; });
   instructions_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.instructions; });
   asleep_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.asleep_ns; });

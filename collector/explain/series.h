@@ -88,6 +88,9 @@ class Series {
   uint64_t Asleep(const BinRange& range) const { return In(asleep_, range); }
   // Of some of it its memory traffic was measured.
   bool HasTraffic(const BinRange& range) const { return In(traffic_bins_, range) > 0; }
+  // Their GPUs had no work of them; they launch in some of it.
+  uint64_t NoWork(const BinRange& range) const { return In(no_work_, range); }
+  bool Launches(const BinRange& range) const { return In(no_work_bins_, range) > 0; }
   // From the first to the last that is known of them.
   const BinRange& life() const { return life_; }
   // It ran, or waited, or was kept from both.
@@ -109,7 +112,7 @@ class Series {
 
   const Timeline& timeline_;
   BinRange life_;  // outside of it nothing is known of the group: thousands live for a moment
-  Sums cpu_, traffic_, traffic_bins_, cycles_, instructions_, asleep_;
+  Sums cpu_, traffic_, traffic_bins_, no_work_, no_work_bins_, cycles_, instructions_, asleep_;
   std::array<Sums, kNrHindrances> hindered_;
 };
 

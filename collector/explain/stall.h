@@ -55,6 +55,9 @@ struct Stall {
   uint64_t usual_cpu_ns = 0;
   uint64_t traffic_bytes = 0;  // of memory
   uint64_t usual_traffic_bytes = 0;
+  bool launches = false;    // it uses a GPU
+  uint64_t no_work_ns = 0;  // which had no work of it for at least so long
+  uint64_t usual_no_work_ns = 0;
   uint64_t asleep_ns = 0;           // all of its processes, until something happened
   int64_t asleep_since_ns = 0;      // Unix time: of the last of these that was long; 0: none
   std::vector<Neighbor> neighbors;  // the one that matters most first

@@ -281,6 +281,11 @@ class Finder {
     const Usual traffic =
         UsualOutside(series, range, [&](const BinRange& window) { return series.Traffic(window); });
     stall.usual_traffic_bytes = Scaled(traffic.median, range);
+    stall.launches = series.Launches(range);
+    stall.no_work_ns = series.NoWork(range);
+    const Usual no_work =
+        UsualOutside(series, range, [&](const BinRange& window) { return series.NoWork(window); });
+    stall.usual_no_work_ns = Scaled(no_work.median, range);
     stall.asleep_ns = series.Asleep(range);
     for (uint32_t member : subject.members)
       for (const Span& span : history_.processes()[member].spans)

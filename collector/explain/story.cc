@@ -135,6 +135,9 @@ std::string Details(const Stall& stall, const StoryContext& context) {
       text += fmt::format(", last for long since {}", context.zone.ClockText(stall.asleep_since_ns));
     text += "\n";
   }
+  if (stall.launches)
+    text += AmountLine(stall.no_work_ns, stall.usual_no_work_ns, "at least, its GPU had no work of it",
+                       stall.has_usual);
   if (stall.traffic_bytes) {
     text += fmt::format("                it moved {} of memory",
                         RateText(stall.traffic_bytes, stall.length_ns()));
@@ -370,6 +373,8 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
   object["cpu_ns"] = stall.cpu_ns;
   object["usual_cpu_ns"] = IfKnown(stall.has_usual, stall.usual_cpu_ns);
   object["asleep_ns"] = stall.asleep_ns;
+  object["gpu_no_work_ns"] = IfKnown(stall.launches, stall.no_work_ns);
+  object["usual_gpu_no_work_ns"] = IfKnown(stall.launches && stall.has_usual, stall.usual_no_work_ns);
   object["neighbors"] = nlohmann::ordered_json::array();
   for (const Neighbor& neighbor : stall.neighbors) {
     nlohmann::ordered_json one = PartyJson(neighbor.who);

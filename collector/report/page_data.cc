@@ -137,6 +137,7 @@ Json MachineJson(const MachineTrack& machine, Packer* packer) {
   object["lost"] = packer->PutAll(machine.lost);
   if (machine.has_waits) object["wait"] = packer->PutAll(machine.wait);
   if (machine.has_gpu) object["gpu"] = packer->PutAll(machine.gpu);
+  if (machine.has_no_work) object["nowork"] = packer->PutAll(machine.no_work);
   if (machine.has_traffic) object["traffic"] = packer->PutAll(machine.traffic);
   return object;
 }

@@ -22,7 +22,8 @@ Tracks::Tracks(const UnixRange& range) : range_(range) {
   const int64_t nr = std::clamp<int64_t>((range.to_ns - range.from_ns) / kMsNs, 0, kMostMs);
   const auto nr_ms = static_cast<size_t>(nr);
   machine_.is_recorded.resize(nr_ms);
-  for (auto* values : {&machine_.cpu, &machine_.wait, &machine_.lost, &machine_.gpu, &machine_.traffic})
+  for (auto* values : {&machine_.cpu, &machine_.wait, &machine_.lost, &machine_.gpu, &machine_.no_work,
+                       &machine_.traffic})
     values->resize(nr_ms);
 }
 
@@ -46,9 +47,11 @@ void Tracks::OnRow(const SlotRow& row) {
   const bool is_idle = row.kind == "idle" || row.kind == "offline", is_lost = row.kind == "lost";
   const uint32_t cpu = Steps(row.cpu_ns / length, kStepNs), wait = Steps(wait_ns / length, kStepNs);
   const uint32_t gpu = Steps(row.gpu_active_ns / length, kStepNs);
+  const uint32_t no_work = Steps(row.no_work_ns / length, kStepNs);
   const uint32_t traffic = Steps(row.traffic_bytes / length, kStepBytes);
   machine_.has_waits |= row.has_waits;
   machine_.has_gpu |= row.has_gpu;
+  machine_.has_no_work |= row.has_no_work;
   machine_.has_traffic |= row.has_traffic;
   machine_.has_counters |= row.has_counters;
   Track* track = row.key.tgid > 0 && !is_lost && !is_idle ? &TrackOf(row) : nullptr;
@@ -60,6 +63,7 @@ void Tracks::OnRow(const SlotRow& row) {
     machine_.is_recorded[ms] = 1;
     Add(traffic, &machine_.traffic[ms]);
     Add(gpu, &machine_.gpu[ms]);
+    Add(no_work, &machine_.no_work[ms]);
     if (is_idle) continue;
     Add(cpu, is_lost ? &machine_.lost[ms] : &machine_.cpu[ms]);
     Add(wait, &machine_.wait[ms]);

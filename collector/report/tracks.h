@@ -35,8 +35,9 @@ struct Track {
 // All of it: what the CPUs did.
 struct MachineTrack {
   std::vector<uint8_t> is_recorded;  // [ms]
-  std::vector<uint32_t> cpu, wait, lost, gpu, traffic;
-  bool has_waits = false, has_gpu = false, has_traffic = false, has_counters = false;
+  std::vector<uint32_t> cpu, wait, lost, gpu, no_work, traffic;
+  bool has_waits = false, has_gpu = false, has_no_work = false, has_traffic = false,
+       has_counters = false;
 };
 
 class Tracks {

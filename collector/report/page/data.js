@@ -47,7 +47,7 @@ export async function load() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const bytes = await inflate(bytesOf(data.packed));
   delete data.packed;
-  unpackAll(data.machine, ["recorded", "cpu", "lost", "wait", "gpu", "traffic"], bytes);
+  unpackAll(data.machine, ["recorded", "cpu", "lost", "wait", "gpu", "nowork", "traffic"], bytes);
   unpackAll(data.overview, ["at", "cpu_ms", "wait_ms", "lost_ms"], bytes);
   for (const kind of ["all", "near"]) unpackAll(data.waits[kind], ["at", "who", "cause", "amount"], bytes);
   for (const process of data.processes) {
@@ -74,6 +74,7 @@ export const METRICS = {
   wait: { name: "Waiting", unit: "ms of waiting in a millisecond", of: "wait" },
   cpu: { name: "CPU", unit: "CPUs that were busy", of: "cpu" },
   gpu: { name: "GPU", unit: "processes with work on a GPU", of: "gpu" },
+  nowork: { name: "GPU no work", unit: "processes that launch, and whose GPU has no work of them", of: "nowork" },
   traffic: { name: "Bandwidth", unit: "GB/s of memory traffic", of: "traffic" },
 };
 

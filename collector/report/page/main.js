@@ -16,7 +16,7 @@ const KEYS = [
   ["left, right", "move what is selected (with shift: one millisecond)"],
   ["up, down", "make it shorter or longer"],
   ["+, -, 0", "zoom in, out, all"],
-  ["1 to 4", "waiting, CPU, GPU, bandwidth"],
+  ["1 to 5", "waiting, CPU, GPU, GPU without work, bandwidth"],
   ["a", "all processes in the heat map"],
   ["t", "dark or light"],
   ["?", "these keys"],
