@@ -184,6 +184,11 @@ $(STANDIN): tests/cuda/standin.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(STANDIN_CFLAGS) -shared -Wl,-soname,$(@F) $(filter %.c,$^) -o $@ -ldl -pthread
 
+$(B)/demo/trainer: scripts/demo/trainer.c
+	$(call msg,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -Wall -Wextra -Werror -O2 $< -o $@ -ldl
+
 $(B)/unit_tests: | $(STANDIN)
 $(B)/live_tests: | $(STANDIN)
 
@@ -259,6 +264,10 @@ deps-%:
 run: deps-run ## record this machine for 10 s, with the best source that works here, to slots.csv
 	$(Q)$(MAKE) -j$(shell nproc) all
 	$(Q)scripts/as-root.sh $(B)/slotscope record --duration $(or $(DURATION),10) --output slots.csv
+
+demo: deps-run ## a training loop, somebody in its way, and what slotscope says of it; to ./slotscope-demo; root
+	$(Q)$(MAKE) -j$(shell nproc) $(B)/slotscope $(B)/demo/trainer $(STANDIN)
+	$(Q)scripts/as-root.sh scripts/demo/demo.sh $(B)
 
 portable: deps-run ## build/portable: the collector with all that it links, for a machine that has none of it
 	$(Q)$(MAKE) $(B)/slotscope
@@ -405,4 +414,4 @@ deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-d
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: FORCE help all bpf bpf-syntax collector kmod run vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-package test-rdt test-san fuzz bench bench-detect bench-live bench-wide bench-vm soak fuzzers check fmt manual docs install uninstall dkms-install deb clean
+.PHONY: FORCE help all bpf bpf-syntax collector kmod run demo vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-package test-rdt test-san fuzz bench bench-detect bench-live bench-wide bench-vm soak fuzzers check fmt manual docs install uninstall dkms-install deb clean
