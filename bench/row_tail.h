@@ -17,7 +17,11 @@ inline constexpr size_t kMuxColumn = static_cast<size_t>(&ColumnOf("mux_pct") - 
 // What is measured behind it, but for the slot's length: where it ran. (Migrations are not, without
 // waits.)
 inline constexpr size_t kCpusColumn = static_cast<size_t>(&ColumnOf("cpus") - kSlotColumns.data());
-static_assert(kSlotColumns.size() == kCpusColumn + 3,
+// And behind these three why a GPU had no work: nobody uses one.
+inline constexpr size_t kNoWorkColumn =
+    static_cast<size_t>(&ColumnOf("gpu_no_work_ns") - kSlotColumns.data());
+static_assert(kNoWorkColumn == kCpusColumn + 3 && kSlotColumns[kNoWorkColumn].part == RowPart::kGpu &&
+                  kSlotColumns.back().part == RowPart::kGpu,
               "what is behind that is written in both references");
 
 // From mux_pct to there.
@@ -47,6 +51,7 @@ inline char* AppendPlaces(char* out, bool is_process, const Places::Where& where
   *out++ = ',';
   if (has_run) out = AppendDecimal(out, where.main_cpu);
   *out++ = ',';
+  for (size_t i = kNoWorkColumn; i < kSlotColumns.size(); i++) *out++ = ',';
   *out++ = '\n';
   return out;
 }
