@@ -281,6 +281,16 @@ TEST(NcclHang, AnAbsentPeerIsTheSuspect) {
       .Rank(1, {P2p(5, "nccl:recv 1<-0")});
   ASSERT_EQ(done.After(300).size(), 1u);
   EXPECT_THAT(SuspectsOf(done.After(300)[0]), ElementsAre(1));
+  // Numbers of two among four are not of the same: what it did before is not this.
+  Job before;
+  before.Rank(0, {{900, kCompleted, 0, "0", {}, "nccl:send 0->1", true}});
+  before.Rank(1, {{5, kScheduled, 10, "0", {}, "nccl:recv 1<-0", true}});
+  EXPECT_THAT(SuspectsOf(before.After(310).at(0)), ElementsAre(0));
+  Job pair;  // of a pair they are
+  pair.members["0"] = {0, 1};
+  pair.Rank(0, {{4, kCompleted, 20, "0", {}, "nccl:send 0->1", true}});
+  pair.Rank(1, {{5, kScheduled, 10, "0", {}, "nccl:recv 1<-0", true}});
+  EXPECT_THAT(SuspectsOf(pair.After(310).at(0)), ElementsAre(0));
 }
 
 // As in a pipeline: who waits for the one before it is no culprit.

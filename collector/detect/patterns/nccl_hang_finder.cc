@@ -26,7 +26,8 @@ struct Lane {
 // Where a rank is in operations that are counted together.
 struct Position {
   std::optional<int64_t> oldest_in_flight;
-  int64_t newest = 0;  // of any state
+  int64_t newest = 0;     // of any state
+  int64_t newest_ns = 0;  // when it was called, Unix time
   // The first one that it has not done.
   int64_t next() const { return oldest_in_flight.value_or(newest + 1); }
 };
@@ -121,6 +122,7 @@ class Finder {
     for (const NcclRecord& record : records) {
       Position& position = positions[record.rank];
       position.newest = record.sequence;
+      position.newest_ns = record.created_ns;
       if (record.state != FrState::kCompleted && !position.oldest_in_flight)
         position.oldest_in_flight = record.sequence;
     }
@@ -177,6 +179,13 @@ class Finder {
     return first;
   }
 
+  // Has that end done its part of what the other one waits in? Where there are others each counts for
+  // itself whom it sends to, and numbers say nothing: then it is what it has called since.
+  bool HasDone(const Position& peer, const NcclRecord& waits) const {
+    const bool is_pair = records_.groups()[waits.group].members.size() == 2;
+    return is_pair ? peer.newest >= waits.sequence : peer.newest_ns >= waits.created_ns;
+  }
+
   // One end has called it, and the other has nothing in flight that it could be for.
   void OnAbsentPeer(const NcclRecord& first, const Lane& lane,
                     const std::map<int32_t, Position>& positions) {
@@ -185,9 +194,8 @@ class Finder {
     NcclHang hang;
     if (!records_.ranks().contains(peer))
       hang.unknown_ranks.push_back(peer);
-    else if (at != positions.end() && at->second.newest >= first.sequence)
-      hang.suspects.push_back(
-          {first.rank, NcclSuspect::Why::kBehind, first.sequence});  // the peer has done it
+    else if (at != positions.end() && HasDone(at->second, first))
+      hang.suspects.push_back({first.rank, NcclSuspect::Why::kBehind, first.sequence});
     else
       hang.suspects.push_back({peer, NcclSuspect::Why::kLacks, 0});
     AddWaits({&first.rank, 1}, hang.suspects);
