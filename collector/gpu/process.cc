@@ -55,8 +55,11 @@ void GpuProcess::OnTurn(const ss_cuda_turn& turn, uint64_t at_ns) {
 }
 
 void GpuProcess::ForgetTurns(uint64_t at_ns) {
-  for (auto& [tid, thread] : threads_)
-    if (!thread.line.empty()) thread.line.Forget(at_ns);
+  for (auto& [tid, thread] : threads_) {
+    if (thread.line.empty()) continue;
+    thread.line.Forget(at_ns);
+    Touch(tid, &thread);
+  }
 }
 
 // A thread begins on device 0, if it is one whose every call we have seen.
