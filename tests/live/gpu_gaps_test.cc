@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 
@@ -36,10 +37,11 @@ Sums SumsOf(const CsvFile& csv, const std::string& tgid) {
   return sums;
 }
 
-// ran, waited, rest. What the hypervisor took while it ran or waited is in neither of the kernel's
+using Truth = std::array<uint64_t, 3>;  // ran, waited, rest
+
+// What the hypervisor took while it ran or waited is in neither of the kernel's
 // accounts.
-std::string WhyNot(const Sums& sums, const std::vector<uint64_t>& truth, const std::string& rest,
-                   uint64_t stolen_ns) {
+std::string WhyNot(const Sums& sums, const Truth& truth, const std::string& rest, uint64_t stolen_ns) {
   const uint64_t all_ns = truth[0] + truth[1] + truth[2];
   const uint64_t slack_ns =
       std::max<uint64_t>(all_ns / (IsEmulated() ? 10 : 100), 1'000'000) + stolen_ns;
@@ -57,7 +59,7 @@ std::string WhyNot(const Sums& sums, const std::vector<uint64_t>& truth, const s
   return text;
 }
 
-void Record(int kind, Sums* sums, std::vector<uint64_t>* truth, uint64_t* stolen_ns) {
+void Record(int kind, Sums* sums, Truth* truth, uint64_t* stolen_ns) {
   const std::string dir = MakeDir("gaps");
   std::string output;
   const uint64_t stolen_before_ns = StolenNs();
@@ -75,11 +77,12 @@ void Record(int kind, Sums* sums, std::vector<uint64_t>* truth, uint64_t* stolen
                                  [](const auto& line) { return line.key == "gaps"; });
   ASSERT_NE(gaps, said.lines.end()) << Text(dir + "/truth");
   *sums = SumsOf(csv, std::to_string(gaps->tgid));
-  *truth = gaps->values;
+  ASSERT_EQ(gaps->values.size(), truth->size());
+  std::copy(gaps->values.begin(), gaps->values.end(), truth->begin());
 }
 
 // What it does is not what it is told to do, or twice that.
-void CheckMutants(int kind, const Sums& sums, const std::vector<uint64_t>& truth, uint64_t stolen_ns) {
+void CheckMutants(int kind, const Sums& sums, const Truth& truth, uint64_t stolen_ns) {
   Sums swapped = sums, doubled = sums;
   const bool runs = kind == kGapSpins || kind == kGapBesideHog;
   std::swap(swapped.at("ran"), swapped.at(runs ? "asleep" : kRests[kind]));
@@ -98,7 +101,7 @@ TEST_P(GpuGaps, HaveTheirCauses) {
   std::string why_not;
   for (int tries = 0; tries < 5; tries++) {
     Sums sums;
-    std::vector<uint64_t> truth;
+    Truth truth{};
     uint64_t stolen_ns = 0;
     ASSERT_NO_FATAL_FAILURE(Record(kind, &sums, &truth, &stolen_ns));
     why_not = WhyNot(sums, truth, kRests[kind], stolen_ns);

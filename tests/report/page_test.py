@@ -147,7 +147,7 @@ def agrees(shown, truth):
 
 def test_small(browser, slotscope, folder, shots):
     recording, page = folder / "rec", folder / "report.html"
-    # A hog on a CPU that another process has shared with nobody, for a second.
+    # Other tests that run at this time have processes of other names. A hog on a CPU that another process has shared with nobody, for a second.
     script = folder / "job.py"
     script.write_text("""
 import os, sys, time
@@ -159,11 +159,11 @@ def work(seconds, on, off):
         until = time.monotonic() + on
         while time.monotonic() < until: pass
         if off: time.sleep(off)
-if sys.argv[1] == 'web': work(6, 0.002, 0.006)
+if sys.argv[1] == 'page-web': work(6, 0.002, 0.006)
 else: work(1, 1, 0)
 """)
     subprocess.run([slotscope, "record", "--source", os.environ.get("SLOTSCOPE_TEST_SOURCE", "bpf"), "--all", "-o", recording, "--", "sh", "-c",
-                    f"python3 {script} web & sleep 3; python3 {script} hog; wait"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                    f"python3 {script} page-web & sleep 3; python3 {script} page-hog; wait"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     told = subprocess.run([slotscope, "report", recording, "-o", page], check=True, capture_output=True, text=True).stdout
     print(told.strip())
     print(f"ready after {browser.open(page):.2f} s")
@@ -199,7 +199,7 @@ else: work(1, 1, 0)
     silent = [(key, ms) for key, ms in truth.items() if ms > 0.3 and not any(cell[0] == key[0] for cell in shown)]
     check(not silent, f"where the page says that nobody waited, nobody did: {silent[:4]}")
     check(agrees(shown, truth), f"the matrix is that of the table waits: {differ[:8]}")
-    for what, mutant in (("doubled", {"scale": 2}), ("100 ms late", {"late_ms": 100}), ("swapped", {"swap": ("web", "hog")})):
+    for what, mutant in (("doubled", {"scale": 2}), ("100 ms late", {"late_ms": 100}), ("swapped", {"swap": ("page-web", "page-hog")})):
         check(not agrees(shown, truth_by_span(**mutant)), f"a matrix with values {what} would be noticed")
 
     # CPU time of a process, as the table slots has it.
@@ -208,7 +208,7 @@ else: work(1, 1, 0)
     for row in rows_of(recording, "slots"):
         if row["tgid"]:
             sums[int(row["tgid"])] += int(row["cpu_ns"]) / 1e6
-    for name in ("web", "hog"):
+    for name in ("page-web", "page-hog"):
         ((_, pid), ms), = [item for item in data.items() if item[0][0] == name]
         check(abs(ms - sums[pid]) <= 0.02 * sums[pid] + 2, f"CPU time of {name}: {ms} shown, {sums[pid]} recorded")
         check(abs(ms - 2 * sums[pid]) > 0.02 * sums[pid] + 2, f"twice the CPU time of {name} would be noticed")
