@@ -25,7 +25,7 @@
 
 namespace slotscope {
 
-inline constexpr uint32_t kStateVersion = 6;
+inline constexpr uint32_t kStateVersion = 7;
 
 class StateWriter {
  public:

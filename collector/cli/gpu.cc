@@ -133,26 +133,38 @@ void PrintKnownGpus(const std::vector<GpuDevice>& gpus) {
         device.pci, device.uuid, device.divided ? " (divided)" : "");
 }
 
+std::string MsText(uint64_t ns) { return fmt::format("{:.1f}", static_cast<double>(ns) / 1e6); }
+
+// At most 80 columns, but for what is very large.
 void PrintUses(const std::vector<GpuDevice>& gpus, const GpuReport& report) {
-  Say(stdout, "\n{:>8}  {:<16} {:>6} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12}\n", "PID", "COMM", "DEVICE",
-      "GPU", "PEAK MiB", "ACTIVE ms", "LAUNCHES", "LEAKS", "LEAKED MiB");
+  constexpr const char* kHidden = "hidden";
+  constexpr const char* kLine = "{:>7} {:<14} {:>3} {:>4} {:>8} {:>9} {:>9} {:>8} {:>10}\n";
+  Say(stdout, "\n");
+  Say(stdout, kLine, "PID", "COMM", "DEV", "GPU", "PEAK MiB", "ACTIVE ms", "NO WORK", "LAUNCHES",
+      "LEAKED MiB");
+  bool any_hidden = false, any_leaks = false;
   for (const auto& [key, use] : report.uses()) {
     const auto& [process, device] = key;
     const auto known = [&](GpuValue value, std::string text) {
       return use.unmeasured >> value & 1 ? std::string(kUnknown) : std::move(text);
     };
-    const auto at_least = [&](std::string text) {
-      return use.unmeasured >> kGpuMemBytes & 1 ? fmt::format(">={}", text) : std::move(text);
-    };
-    Say(stdout, "{:>8}  {:<16} {:>6} {:>5} {:>12} {:>12} {:>10} {:>8} {:>12}\n", process.tgid,
-        EscapeName(CommText(use.comm)), device == kUnknownDevice ? kUnknown : std::to_string(device),
+    std::string no_work = use.knows_no_work ? MsText(use.no_work_ns) : kUnknown;
+    if (use.knows_no_work && use.no_work_ns == 0) no_work = kHidden;
+    any_hidden |= no_work == kHidden;
+    any_leaks |= use.nr_leaks > 0;
+    std::string leaked = fmt::format("{}: {}", use.nr_leaks, MiB(use.leaked_bytes));
+    if (use.unmeasured >> kGpuMemBytes & 1) leaked = ">=" + leaked;
+    Say(stdout, kLine, process.tgid, EscapeName(CommText(use.comm)),
+        device == kUnknownDevice ? kUnknown : std::to_string(device),
         use.gpu == kUnknownGpu ? kUnknown : gpus[static_cast<size_t>(use.gpu)].label(),
-        known(kGpuMemBytes, MiB(use.peak_bytes)),
-        known(kGpuActiveNs, fmt::format("{:.3f}", static_cast<double>(use.active_ns) / 1e6)),
-        known(kGpuLaunches, std::to_string(use.nr_launches)), at_least(std::to_string(use.nr_leaks)),
-        at_least(MiB(use.leaked_bytes)));
+        known(kGpuMemBytes, MiB(use.peak_bytes)), known(kGpuActiveNs, MsText(use.active_ns)), no_work,
+        known(kGpuLaunches, std::to_string(use.nr_launches)), leaked);
   }
-  if (report.uses().empty()) Say(stdout, "{:>8}  no process used CUDA\n", "");
+  if (report.uses().empty()) Say(stdout, "{:>7} no process used CUDA\n", "");
+  if (any_leaks) Say(stdout, "LEAKED: how many allocations were not freed, and how much they are\n");
+  if (any_hidden)
+    Say(stdout, "{}: it never waited for its GPU: when that had no work is not visible from the host\n",
+        kHidden);
 }
 
 void PrintNotes(const GpuReport& report) {

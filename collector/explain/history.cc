@@ -38,6 +38,18 @@ void LeaveRoom(ProcessBin* bin, uint64_t waited_ns) {
   }
 }
 
+// That of the index; the others are in the order of time.
+template <typename Bin>
+Bin& BinAt(int64_t index, std::vector<Bin>* bins) {
+  if (!bins->empty() && bins->back().index == index) return bins->back();
+  const auto at = std::lower_bound(bins->begin(), bins->end(), index,
+                                   [](const Bin& bin, int64_t wanted) { return bin.index < wanted; });
+  if (at != bins->end() && at->index == index) return *at;
+  Bin bin;
+  bin.index = index;
+  return *bins->insert(at, bin);
+}
+
 }  // namespace
 
 Hindrance HindranceOf(std::string_view state) {
@@ -61,15 +73,7 @@ uint32_t History::Process(const ProcessKey& key, std::string_view comm) {
 
 // Mostly the last one: short spans reach back, and waits that are told late.
 ProcessBin& History::BinOf(uint32_t process, int64_t index) {
-  std::vector<ProcessBin>& bins = processes_[process].bins;
-  if (!bins.empty() && bins.back().index == index) return bins.back();
-  const auto at =
-      std::lower_bound(bins.begin(), bins.end(), index,
-                       [](const ProcessBin& bin, int64_t wanted) { return bin.index < wanted; });
-  if (at != bins.end() && at->index == index) return *at;
-  ProcessBin bin;
-  bin.index = index;
-  return *bins.insert(at, bin);
+  return BinAt(index, &processes_[process].bins);
 }
 
 // A short one goes into its bins; of a long one there would be too many.
@@ -158,8 +162,11 @@ void History::Add(uint32_t process, const SlotRow& row) {
       bin.cycles += part(row.cycles);
       bin.instructions += part(row.instructions);
     }
-    bin.has_no_work |= row.has_no_work;
-    bin.no_work_ns += part(row.no_work_ns);
+    if (row.launches) {
+      bin.ns[kStarved] += part(StarvedNs(row.gpu));
+      GpuBin& gpu = BinAt(bin.index, &processes_[process].gpu_bins);
+      for (size_t value = 0; value < kNrGpuValues; value++) gpu.ns[value] += part(row.gpu[value]);
+    }
     if (!row.has_traffic) continue;
     bin.has_traffic = true;
     bin.traffic_bytes += part(row.traffic_bytes);

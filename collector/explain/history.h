@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "explain/gpu_times.h"
 #include "explain/process_places.h"
 #include "track/tracker.h"
 
@@ -33,7 +34,8 @@ enum Hindrance : uint8_t {
   kTraced,
   kByDisk,
   kBlocked,
-  kSlower,  // it ran, with more cycles per instruction than it usually takes
+  kSlower,   // it ran, with more cycles per instruction than it usually takes
+  kStarved,  // its GPU had no work, and the thread that launches waited for something, or worked
   kNrHindrances,
 };
 inline constexpr size_t kNrWaitHindrances = kByUnknown + 1;
@@ -51,8 +53,12 @@ struct ProcessBin {
   uint64_t cycles = 0, instructions = 0;
   uint64_t traffic_bytes = 0;
   bool has_traffic = false;  // of some of it the traffic was measured
-  uint64_t no_work_ns = 0;   // its GPU had no work of it, at least
-  bool has_no_work = false;  // it launches
+};
+
+// Of a process that launches.
+struct GpuBin {
+  int64_t index = 0;
+  GpuTimes ns = {};
 };
 
 // Of several bins: nothing was heard of it meanwhile.
@@ -68,6 +74,7 @@ struct ProcessHistory {
   int64_t born_ns = 0;                   // Unix time; 0: not known
   std::shared_ptr<const Cgroup> cgroup;  // null: not known
   std::vector<ProcessBin> bins;  // in the order of time; those in which it did nothing are not there
+  std::vector<GpuBin> gpu_bins;  // the same
   std::vector<Span> spans;
 };
 
@@ -104,8 +111,8 @@ struct SlotRow {
   bool has_counters = false, has_traffic = false, has_gpu = false;
   uint64_t cycles = 0, instructions = 0, traffic_bytes = 0;
   uint64_t gpu_active_ns = 0;
-  bool has_no_work = false;
-  uint64_t no_work_ns = 0;
+  bool launches = false;
+  GpuTimes gpu = {};
   int64_t state_since_ns = 0;  // Unix time; 0: not known
   uint64_t nr_slots = 1;       // of the table seconds: rows of slots that are added up in it
 };

@@ -40,7 +40,6 @@ enum Wanted : size_t {
   kInstructionsAt,
   kTraffic,
   kGpuActive,
-  kGpuNoWorkAt,
   kRanTgid,
   kRanBegan,
   kRanNs,
@@ -66,7 +65,6 @@ constexpr std::array<std::string_view, kNrWanted> kNames = {
     ColumnOf("instructions").name,
     ColumnOf("mbm_total_bytes").name,
     ColumnOf("gpu_active_ns").name,
-    ColumnOf("gpu_no_work_ns").name,
     ColumnOf("ran_instead_tgid").name,
     ColumnOf("ran_instead_start_ns").name,
     ColumnOf("ran_instead_ns").name,
@@ -101,6 +99,9 @@ class SlotLines {
     switch (rows_.Take(line)) {
       case TableRows::Line::kHeader:
         for (size_t i = 0; i < kNrWanted; i++) places_[i] = rows_.PlaceOf(kNames[i]);
+        for (const Column& column : kSlotColumns)
+          if (column.part == RowPart::kGpu && column.id < kNrGpuValues)
+            gpu_places_[column.id] = rows_.PlaceOf(column.name);
         is_slots_ = places_[kStart] != TableRows::kNone && places_[kCpu] != TableRows::kNone &&
                     places_[kKind] != TableRows::kNone;
         return;
@@ -121,10 +122,12 @@ class SlotLines {
   }
 
   // Nobody does as much in a second; what is larger is nonsense.
-  uint64_t Amount(size_t column) const {
+  static uint64_t AmountIn(std::string_view field) {
     constexpr uint64_t kMost = 1'000'000'000'000'000;
-    return std::min(kMost, Number<uint64_t>(column));
+    return std::min(kMost, NumberOf<uint64_t>(field).value_or(0));
   }
+  uint64_t Amount(size_t column) const { return AmountIn(Field(column)); }
+  std::string_view GpuField(GpuValue value) const { return rows_.At(gpu_places_[value]); }
 
   void OnRow() {
     SlotRow row;
@@ -160,8 +163,12 @@ class SlotLines {
     row.traffic_bytes = Amount(kTraffic);
     row.has_gpu = !Field(kGpuActive).empty();
     row.gpu_active_ns = Amount(kGpuActive);
-    row.has_no_work = !Field(kGpuNoWorkAt).empty();
-    row.no_work_ns = Amount(kGpuNoWorkAt);
+    row.launches = !GpuField(kGpuNoWork).empty();
+    if (row.launches) {
+      row.gpu[kGpuActiveNs] = row.gpu_active_ns;
+      for (size_t i = kGpuNoWork; i < kNrGpuValues; i++)
+        row.gpu[i] = AmountIn(GpuField(static_cast<GpuValue>(i)));
+    }
     if (const auto since = NumberOf<int64_t>(Field(kSince)))
       row.state_since_ns = std::clamp<int64_t>(Moved(row.start_ns, Number<int64_t>(kMonotonic), *since),
                                                0, row.start_ns + row.slot_ns);
@@ -172,6 +179,7 @@ class SlotLines {
   const RecordingTables::OnSlotRow& on_row_;
   TableRows rows_{kSlotColumns[0].name};
   std::array<size_t, kNrWanted> places_ = {};
+  std::array<size_t, kNrGpuValues> gpu_places_ = {};
   bool is_slots_ = false;
 };
 

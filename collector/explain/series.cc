@@ -15,8 +15,8 @@ double Quantile(std::vector<double>* values, double share) {
 }
 
 // Sums of what is in front of each bin, and of all.
-template <typename Of>
-std::vector<uint64_t> SumsOf(const std::vector<ProcessBin>& bins, const Of& of) {
+template <typename Bin, typename Of>
+std::vector<uint64_t> SumsOf(const std::vector<Bin>& bins, const Of& of) {
   std::vector<uint64_t> sums(bins.size() + 1);
   for (size_t i = 0; i < bins.size(); i++) sums[i + 1] = sums[i] + of(bins[i]);
   if (sums.back() == 0) sums = {};
@@ -31,8 +31,6 @@ void Add(ProcessBin* sum, const ProcessBin& bin) {
   sum->asleep_ns += bin.asleep_ns;
   sum->traffic_bytes += bin.traffic_bytes;
   sum->has_traffic |= bin.has_traffic;
-  sum->no_work_ns += bin.no_work_ns;
-  sum->has_no_work |= bin.has_no_work;
 }
 
 }  // namespace
@@ -101,14 +99,31 @@ Series::Series(const History& history, const Timeline& timeline, const Group& gr
   cpu_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.cpu_ns; });
   traffic_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.traffic_bytes; });
   traffic_bins_ = SumsOf(bins, [](const ProcessBin& bin) { return uint64_t{bin.has_traffic}; });
-  no_work_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.no_work_ns; });
-  no_work_bins_ = SumsOf(bins, [](const ProcessBin& bin) { return uint64_t{bin.has_no_work}; });
   cycles_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.cycles; });
   instructions_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.instructions; });
   asleep_ = SumsOf(bins, [](const ProcessBin& bin) { return bin.asleep_ns; });
   for (size_t why = 0; why < kNrHindrances; why++)
     hindered_[why] = SumsOf(bins, [&](const ProcessBin& bin) { return bin.ns[why]; });
   if (history.has_counters()) FindSlower(bins);
+  AddGpu(history, group);
+}
+
+void Series::AddGpu(const History& history, const Group& group) {
+  const auto launches = [&](uint32_t member) { return !history.processes()[member].gpu_bins.empty(); };
+  if (std::none_of(group.members.begin(), group.members.end(), launches)) return;
+  std::vector<GpuTimes> sums(life_.size());
+  std::vector<bool> has(life_.size());
+  for (uint32_t member : group.members)
+    for (const GpuBin& bin : history.processes()[member].gpu_bins) {
+      if (bin.index < timeline_.IndexAt(life_.begin) || bin.index >= timeline_.IndexAt(life_.end))
+        continue;
+      const auto at = static_cast<size_t>(bin.index - timeline_.IndexAt(life_.begin));
+      for (size_t i = 0; i < kNrGpuValues; i++) sums[at][i] += bin.ns[i];
+      has[at] = true;
+    }
+  for (size_t i = 0; i < kNrGpuValues; i++)
+    gpu_[i] = SumsOf(sums, [i](const GpuTimes& times) { return times[i]; });
+  launching_bins_ = SumsOf(has, [](bool one) { return uint64_t{one}; });
 }
 
 void Series::FindLife(const History& history, const Group& group) {

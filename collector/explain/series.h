@@ -88,9 +88,9 @@ class Series {
   uint64_t Asleep(const BinRange& range) const { return In(asleep_, range); }
   // Of some of it its memory traffic was measured.
   bool HasTraffic(const BinRange& range) const { return In(traffic_bins_, range) > 0; }
-  // Their GPUs had no work of them; they launch in some of it.
-  uint64_t NoWork(const BinRange& range) const { return In(no_work_, range); }
-  bool Launches(const BinRange& range) const { return In(no_work_bins_, range) > 0; }
+  // Of those that launch; they do in some of it.
+  uint64_t Gpu(GpuValue value, const BinRange& range) const { return In(gpu_[value], range); }
+  bool Launches(const BinRange& range) const { return In(launching_bins_, range) > 0; }
   // From the first to the last that is known of them.
   const BinRange& life() const { return life_; }
   // It ran, or waited, or was kept from both.
@@ -109,10 +109,12 @@ class Series {
   void FindLife(const History& history, const Group& group);
 
   void FindSlower(const std::vector<ProcessBin>& bins);
+  void AddGpu(const History& history, const Group& group);
 
   const Timeline& timeline_;
   BinRange life_;  // outside of it nothing is known of the group: thousands live for a moment
-  Sums cpu_, traffic_, traffic_bins_, no_work_, no_work_bins_, cycles_, instructions_, asleep_;
+  Sums cpu_, traffic_, traffic_bins_, cycles_, instructions_, asleep_, launching_bins_;
+  std::array<Sums, kNrGpuValues> gpu_;
   std::array<Sums, kNrHindrances> hindered_;
 };
 

@@ -33,6 +33,11 @@ Confidence Stall::confidence() const {
   return share < 0.05 ? Confidence::kHigh : share < 0.2 ? Confidence::kMedium : Confidence::kLow;
 }
 
+bool Stall::HasIdleGpu() const {
+  constexpr uint64_t kLeastNs = 10'000'000;
+  return launches && gpu[kGpuNoWork] >= usual_no_work_ns + std::max(kLeastNs, ns[why] / 5);
+}
+
 bool Stall::HasUnusualNeighbor() const {
   if (why == kSlower) return !neighbors.empty() && neighbors.front().is_unusual;
   uint64_t unusual_ns = 0;

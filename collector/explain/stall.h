@@ -40,6 +40,13 @@ struct Neighbor {
   std::string of_name;
 };
 
+// Whose GPU had no work meanwhile, as the one that launches waited for something, or worked.
+struct StarvedGpu {
+  Party who;
+  uint64_t no_work_ns = 0, usual_no_work_ns = 0;
+  GpuValue by = kNoWorkAsleep;  // StarvedBy()
+};
+
 enum class Confidence : uint8_t { kHigh, kMedium, kLow };
 const char* ConfidenceText(Confidence confidence);
 
@@ -55,20 +62,23 @@ struct Stall {
   uint64_t usual_cpu_ns = 0;
   uint64_t traffic_bytes = 0;  // of memory
   uint64_t usual_traffic_bytes = 0;
-  bool launches = false;    // it uses a GPU
-  uint64_t no_work_ns = 0;  // which had no work of it for at least so long
+  bool launches = false;  // it uses a GPU
+  GpuTimes gpu = {};      // which had no work of it for at least so long
   uint64_t usual_no_work_ns = 0;
   uint64_t asleep_ns = 0;           // all of its processes, until something happened
   int64_t asleep_since_ns = 0;      // Unix time: of the last of these that was long; 0: none
   std::vector<Neighbor> neighbors;  // the one that matters most first
   std::vector<std::pair<Party, uint64_t>> also;  // who else was held up by the same, and for how long
-  double lost_share = 0;                         // of the CPUs' time
-  double unknown_share = 0;                      // of its waiting
-  bool has_waits = false;                        // waiting was measured
-  double severity_ns = 0;                        // what it lost more than usual
+  std::vector<StarvedGpu> starved;
+  double lost_share = 0;     // of the CPUs' time
+  double unknown_share = 0;  // of its waiting
+  bool has_waits = false;    // waiting was measured
+  double severity_ns = 0;    // what it lost more than usual
 
   int64_t length_ns() const { return to_ns - from_ns; }
   uint64_t waited_ns() const;
+  // Its GPU had no work for longer than usual, by a good part of what it was held up.
+  bool HasIdleGpu() const;
   // Of what it waited for others, or lost to slow memory, at least half was due to those who did more
   // than they usually do.
   bool HasUnusualNeighbor() const;

@@ -34,6 +34,7 @@ constexpr std::array<std::optional<Rule>, kNrHindrances> kRules = {
     Rule{20 * kMs, true, false},   // disk
     Rule{20 * kMs, true, false},   // blocked
     Rule{15 * kMs, true, true},    // slower
+    Rule{30 * kMs, true, false},   // its GPU is starved
 };
 
 constexpr double kSpreads = 3;
@@ -43,7 +44,7 @@ constexpr double kLostShare = 0.05;
 constexpr uint64_t kLeastLostNs = 10'000'000;
 constexpr double kOfKernel = 0.1;  // what holds up threads of the kernel matters less
 constexpr double kOfNobody = 0.5;  // and what is due to nobody else, or to nobody that is known
-constexpr size_t kMostAlso = 5, kMostOfOne = 20;
+constexpr size_t kMostAlso = 5, kMostOfOne = 20, kMostStarved = 8;
 
 double LeastUnusual(const Usual& usual) {
   return std::max(usual.median + kSpreads * usual.spread, 2 * usual.upper);
@@ -81,6 +82,41 @@ std::vector<Stall> Join(std::vector<Stall> stalls) {
   return joined;
 }
 
+int64_t OverlapNs(const Stall& a, const Stall& b) {
+  return std::min(a.to_ns, b.to_ns) - std::max(a.from_ns, b.from_ns);
+}
+
+// Where somebody beside it, or in a place that is not known, was held up for most of that time, what
+// that one was to bring most likely is what its GPU lacked.
+Stall* CauseOf(const Stall& starved, std::vector<Stall>* stalls) {
+  const auto may_be = [&](const Stall& stall) {
+    return stall.who.nr && OverlapNs(stall, starved) * 2 >= starved.length_ns() &&
+           (stall.who.place.empty() || starved.who.place.empty() ||
+            stall.who.place == starved.who.place);
+  };
+  auto cause = std::find_if(stalls->begin(), stalls->end(), [&](const Stall& stall) {
+    return stall.who.Text() == starved.who.Text() && may_be(stall);
+  });
+  if (cause == stalls->end()) cause = std::find_if(stalls->begin(), stalls->end(), may_be);
+  return cause == stalls->end() ? nullptr : &*cause;
+}
+
+// A GPU without work is part of what it is due to, if that is found; else it is told by itself.
+// REQUIRES: the worst are first.
+void JoinStarved(const std::vector<Stall>& starved, std::vector<Stall>* stalls) {
+  std::vector<Stall> alone;
+  for (const Stall& one : starved) {
+    Stall* const cause = CauseOf(one, stalls);
+    if (!cause)
+      alone.push_back(one);
+    else if (cause->who.Text() != one.who.Text() && cause->starved.size() < kMostStarved)
+      cause->starved.push_back({one.who, one.gpu[kGpuNoWork], one.usual_no_work_ns, StarvedBy(one.gpu)});
+    if (cause) cause->severity_ns += one.severity_ns;
+  }
+  std::move(alone.begin(), alone.end(), std::back_inserter(*stalls));
+  SortBySeverity(stalls);
+}
+
 // Looks through one history.
 class Finder {
  public:
@@ -96,7 +132,14 @@ class Finder {
     for (const Group& subject : groups_.subjects())
       FindOf(SelectedOf(subject, history_, selection_), &stalls);
     if (!selection_.any()) FindLost(&stalls);
-    return Join(std::move(stalls));
+    const auto starved = std::stable_partition(stalls.begin(), stalls.end(),
+                                               [](const Stall& stall) { return stall.why != kStarved; });
+    const std::vector<Stall> gpus(std::make_move_iterator(starved),
+                                  std::make_move_iterator(stalls.end()));
+    stalls.erase(starved, stalls.end());
+    stalls = Join(std::move(stalls));
+    JoinStarved(gpus, &stalls);
+    return stalls;
   }
 
   std::vector<Stall> In(int64_t from_ns, int64_t to_ns, size_t nr) {
@@ -111,6 +154,8 @@ class Finder {
       size_t why = kByOthers;
       for (size_t i = 0; i < kSlower; i++)
         if (series.Hindrance(i, range) > series.Hindrance(why, range)) why = i;
+      if (series.Hindrance(why, range) < kLeastTold && series.Hindrance(kStarved, range) >= kLeastTold)
+        why = kStarved;
       if (!selection_.any() && series.Hindrance(why, range) < kLeastTold) continue;
       const BinRange there = WhileThere(group, series, range);
       Stall stall = Make(group, series, static_cast<Hindrance>(why), there);
@@ -145,11 +190,14 @@ class Finder {
   }
 
   // Ranges in which one hindrance is more than that in each window, and what is between them if it is
-  // short.
-  std::vector<BinRange> RangesAbove(const Series& series, size_t why, double least_ns) const {
+  // short. They begin and end with a bin that has more than usual_ns.
+  std::vector<BinRange> RangesAbove(const Series& series, size_t why, double least_ns,
+                                    double usual_ns) const {
     std::vector<BinRange> ranges;
     const size_t nr_bins = timeline_.nr_bins();
-    const auto has_any = [&](size_t bin) { return series.Hindrance(why, {bin, bin + 1}) > 0; };
+    const auto has_any = [&](size_t bin) {
+      return static_cast<double>(series.Hindrance(why, {bin, bin + 1})) > usual_ns;
+    };
     for (size_t begin = 0; begin < nr_bins; begin++) {
       const BinRange window = {begin, std::min(begin + kWindowBins, nr_bins)};
       if (!has_any(begin) || static_cast<double>(series.Hindrance(why, window)) < least_ns) continue;
@@ -194,14 +242,16 @@ class Finder {
       if (subject.is_kernel && why != kByOthers && !selection_.any()) continue;
       if (!rule || static_cast<double>(series.Hindrance(why, {0, timeline_.nr_bins()})) < rule->least_ns)
         continue;
-      double least_ns = rule->least_ns * (subject.members.size() > 1 ? kGroupTimes : 1);
+      double least_ns = rule->least_ns * (subject.members.size() > 1 ? kGroupTimes : 1), usual_ns = 0;
       if (rule->unusual_only) {
         const Usual usual = UsualHindrance(series, why, {});
         // Of all windows, bad ones among them: less than half of them do not matter to this.
         least_ns = std::max(least_ns, usual.median + kSpreads * usual.spread);
+        // Each step of a loop that launches has some of it.
+        if (why == kStarved) usual_ns = 2 * usual.median / kWindowBins;
       }
       std::vector<Stall> found;
-      for (const BinRange& range : RangesAbove(series, why, least_ns))
+      for (const BinRange& range : RangesAbove(series, why, least_ns, usual_ns))
         if (auto stall = Judge(subject, series, static_cast<Hindrance>(why), range))
           found.push_back(std::move(*stall));
       SortBySeverity(&found);
@@ -224,7 +274,7 @@ class Finder {
     Stall stall = Make(subject, series, why, range);
     stall.severity_ns = took_ns - static_cast<double>(stall.usual_ns[why]);
     if (why == kByUnknown) stall.severity_ns = std::min(stall.severity_ns, MoreWaiting(series, range));
-    if (why == kByUnknown || why == kBySelf) stall.severity_ns *= kOfNobody;
+    if (why == kByUnknown || why == kBySelf || why == kStarved) stall.severity_ns *= kOfNobody;
     if (subject.is_kernel) stall.severity_ns *= kOfKernel;
     if (stall.severity_ns <= 0) return {};
     stall.neighbors = why == kSlower ? neighbors_.OfTraffic(subject, range)
@@ -282,9 +332,9 @@ class Finder {
         UsualOutside(series, range, [&](const BinRange& window) { return series.Traffic(window); });
     stall.usual_traffic_bytes = Scaled(traffic.median, range);
     stall.launches = series.Launches(range);
-    stall.no_work_ns = series.NoWork(range);
-    const Usual no_work =
-        UsualOutside(series, range, [&](const BinRange& window) { return series.NoWork(window); });
+    for (size_t i = 0; i < kNrGpuValues; i++) stall.gpu[i] = series.Gpu(static_cast<GpuValue>(i), range);
+    const Usual no_work = UsualOutside(
+        series, range, [&](const BinRange& window) { return series.Gpu(kGpuNoWork, window); });
     stall.usual_no_work_ns = Scaled(no_work.median, range);
     stall.asleep_ns = series.Asleep(range);
     for (uint32_t member : subject.members)

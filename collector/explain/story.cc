@@ -11,6 +11,7 @@
 #include "base/json_line.h"
 #include "base/rfc3339.h"
 #include "base/scan.h"
+#include "slots/column.h"
 
 namespace slotscope {
 namespace {
@@ -35,7 +36,10 @@ constexpr std::array<Words, kNrHindrances> kWords = {
     Words{"disk", "blocked on a disk"},
     Words{"blocked", "blocked in the kernel (a lock, a vfork, NFS)"},
     Words{"slower", "lost to instructions that took more cycles"},
+    Words{"gpu_starved", ""},  // GpuLines()
 };
+// Of a moment of another kind nobody asked for these.
+constexpr bool IsOfItsOwn(size_t why) { return why >= kSlower; }
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
@@ -114,6 +118,62 @@ std::string AmountLine(uint64_t ns, uint64_t usual_ns, const char* words, bool h
   return text + "\n";
 }
 
+// What the thread that launches did while its GPU had no work.
+constexpr std::pair<GpuValue, const char*> kThreadDid[] = {
+    {kNoWorkAsleep, "slept"},
+    {kNoWorkInCudaWait, "slept in a call of CUDA"},
+    {kNoWorkRan, "ran"},
+    {kNoWorkWaited, "waited for a CPU"},
+    {kNoWorkThrottled, "throttled"},
+    {kNoWorkDisk, "waited for a disk"},
+    {kNoWorkStopped, "was stopped"},
+    {kNoWorkUnknown, "not known"},
+};
+
+// "18% of that in calls of CUDA".
+std::string InCallsText(uint64_t in_calls_ns, uint64_t ran_ns) {
+  return fmt::format("{:.0f}% of that in calls of CUDA", 100 * Ms(in_calls_ns) / Ms(ran_ns));
+}
+
+std::string GpuLines(const Stall& stall) {
+  const GpuTimes& gpu = stall.gpu;
+  if (!stall.launches) return "";
+  std::string text;
+  if (gpu[kGpuNoWork] > 0) {
+    text = AmountLine(gpu[kGpuNoWork], stall.usual_no_work_ns, "at least, its GPU had no work of it",
+                      stall.has_usual);
+    std::string did;
+    for (const auto& [value, words] : kThreadDid)
+      if (!IsLittle(gpu[value], gpu[kGpuNoWork]))
+        did += fmt::format("{} {} {}", did.empty() ? "" : ",", words, MsText(gpu[value]));
+    if (!did.empty()) text += fmt::format("                its launching thread:{}\n", did);
+  } else {
+    text =
+        "                it never waited for its GPU: when that had no work is not visible from the "
+        "host\n";
+  }
+  // As fast as it launches at all.
+  if (gpu[kLauncherRan] * 2 > static_cast<uint64_t>(stall.length_ns()))
+    text += fmt::format("   {:>8} ms  its launching thread ran, {}\n", MsText(gpu[kLauncherRan]),
+                        InCallsText(gpu[kLauncherInCalls], gpu[kLauncherRan]));
+  return text;
+}
+
+std::string StarvedLines(const Stall& stall) {
+  std::string text;
+  for (const StarvedGpu& one : stall.starved) {
+    const auto did = std::find_if(std::begin(kThreadDid), std::end(kThreadDid),
+                                  [&](const auto& pair) { return pair.first == one.by; });
+    text += AmountLine(one.no_work_ns, one.usual_no_work_ns,
+                       fmt::format("at least, the GPU of {} had no work: {}", one.who.Text(),
+                                   one.by == kNoWorkUnknown ? "why is not known"
+                                                            : fmt::format("its thread {}", did->second))
+                           .c_str(),
+                       stall.has_usual);
+  }
+  return text;
+}
+
 std::string Details(const Stall& stall, const StoryContext& context) {
   std::string text;
   if (stall.who.nr == 0) return text;
@@ -123,11 +183,13 @@ std::string Details(const Stall& stall, const StoryContext& context) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return stall.ns[a] > stall.ns[b]; });
   for (size_t why : order) {
-    if (IsLittle(stall.ns[why], stall.ns[stall.why]) || (why == kSlower && stall.why != kSlower))
+    if (IsLittle(stall.ns[why], stall.ns[stall.why]) || why == kStarved ||
+        (IsOfItsOwn(why) && why != stall.why))
       continue;
     text += AmountLine(stall.ns[why], stall.usual_ns[why], kWords[why].line, stall.has_usual);
     if (why == kByOthers || why == kSlower) text += NeighborLines(stall);
   }
+  text += GpuLines(stall) + StarvedLines(stall);
   text += AmountLine(stall.cpu_ns, stall.usual_cpu_ns, "ran on a CPU", stall.has_usual);
   if (stall.asleep_ns >= kLeastShownNs) {
     text += fmt::format("   {:>8} ms  asleep", MsText(stall.asleep_ns));
@@ -135,9 +197,6 @@ std::string Details(const Stall& stall, const StoryContext& context) {
       text += fmt::format(", last for long since {}", context.zone.ClockText(stall.asleep_since_ns));
     text += "\n";
   }
-  if (stall.launches)
-    text += AmountLine(stall.no_work_ns, stall.usual_no_work_ns, "at least, its GPU had no work of it",
-                       stall.has_usual);
   if (stall.traffic_bytes) {
     text += fmt::format("                it moved {} of memory",
                         RateText(stall.traffic_bytes, stall.length_ns()));
@@ -295,7 +354,39 @@ nlohmann::ordered_json IfKnown(bool is_known, uint64_t number) {
 
 }  // namespace
 
-std::string Headline(const Stall& stall) {
+namespace {
+
+// "; its GPU had no work for at least 198.0 ms", or that of another one.
+std::string GpuClause(const Stall& stall) {
+  const auto text = [&](const std::string& whose, uint64_t ns, uint64_t usual_ns) {
+    return fmt::format("; {} had no work for at least {} ms{}", whose, MsText(ns),
+                       stall.has_usual ? fmt::format(" (usual: {})", MsText(usual_ns)) : "");
+  };
+  if (stall.why != kStarved && stall.HasIdleGpu())
+    return text("its GPU", stall.gpu[kGpuNoWork], stall.usual_no_work_ns);
+  if (stall.starved.empty()) return "";
+  const StarvedGpu& worst = stall.starved.front();
+  return text("meanwhile the GPU of " + worst.who.Text(), worst.no_work_ns, worst.usual_no_work_ns);
+}
+
+std::string StarvedText(const Stall& stall) {
+  const GpuTimes& gpu = stall.gpu;
+  const std::string begin =
+      fmt::format("the GPU of {} had no work for at least {}: ", stall.who.Text(), Took(stall));
+  switch (StarvedBy(gpu)) {
+    case kNoWorkAsleep:
+      return begin + "the thread that launches slept, waiting for data, a lock or another thread";
+    case kNoWorkInCudaWait:
+      return begin + "the thread that launches slept in a call of CUDA";
+    case kNoWorkRan:
+      return begin + "the thread that launches ran, " +
+             InCallsText(gpu[kNoWorkInCalls], gpu[kNoWorkRan]);
+    default:
+      return begin + "what the thread that launches did is not known";
+  }
+}
+
+std::string WhatHappened(const Stall& stall) {
   if (stall.who.nr == 0)
     return fmt::format("the recording lost {:.0f}% of the CPUs' time ({} ms): nobody knows who ran",
                        100 * stall.lost_share, MsText(stall.ns[kByUnknown]));
@@ -330,9 +421,15 @@ std::string Headline(const Stall& stall) {
                          stall.neighbors.empty()
                              ? "memory"
                              : RateText(stall.neighbors.front().traffic_bytes, stall.length_ns()));
+    case kStarved:
+      return StarvedText(stall);
   }
   return who;
 }
+
+}  // namespace
+
+std::string Headline(const Stall& stall) { return WhatHappened(stall) + GpuClause(stall); }
 
 std::string UsualSentence(const StoryContext& context) {
   if (context.usual_waiting.empty()) return "";
@@ -364,17 +461,30 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
   object["who"] = stall.who.nr ? PartyJson(stall.who) : nlohmann::ordered_json();
   object["cause"] = stall.who.nr ? kWords[stall.why].name : "lost";
   for (size_t i = 0; i < kNrHindrances; i++) {
-    if (i == kSlower && stall.why != kSlower) continue;
+    if (IsOfItsOwn(i) && i != stall.why) continue;
     const bool is_measured =
-        i < kNrWaitHindrances ? context.has_waits : i == kSlower || context.has_states;
+        i < kNrWaitHindrances ? context.has_waits : IsOfItsOwn(i) || context.has_states;
     object["ns"][kWords[i].name] = IfKnown(is_measured, stall.ns[i]);
     object["usual_ns"][kWords[i].name] = IfKnown(is_measured && stall.has_usual, stall.usual_ns[i]);
   }
   object["cpu_ns"] = stall.cpu_ns;
   object["usual_cpu_ns"] = IfKnown(stall.has_usual, stall.usual_cpu_ns);
   object["asleep_ns"] = stall.asleep_ns;
-  object["gpu_no_work_ns"] = IfKnown(stall.launches, stall.no_work_ns);
+  // The rest of the columns of a GPU, by their names; of a process that never waits for its GPU when
+  // that had no work is not known.
+  for (const Column& column : kSlotColumns)
+    if (column.part == RowPart::kGpu && column.id < kNrGpuValues && column.id >= kGpuNoWork)
+      object[column.name] =
+          IfKnown(stall.launches && (column.id >= kLauncherRan || stall.gpu[kGpuNoWork] > 0),
+                  stall.gpu[column.id]);
   object["usual_gpu_no_work_ns"] = IfKnown(stall.launches && stall.has_usual, stall.usual_no_work_ns);
+  object["starved_gpus"] = nlohmann::ordered_json::array();
+  for (const StarvedGpu& one : stall.starved) {
+    nlohmann::ordered_json gpu = PartyJson(one.who);
+    gpu["gpu_no_work_ns"] = one.no_work_ns;
+    gpu["usual_gpu_no_work_ns"] = one.usual_no_work_ns;
+    object["starved_gpus"].push_back(std::move(gpu));
+  }
   object["neighbors"] = nlohmann::ordered_json::array();
   for (const Neighbor& neighbor : stall.neighbors) {
     nlohmann::ordered_json one = PartyJson(neighbor.who);

@@ -43,7 +43,7 @@ void OnRow(const SlotRow& row, Candidate* process) {
   const int64_t end_ns = row.start_ns + row.slot_ns;
   double usual_too_ns = of(kByQuota);
   double ns = of(kByOthers) + of(kBySelf) + of(kBySteal) + of(kByUnknown) +
-              static_cast<double>(row.wait_earlier_ns);
+              static_cast<double>(row.wait_earlier_ns) + static_cast<double>(StarvedNs(row.gpu));
   if (process->left != kNrHindrances && row.start_ns > process->left_ns)
     (process->left == kStopped ? usual_too_ns : ns) +=
         static_cast<double>(row.start_ns - process->left_ns);

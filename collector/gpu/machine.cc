@@ -142,7 +142,7 @@ void GpuMachine::TakeSlot(uint64_t end_ns, std::vector<GpuTotal>* totals) {
     here.any |= here.total.row.values[kGpuActiveNs] > 0;
     here.total.row.any = here.any;
     // Why is asked of a process.
-    here.total.row.unmeasured |= unplaced_ | 1u << kGpuNoWork | kNoWorkCauses;
+    here.total.row.unmeasured |= unplaced_ | kOfLaunches;
     if (here.total.sm_until_ns + kMaxSampleAgeNs < end_ns) here.total.known &= ~kGpuSampleSmActive;
     if (here.used_ns + kMaxSampleAgeNs < end_ns) here.total.known &= ~kGpuSampleUsed;
     if (here.any) totals->push_back(here.total);

@@ -8,6 +8,10 @@
 //
 //   launch ---- wait)              launch ---- wait)
 //                    [  no work   )                  [ no work ...  slot ends
+//
+// Of a process that never waits this is nothing, whatever its GPU does. Whether it launches as fast as a
+// CPU can is told by all of the time of the thread that launches: how long it ran, and how much of that
+// was in CUDA calls.
 #pragma once
 
 #include <algorithm>
@@ -28,14 +32,16 @@ class NoWork {
   static constexpr uint64_t kLaunchesNs = 60'000'000'000;
   static constexpr size_t kMaxPieces = 4096;  // in a slot; beyond that what a thread did is not known
 
-  // Thread `tid` has launched, and nothing was in flight before.
+  // Thread `tid` launches, and nothing was in flight before: then comes OnLaunch(), too.
   void Begin(uint64_t at_ns, int32_t tid) {
-    if (launches_ && !is_active_) Close(at_ns, tid);
+    if (launches_ && !is_active_) Close({since_ns_, at_ns, tid}, &pieces_);
+    if (!launches_) turn_since_ns_ = at_ns;
     launches_ = is_active_ = true;
+  }
+  void OnLaunch(uint64_t at_ns, int32_t tid) {
+    CloseTurn(at_ns, tid);
     tid_ = tid;
   }
-  // It has launched more.
-  void GoOn(int32_t tid) { tid_ = tid; }
   // All of it has been waited for.
   void End(uint64_t at_ns) {
     is_active_ = false;
@@ -47,24 +53,32 @@ class NoWork {
   // tid; null: nothing is known of it.
   template <typename LineOf>
   void TakeSlot(uint64_t end_ns, const LineOf& line_of, GpuRow* row) {
-    if (launches_ && !is_active_) Close(end_ns, tid_);
-    if (!launches_) row->unmeasured |= 1u << kGpuNoWork | kNoWorkCauses;
+    if (launches_ && !is_active_) {
+      Close({since_ns_, end_ns, tid_}, &pieces_);
+      since_ns_ = std::max(since_ns_, end_ns);
+    }
+    if (launches_) CloseTurn(end_ns, tid_);
+    if (!launches_) row->unmeasured |= kOfLaunches;
     for (const Piece& piece : pieces_) AddTo(piece, line_of(piece.tid), row);
+    for (const Piece& turn : turns_) AddTurn(turn, line_of(turn.tid), row);
     row->values[kGpuNoWork] += overflow_ns_;
     row->values[kNoWorkUnknown] += overflow_ns_;
     overflow_ns_ = 0;
     pieces_.clear();
+    turns_.clear();
     if (launches_ && !is_active_ && end_ns - ended_ns_ >= kLaunchesNs) launches_ = false;
   }
 
   // Everything, between two slots (base/state.h).
   template <typename Archive>
   void State(Archive& state) {
-    state(launches_, is_active_, tid_, since_ns_, ended_ns_, overflow_ns_);
-    const size_t nr = state.Count(pieces_.size());
-    pieces_.resize(nr);
-    for (Piece& piece : pieces_) state(piece.from_ns, piece.to_ns, piece.tid);
-    state.Require(nr <= kMaxPieces);
+    state(launches_, is_active_, tid_, since_ns_, turn_since_ns_, ended_ns_, overflow_ns_);
+    for (auto* pieces : {&pieces_, &turns_}) {
+      const size_t nr = state.Count(pieces->size());
+      pieces->resize(nr);
+      for (Piece& piece : *pieces) state(piece.from_ns, piece.to_ns, piece.tid);
+      state.Require(nr <= kMaxPieces);
+    }
   }
 
  private:
@@ -74,23 +88,34 @@ class NoWork {
     int32_t tid;
   };
 
-  void Close(uint64_t at_ns, int32_t tid) {
-    if (at_ns <= since_ns_) return;
-    if (pieces_.size() < kMaxPieces)
-      pieces_.push_back({since_ns_, at_ns, tid});
-    else
-      overflow_ns_ += at_ns - since_ns_;
-    since_ns_ = at_ns;
+  void Close(const Piece& piece, std::vector<Piece>* pieces) {
+    if (piece.to_ns <= piece.from_ns) return;
+    if (pieces->size() < kMaxPieces)
+      pieces->push_back(piece);
+    else if (pieces == &pieces_)
+      overflow_ns_ += piece.to_ns - piece.from_ns;
   }
+  // Up to there it was that thread that was to launch.
+  void CloseTurn(uint64_t at_ns, int32_t tid) {
+    if (!turns_.empty() && turns_.back().tid == tid && turns_.back().to_ns == turn_since_ns_)
+      turns_.back().to_ns = std::max(turns_.back().to_ns, at_ns);
+    else
+      Close({turn_since_ns_, at_ns, tid}, &turns_);
+    turn_since_ns_ = std::max(turn_since_ns_, at_ns);
+  }
+  // `line`: what that thread did; null: that is not known.
   static void AddTo(const Piece& piece, const ThreadLine* line, GpuRow* row);
+  static void AddTurn(const Piece& turn, const ThreadLine* line, GpuRow* row);
 
   bool launches_ = false;
   bool is_active_ = false;
-  int32_t tid_ = 0;        // that launched last
-  uint64_t since_ns_ = 0;  // with !is_active_: what is not in a piece yet begins here
-  uint64_t ended_ns_ = 0;  // when it was last active
+  int32_t tid_ = 0;             // that launched last
+  uint64_t since_ns_ = 0;       // with !is_active_: what is not in a piece yet begins here
+  uint64_t turn_since_ns_ = 0;  // what is not in a turn yet
+  uint64_t ended_ns_ = 0;       // when it was last active
   uint64_t overflow_ns_ = 0;
-  std::vector<Piece> pieces_;  // of the slot
+  std::vector<Piece> pieces_;  // of the slot: without work
+  std::vector<Piece> turns_;   // all of it, by who was to launch
 };
 
 }  // namespace slotscope

@@ -437,8 +437,8 @@ void GpuProcess::Launch(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns
   if (Use* use = UseOf(place.device)) use->nr_launches++;
   if (!stream) return;
   if (!stream->busy()) BeginActive(stream->device(), at_ns, call.tid);
-  no_work_.GoOn(call.tid);
-  if (Use* use = UseOf(stream->device())) use->no_work.GoOn(call.tid);
+  no_work_.OnLaunch(at_ns, call.tid);
+  if (Use* use = UseOf(stream->device())) use->no_work.OnLaunch(at_ns, call.tid);
   KernelSpan span;
   if (stream->Launch(at_ns, call.op == SS_CUDA_LAUNCH ? ThreadsOf(call) : 0, &span)) {
     stats_->nr_forced_spans++;
@@ -562,8 +562,8 @@ void GpuProcess::TakeNoWork(NoWork* no_work, uint64_t end_ns, GpuRow* row) const
       },
       row);
   row->any |= row->values[kGpuNoWork] > 0;
-  if (row->unmeasured >> kGpuActiveNs & 1) row->unmeasured |= 1u << kGpuNoWork | kNoWorkCauses;
-  if (!has_turns_) row->unmeasured |= kNoWorkCauses;
+  if (row->unmeasured >> kGpuActiveNs & 1) row->unmeasured |= kOfLaunches;
+  if (!has_turns_) row->unmeasured |= kOfTurns;
 }
 
 GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {

@@ -55,10 +55,10 @@ bool ThreadLine::Drop(uint64_t end_ns) {
 
 uint64_t ThreadLine::InCallsNs(uint64_t from_ns, uint64_t to_ns) const {
   uint64_t sum_ns = 0;
-  for (const auto& [begin_ns, end_ns] : calls_) {
-    const uint64_t from = std::max(from_ns, begin_ns), to = std::min(to_ns, end_ns);
-    if (from < to) sum_ns += to - from;
-  }
+  const auto first = std::partition_point(calls_.begin(), calls_.end(),
+                                          [&](const auto& call) { return call.second <= from_ns; });
+  for (auto call = first; call != calls_.end() && call->first < to_ns; ++call)
+    sum_ns += std::min(to_ns, call->second) - std::max(from_ns, call->first);
   return sum_ns;
 }
 

@@ -47,11 +47,11 @@ void Tracks::OnRow(const SlotRow& row) {
   const bool is_idle = row.kind == "idle" || row.kind == "offline", is_lost = row.kind == "lost";
   const uint32_t cpu = Steps(row.cpu_ns / length, kStepNs), wait = Steps(wait_ns / length, kStepNs);
   const uint32_t gpu = Steps(row.gpu_active_ns / length, kStepNs);
-  const uint32_t no_work = Steps(row.no_work_ns / length, kStepNs);
+  const uint32_t no_work = Steps(row.gpu[kGpuNoWork] / length, kStepNs);
   const uint32_t traffic = Steps(row.traffic_bytes / length, kStepBytes);
   machine_.has_waits |= row.has_waits;
   machine_.has_gpu |= row.has_gpu;
-  machine_.has_no_work |= row.has_no_work;
+  machine_.has_no_work |= row.launches;
   machine_.has_traffic |= row.has_traffic;
   machine_.has_counters |= row.has_counters;
   Track* track = row.key.tgid > 0 && !is_lost && !is_idle ? &TrackOf(row) : nullptr;

@@ -74,7 +74,7 @@ bool IsMeasured(const Column& column, const Facts& facts) {
   if (column.part == RowPart::kWait) return IsToldApart(WaitCausesOf(facts), column.id);
   if (column.part == RowPart::kState) return facts.has_states;
   // Another producer says memory and straggling only.
-  if (column.part == RowPart::kGpu && column.id < kNrGpuValues && (kNoWorkCauses >> column.id & 1) &&
+  if (column.part == RowPart::kGpu && column.id < kNrGpuValues && (kOfTurns >> column.id & 1) &&
       !facts.has_turns)
     return false;
   if (column.part == RowPart::kGpu && column.id == kNoWorkThrottled &&

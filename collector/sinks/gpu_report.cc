@@ -26,6 +26,9 @@ void GpuReport::OnSlot(Slot* slot) {
     use->peak_bytes = std::max(use->peak_bytes, part.row.values[kGpuMemBytes]);
     use->active_ns += part.row.values[kGpuActiveNs];
     use->nr_launches += part.row.values[kGpuLaunches];
+    if (part.row.unmeasured >> kGpuNoWork & 1) continue;
+    use->knows_no_work = true;
+    use->no_work_ns += part.row.values[kGpuNoWork];
   }
   for (const MemorySpan& span : slot->gpu_detail.spans.memory) {
     if (!span.leaked || span.kind == SS_CUDA_HOST) continue;

@@ -21,7 +21,9 @@ class GpuReport final : public SlotSink {
     uint64_t peak_bytes = 0;    // at the end of some slot
     uint64_t active_ns = 0;
     uint64_t nr_launches = 0;
-    uint64_t nr_leaks = 0;  // allocations that were there when it ended
+    bool knows_no_work = false;  // in some slot
+    uint64_t no_work_ns = 0;     // at least
+    uint64_t nr_leaks = 0;       // allocations that were there when it ended
     uint64_t leaked_bytes = 0;
     uint32_t unmeasured = 0;  // bit GpuValue: in some slot
   };

@@ -221,6 +221,15 @@ inline constexpr std::array kSlotColumns = {
            empty::kNoTurns},
     Column{"gpu_no_work_unknown_ns", Unit::kNs, RowPart::kGpu, kNoWorkUnknown, true,
            "of `gpu_no_work_ns`: nobody knows what that thread did", empty::kNoTurns},
+    Column{
+        "gpu_launcher_ran_ns", Unit::kNs, RowPart::kGpu, kLauncherRan, true,
+        "time in the slot in which the thread that launches ran on a CPU, whether the GPU had work or "
+        "not",
+        empty::kNoTurns},
+    Column{"gpu_launcher_in_calls_ns", Unit::kNs, RowPart::kGpu, kLauncherInCalls, true,
+           "of `gpu_launcher_ran_ns`: in calls of CUDA that have returned in the slot, or launch. The "
+           "rest is between calls: the program's own work",
+           empty::kNoTurns},
 };
 
 // Of a perf counter that comes behind the first ones: what it counted, and its share of time, as each

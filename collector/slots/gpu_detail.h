@@ -30,9 +30,13 @@ enum GpuValue : size_t {
   kNoWorkStopped,  // by a signal, or a debugger
   kNoWorkAsleep,   // in something else
   kNoWorkUnknown,
+  kLauncherRan,      // with work or without
+  kLauncherInCalls,  // of that: in CUDA calls
   kNrGpuValues
 };
-inline constexpr uint32_t kNoWorkCauses = (1u << kNrGpuValues) - (1u << kNoWorkRan);  // bits
+// Bits: what is known only where turns of threads are told; and what only of processes that launch.
+inline constexpr uint32_t kOfTurns = (1u << kNrGpuValues) - (1u << kNoWorkRan);
+inline constexpr uint32_t kOfLaunches = 1u << kGpuNoWork | kOfTurns;
 
 // A process that launches fewer kernels than it used to, while others take the CPU from it. As decided
 // at the detector's last tick before the slot, see straggle/detector.h.

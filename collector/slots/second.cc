@@ -26,9 +26,7 @@ void AddRdt(RdtRow* to, const RdtRow& what) {
   to->status = std::max(to->status, what.status);
 }
 
-// That it had no work is known of slots in which it launches; of the others there is nothing to add.
-constexpr uint32_t kOfLaunches = 1u << kGpuNoWork | kNoWorkCauses;
-
+// What is known only of slots in which it launches: of the others there is nothing to add.
 void AddGpu(GpuRow* to, const GpuRow& what) {
   for (size_t i = 0; i < kNrGpuValues; i++)
     if (!(kOfLaunches & what.unmeasured & 1u << i))

@@ -50,11 +50,13 @@ struct Files final : SlotSink {
     end_ns = slot->end_ns;
     const auto check = [slot](const GpuRow& row) {
       if (row.values[kGpuActiveNs] > slot->end_ns - slot->start_ns) std::abort();
-      if (row.unmeasured & (1u << kGpuNoWork | (kNoWorkCauses & ~(1u << kNoWorkThrottled)))) return;
+      if (row.unmeasured & (kOfLaunches & ~(1u << kNoWorkThrottled))) return;
       uint64_t causes_ns = 0;
-      for (size_t i = kNoWorkRan; i < kNrGpuValues; i++)
+      for (size_t i = kNoWorkRan; i <= kNoWorkUnknown; i++)
         if (i != kNoWorkInCalls) causes_ns += row.values[i];
-      if (causes_ns != row.values[kGpuNoWork]) std::abort();
+      if (causes_ns != row.values[kGpuNoWork] || row.values[kLauncherRan] < row.values[kNoWorkRan] ||
+          row.values[kLauncherInCalls] > row.values[kLauncherRan])
+        std::abort();
     };
     for (const GpuRow& row : slot->gpu) check(row);
     for (const GpuPart& part : slot->gpu_detail.parts) check(part.row);

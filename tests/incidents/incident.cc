@@ -101,10 +101,7 @@ class Maker {
     switch (kind_) {
       case IncidentKind::kHog:
         AddVictim();
-        truth->neighbor = Name({"backup", "compactor", "stress", "updatedb"});
-        machine_.AddThread(machine_.AddProcess(truth->neighbor, begin_ns_), cpu_, Until(end_ns_),
-                           static_cast<double>(Between(2, 5)));
-        truth->why = {kByOthers};
+        AddHog(truth);
         return;
       case IncidentKind::kBurst:
         AddVictim();
@@ -153,6 +150,24 @@ class Maker {
         truth->why = {kByOthers};
         return;
       }
+      case IncidentKind::kLauncher: {
+        victim_name_ = "trainer";
+        truth->who = {victim_name_};
+        AddTrainer(cpu_, Between(4'000, 8'000), nullptr);
+        AddHog(truth);
+        truth->idle_gpu_of = "its";
+        return;
+      }
+      case IncidentKind::kLoader: {
+        victim_name_ = "trainer";
+        const auto batches = std::make_shared<int>(0);
+        const uint64_t step_us = AddTrainer((cpu_ + 1) % nr_cpus_, Between(200, 900), batches);
+        truth->who = {Name({"loader", "dataworker"})};
+        AddLoader(truth->who.front(), step_us * Between(4, 7) / 10, batches);
+        AddHog(truth);
+        truth->idle_gpu_of = victim_name_;
+        return;
+      }
       case IncidentKind::kBandwidth: {
         const int32_t tgid = machine_.AddProcess(victim_name_);
         machine_.AddThread(tgid, cpu_, Random(2) ? Periodic(6'000, 4'000) : Always());
@@ -174,6 +189,47 @@ class Maker {
       case IncidentKind::kNr:
         return;
     }
+  }
+
+  void AddHog(Truth* truth) {
+    truth->neighbor = Name({"backup", "compactor", "stress", "updatedb"});
+    machine_.AddThread(machine_.AddProcess(truth->neighbor, begin_ns_), cpu_, Until(end_ns_),
+                       static_cast<double>(Between(2, 5)));
+    truth->why = {kByOthers};
+  }
+
+  // A training loop: works for so long, launches, waits for its GPU, and for the next batch if somebody
+  // makes them. Returns what a step takes, in us.
+  uint64_t AddTrainer(uint32_t cpu, uint64_t work_us, const std::shared_ptr<int>& batches) {
+    const uint64_t gpu_us = Between(3'000, 8'000);
+    machine_.AddLauncher(machine_.AddProcess(victim_name_), cpu,
+                         [this, work_us, gpu_us, batches, phase = 0](uint64_t) mutable {
+                           switch (phase) {
+                             case 0:
+                               if (batches && *batches == 0) return Step{Step::kSleep, 200 * kUs};
+                               if (batches) --*batches;
+                               phase = 1;
+                               return Step{Step::kRun, (work_us * 3 / 4 + Random(work_us / 2)) * kUs};
+                             case 1:
+                               phase = 2;
+                               return Step{Step::kLaunch, 0};
+                             default:
+                               phase = 0;
+                               return Step{Step::kGpu, (gpu_us * 9 / 10 + Random(gpu_us / 5)) * kUs};
+                           }
+                         });
+    return work_us + gpu_us;
+  }
+
+  // At most four ahead.
+  void AddLoader(const std::string& name, uint64_t batch_us, const std::shared_ptr<int>& batches) {
+    machine_.AddThread(machine_.AddProcess(name), cpu_,
+                       [this, batch_us, batches, has_worked = false](uint64_t) mutable {
+                         if (std::exchange(has_worked, false)) ++*batches;
+                         if (*batches >= 4) return Step{Step::kSleep, 500 * kUs};
+                         has_worked = true;
+                         return Step{Step::kRun, (batch_us * 3 / 4 + Random(batch_us / 2)) * kUs};
+                       });
   }
 
   // Threads that take turns with a lock; who holds it is kept from its CPU by another thread of its
@@ -260,8 +316,8 @@ class Maker {
 }  // namespace
 
 const char* IncidentName(IncidentKind kind) {
-  constexpr std::array kNames = {"hog",  "burst", "throttled", "stopped", "disk",
-                                 "lock", "noisy", "bandwidth", "lossy",   "quiet"};
+  constexpr std::array kNames = {"hog",   "burst",    "throttled", "stopped",   "disk",  "lock",
+                                 "noisy", "launcher", "loader",    "bandwidth", "lossy", "quiet"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -19,6 +19,8 @@ enum class IncidentKind : uint8_t {
   kDisk,       // a disk does not answer
   kLock,       // who holds a lock of its process is kept from its CPU
   kNoisy,      // some processes of a name run on all CPUs
+  kLauncher,   // a process runs on the CPU of one that launches: its GPU has nothing to do
+  kLoader,     // the same, of one that loads data for one that launches
   kBandwidth,  // memory is slow, because somebody moves much of it
   kLossy,      // the recording has lost what happened
   kQuiet,      // nothing: idle, services, a build that takes nearly all CPUs, a fair pair
@@ -30,6 +32,7 @@ struct Truth {
   std::vector<std::string> who;       // any of them is right; none: nobody
   std::vector<Hindrance> why;         // the same
   std::string neighbor;               // empty: there is none
+  std::string idle_gpu_of;            // the first sentence says that it had no work; empty: it need not
   uint64_t begin_ns = 0, end_ns = 0;  // since the beginning
 };
 

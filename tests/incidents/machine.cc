@@ -17,6 +17,7 @@ namespace {
 constexpr uint64_t kTickNs = 1'000'000;
 constexpr uint64_t kSliceNs = 3'000'000;
 constexpr uint64_t kPeriodNs = 100'000'000;
+constexpr uint64_t kLaunchNs = 5'000;
 constexpr uint64_t kRoundNs = 2'000'000;
 constexpr double kCyclesPerNs = 3, kCyclesPerInstruction = 0.8;
 
@@ -68,6 +69,13 @@ void Machine::AddThread(int32_t tgid, uint32_t cpu, Behavior behavior, double we
   thread.wakes_ns = Of(tgid).begin_ns;
   Of(tgid).nr_threads++;
   threads_.push_back(std::move(thread));
+}
+
+void Machine::AddLauncher(int32_t tgid, uint32_t cpu, Behavior behavior) {
+  AddThread(tgid, cpu, std::move(behavior));
+  threads_.back().launches = true;
+  facts_.gpu = "uprobes";
+  facts_.has_turns = true;
 }
 
 void Machine::SetQuota(int32_t tgid, uint64_t quota_ns, const Time& time) {
@@ -216,7 +224,45 @@ void Machine::TellTraffic(uint32_t cpu) {
   traffic_since_ns_ = now_ns_;
 }
 
+void Machine::TellTurn(const Thread& thread, uint32_t turn, ss_left left) {
+  if (!thread.launches || !thread.is_begun) return;
+  const Process& process = processes_[thread.process];
+  ss_cuda_turn message = {};
+  message.start_time_ns = process.begin_ns;
+  message.tgid = message.tid = process.tgid;
+  message.turn = turn;
+  message.left = static_cast<uint32_t>(left);
+  message.op = thread.in_call_since_ns ? SS_CUDA_STREAM_DONE : 0;
+  Tell(thread.cpu, SS_CUDA_TURN, &message, sizeof(message));
+}
+
+void Machine::TellCall(const Thread& thread, ss_cuda_op op, uint64_t since_ns) {
+  const Process& process = processes_[thread.process];
+  ss_cuda_call call = {};
+  call.start_ns = since_ns;
+  call.start_time_ns = process.begin_ns;
+  call.tgid = call.tid = process.tgid;
+  call.op = op;
+  Tell(thread.cpu, SS_CUDA_CALL, &call, sizeof(call));
+}
+
 // ---- the scheduler
+
+// What it does next; what takes no time is done.
+Machine::Step Machine::Ask(Thread* thread) {
+  for (;;) {
+    if (const uint64_t since_ns = std::exchange(thread->in_call_since_ns, 0))
+      TellCall(*thread, SS_CUDA_STREAM_DONE, since_ns);
+    const Step step = thread->behavior(now_ns_ - kBeginNs);
+    if (step.what == Step::kGpu) thread->in_call_since_ns = now_ns_;
+    if (step.what != Step::kLaunch) return step;
+    if (!std::exchange(thread->is_begun, true)) {
+      TellCall(*thread, SS_CUDA_INIT, now_ns_);
+      TellTurn(*thread, SS_TURN_RUNS);
+    }
+    TellCall(*thread, SS_CUDA_LAUNCH, now_ns_ - kLaunchNs);
+  }
+}
 
 // Of those who run and wait there.
 double Machine::LeastVirtual(const Cpu& cpu) const {
@@ -249,7 +295,7 @@ void Machine::WakeThreads() {
     thread.is_stopped = false;
     thread.wakes_ns = kNever;
     if (thread.left_ns == 0) {
-      const Step step = thread.behavior(now_ns_ - kBeginNs);
+      const Step step = Ask(&thread);
       if (step.what != Step::kRun) {
         thread.wakes_ns = step.what == Step::kExit ? kNever : now_ns_ + step.ns;
         continue;
@@ -257,12 +303,14 @@ void Machine::WakeThreads() {
       thread.left_ns = step.ns;
     }
     Queue(i);
+    TellTurn(thread, SS_TURN_WOKEN);
   }
 }
 
 void Machine::Leave(uint32_t index, ss_left how) {
   TellMeasure(index, false, how);
   const size_t left = std::exchange(cpus_[index].running, kIdle);
+  TellTurn(threads_[left], SS_TURN_LEFT, how);
   if (how == SS_LEFT_RUNNABLE) Queue(left);
 }
 
@@ -286,6 +334,7 @@ void Machine::SwitchIn(uint32_t index) {
   cpu.queue.erase(best);
   cpu.ran_since_ns = now_ns_;
   Thread& thread = threads_[cpu.running];
+  TellTurn(thread, SS_TURN_RUNS);
   const uint64_t wait_ns = now_ns_ - thread.queued_ns;
   if (thread.throttled_from_ns == 0) {
     cpu.wait_ns = wait_ns;
@@ -308,7 +357,7 @@ void Machine::SwitchIn(uint32_t index) {
 // The running thread has run for as long as it was told.
 void Machine::FinishStep(uint32_t index) {
   Thread& thread = threads_[cpus_[index].running];
-  const Step step = thread.behavior(now_ns_ - kBeginNs);
+  const Step step = Ask(&thread);
   switch (step.what) {
     case Step::kRun:
       thread.left_ns = step.ns;
@@ -322,8 +371,11 @@ void Machine::FinishStep(uint32_t index) {
     }
     case Step::kSleep:
     case Step::kDisk:
+    case Step::kGpu:
       thread.wakes_ns = now_ns_ + step.ns;
-      Leave(index, step.what == Step::kSleep ? SS_LEFT_ASLEEP : SS_LEFT_DISK);
+      Leave(index, step.what == Step::kDisk ? SS_LEFT_DISK : SS_LEFT_ASLEEP);
+      return;
+    case Step::kLaunch:  // Ask() has done that
       return;
   }
 }

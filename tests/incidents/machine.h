@@ -24,7 +24,8 @@ class Machine {
 
   // What a thread does next.
   struct Step {
-    enum What { kRun, kSleep, kDisk, kExit } what = kSleep;
+    // kLaunch: takes no time; kGpu: sleeps in a call that waits for all that it has launched.
+    enum What { kRun, kSleep, kDisk, kExit, kLaunch, kGpu } what = kSleep;
     uint64_t ns = 0;  // kRun: of CPU time
   };
   // Asked whenever it has done what it was told.
@@ -37,6 +38,8 @@ class Machine {
   int32_t AddProcess(const std::string& name, uint64_t begin_ns = 0);
   // Its threads stay on that CPU. weight: of the CPU, against others.
   void AddThread(int32_t tgid, uint32_t cpu, Behavior behavior, double weight = 1);
+  // The same, of a thread that launches, the only one of its process.
+  void AddLauncher(int32_t tgid, uint32_t cpu, Behavior behavior);
   // SIGSTOP and SIGCONT.
   void Stop(int32_t tgid, const Time& time) { Of(tgid).stopped.push_back(time); }
   // Its cgroup may run for so long in each 100 ms.
@@ -81,6 +84,9 @@ class Machine {
     uint64_t throttled_from_ns = 0;  // of this wait; 0: it was not
     uint64_t throttled_until_ns = 0;
     bool is_stopped = false;
+    bool launches = false;
+    bool is_begun = false;          // of who launches: CUDA is set up
+    uint64_t in_call_since_ns = 0;  // the same; 0: it is in none
   };
   static constexpr size_t kIdle = SIZE_MAX;
   struct Cpu {
@@ -105,6 +111,7 @@ class Machine {
   void WakeThreads();
   void Run(uint32_t cpu);
   void FinishStep(uint32_t cpu);
+  Step Ask(Thread* thread);
   void Leave(uint32_t cpu, ss_left how);
   void SwitchIn(uint32_t cpu);
   double LeastVirtual(const Cpu& cpu) const;
@@ -115,6 +122,8 @@ class Machine {
   void TellEnd(uint32_t cpu, const Process& process);
   void TellTick(uint32_t cpu);
   void TellTraffic(uint32_t cpu);
+  void TellTurn(const Thread& thread, uint32_t turn, ss_left left = SS_LEFT_NOT);
+  void TellCall(const Thread& thread, ss_cuda_op op, uint64_t since_ns);
   void Dump();
   void Put(uint16_t kind, uint32_t stream, uint64_t begin_ns, uint64_t end_ns,
            const std::vector<std::byte>& payload);

@@ -13,10 +13,13 @@
 namespace slotscope {
 namespace {
 
-constexpr const char* kNames[] = {"hog",     "burst", "throttled", "stopped",
-                                  "blocked", "lock",  "noisy",     "quiet"};
-constexpr const char* kCauses[] = {"others",  "others", "throttled", "stopped",
-                                   "blocked", "others", "others",    ""};
+constexpr const char* kNames[] = {"hog",  "burst", "throttled", "stopped", "blocked",
+                                  "lock", "noisy", "launcher",  "loader",  "quiet"};
+constexpr const char* kCauses[] = {"others", "others", "throttled", "stopped", "blocked",
+                                   "others", "others", "others",    "others",  ""};
+// What the sentence says beside these.
+constexpr const char* kClauses[] = {
+    "", "", "", "", "", "", "", "; its GPU had no work for ", "; meanwhile the GPU of victim (", ""};
 
 struct Answer {
   std::string sentence, name, cause;  // all empty: it was quiet
@@ -44,8 +47,10 @@ Happened Record(int kind, int seed) {
   happened.recording = MakeDir("incident") + "/r.rec";
   const std::string truth = happened.recording + ".truth";
   std::string output;
-  EXPECT_EQ(Shell(fmt::format("$S record --source $SRC --all -o {} -- sh -c '$T --workload "
-                              "incident {} >{}' 2>&1",
+  const bool uses_gpu = kind == kLiveLauncher || kind == kLiveLoader;
+  EXPECT_EQ(Shell(fmt::format("LD_LIBRARY_PATH={} $S record --source $SRC --all {} -o {} -- sh -c '$T "
+                              "--workload incident {} >{}' 2>&1",
+                              uses_gpu ? StandinFolder() : "", uses_gpu ? "--gpu on" : "",
                               happened.recording, kind * 100 + seed, truth),
                   &output),
             0)
@@ -59,7 +64,8 @@ Happened Record(int kind, int seed) {
 }
 
 bool IsRight(int kind, const Happened& happened, const Answer& answer) {
-  return answer.name == "victim" && answer.cause == kCauses[kind] &&
+  return answer.name == (kind == kLiveLoader ? "loader" : "victim") && answer.cause == kCauses[kind] &&
+         answer.sentence.find(kClauses[kind]) != std::string::npos &&
          (happened.neighbor == "-" ||
           answer.sentence.find(" " + happened.neighbor + " ") != std::string::npos);
 }
@@ -84,7 +90,8 @@ TEST_P(ExplainLive, ItsFirstSentenceHasProcessAndCause) {
       if (text && !answer.sentence.empty()) fmt::print("quiet {}: {}\n", seed, answer.sentence);
       continue;
     }
-    const Answer of_victim = Explain(happened.recording, "--comm victim");
+    const Answer of_victim =
+        Explain(happened.recording, kind == kLiveLoader ? "--comm victim,loader" : "--comm victim");
     const bool is_right = IsRight(kind, happened, of_victim);
     nr_right += is_right;
     if (!is_right) fmt::print("{} {}: {}\n", kNames[kind], seed, of_victim.sentence);

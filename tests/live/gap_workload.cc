@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A process that launches (into the stand-in CUDA libraries), and does something else for a while before
-// each launch: "gaps TGID ran waited rest", in ns, by the kernel's clocks, of all the time between a
-// wait for the GPU and the next launch.
+// each launch: "gaps TGID ran waited rest throttled", in ns, by the kernel's clocks, of all the time
+// between a wait for the GPU and the next launch. The last of them is of what it waited.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,9 +13,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "base/clock.h"
+#include "cpu_controller.h"
 #include "harness.h"
 #include "tests/cuda/standin.h"
 
@@ -23,7 +25,8 @@ namespace slotscope {
 namespace {
 
 constexpr uint64_t kGapNs = 20'000'000;
-constexpr int kNrGaps = 20;
+constexpr int kNrGaps = 20, kNrSlowGaps = 5;
+constexpr size_t kSector = 4096;
 
 struct Schedstat {
   uint64_t ran_ns = 0, waited_ns = 0;
@@ -103,19 +106,35 @@ int RunGaps(int which) {
   pid_t helper = 0;
   if (which == kGapStopped) helper = StartStopper(&go);
   if (which == kGapBesideHog) helper = StartHog(NrCpus() - 1);
+  std::unique_ptr<CpuController> controller;
+  std::string group;
+  if (which == kGapThrottled) {
+    controller = std::make_unique<CpuController>(false);
+    if (!controller->is_usable()) controller = std::make_unique<CpuController>(true);
+    Require(controller->is_usable(), "a cpu controller");
+    group = controller->Make(controller->root(), "gaps", 10);
+    Require(controller->Enter(group), "the group");
+  }
   const auto launch_and_wait = [&] {
     Require(launch(&kGapNs, dim3_c{1, 1, 1}, dim3_c{32, 1, 1}, nullptr, 100, nullptr) == 0, "launch");
     Require(wait() == 0, "synchronize");
   };
   launch_and_wait();  // with what a first one sets up
   if (which == kGapInCall) setenv("SLOTSCOPE_STANDIN_RETAIN_US", "20000", 1);
-  uint64_t all_ns = 0;
+  uint64_t all_ns = 0, throttled_ns = 0;
   Schedstat sum;
-  for (int i = 0; i < kNrGaps; i++) {
+  const int disk = which == kGapOnDisk ? open("/dev/nullb0", O_RDONLY | O_DIRECT | O_CLOEXEC) : -1;
+  alignas(kSector) static char sector[kSector];
+  const bool is_slow = which == kGapThrottled || which == kGapOnDisk;
+  for (int i = 0; i < (is_slow ? kNrSlowGaps : kNrGaps); i++) {
     const uint64_t from_ns = MonotonicNs();
+    const uint64_t throttled_before_ns = controller ? controller->ThrottledNs(group) : 0;
     const Schedstat before = Now();
     CUcontext context;
     switch (which) {
+      case kGapNeverWaits:
+        launch(&kGapNs, dim3_c{1, 1, 1}, dim3_c{32, 1, 1}, nullptr, 100, nullptr);
+        [[fallthrough]];
       case kGapSpins:
       case kGapBesideHog:
         while (MonotonicNs() < from_ns + kGapNs) continue;
@@ -127,6 +146,13 @@ int RunGaps(int which) {
         Require(write(go, "x", 1) == 1, "write");
         while (MonotonicNs() < from_ns + kGapNs / 2) usleep(1000);  // it is stopped on the way
         break;
+      case kGapThrottled:
+        // Where one ends is far from where its quota of 10 ms does: what comes there is in no gap.
+        while (ClockNs(CLOCK_PROCESS_CPUTIME_ID) < before.ran_ns + 23'000'000) continue;
+        break;
+      case kGapOnDisk:
+        Require(read(disk, sector, kSector) == kSector, "the disk");
+        break;
       default:
         Require(retain(&context, 0) == 0, "retain");
     }
@@ -134,10 +160,14 @@ int RunGaps(int which) {
     all_ns += MonotonicNs() - from_ns;
     sum.ran_ns += after.ran_ns - before.ran_ns;
     sum.waited_ns += after.waited_ns - before.waited_ns;
-    launch_and_wait();
+    if (controller) throttled_ns += controller->ThrottledNs(group) - throttled_before_ns;
+    if (which != kGapNeverWaits) launch_and_wait();
   }
-  std::printf("gaps %d %lu %lu %lu\n", getpid(), sum.ran_ns, sum.waited_ns,
-              all_ns - std::min(all_ns, sum.ran_ns + sum.waited_ns));
+  // What comes now is in no gap.
+  launch(&kGapNs, dim3_c{1, 1, 1}, dim3_c{32, 1, 1}, nullptr, 100, nullptr);
+  if (controller) Require(controller->Enter(controller->root()), "the group above");
+  std::printf("gaps %d %lu %lu %lu %lu\n", getpid(), sum.ran_ns, sum.waited_ns,
+              all_ns - std::min(all_ns, sum.ran_ns + sum.waited_ns), throttled_ns);
   if (helper) kill(helper, SIGKILL);
   return 0;
 }

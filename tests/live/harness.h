@@ -97,7 +97,17 @@ int RunUnreadableCuda(int ms);
 int RunCudaLaunches(int ms);
 int RunCudaOnManyStacks(int);
 // --workload cuda-gaps WHICH: what it does between launches. In gap_workload.cc.
-enum { kGapSpins, kGapSleeps, kGapStopped, kGapInCall, kGapBesideHog, kNrGapKinds };
+enum {
+  kGapSpins,
+  kGapSleeps,
+  kGapStopped,
+  kGapInCall,
+  kGapBesideHog,
+  kGapThrottled,
+  kGapOnDisk,      // which has to be slow
+  kGapNeverWaits,  // for its GPU
+  kNrGapKinds
+};
 int RunGaps(int which);
 // Works until then.
 void Spin(uint64_t until_ns);
@@ -141,6 +151,8 @@ enum LiveIncident {
   kLiveBlocked,
   kLiveLock,
   kLiveNoisy,
+  kLiveLauncher,  // the hog is on the CPU of one that launches (into the stand-in CUDA libraries)
+  kLiveLoader,    // it is on that of one that brings its data
   kLiveQuiet,
   kNrLiveIncidents,
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A process to which something happens, on a machine that does other things as well.
+#include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -9,6 +12,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <random>
 #include <string>
@@ -18,6 +22,7 @@
 #include "base/clock.h"
 #include "cpu_controller.h"
 #include "harness.h"
+#include "tests/cuda/standin.h"
 
 namespace slotscope {
 namespace {
@@ -68,6 +73,13 @@ class Incident {
         PinTo(0, cpu);
         WorkInRounds(300'000, 15 * kMs, over_ns_);
       });
+    if (kind_ == kLiveLoader) {
+      batches_ = static_cast<Batches*>(
+          mmap(nullptr, sizeof(Batches), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+      sem_init(&batches_->room, 1, 4);
+      sem_init(&batches_->ready, 1, 0);
+      Start("loader", [this] { BeLoader(); });
+    }
     const pid_t victim = Start(kVictim, [this] { BeVictim(); });
     const char* neighbor = Happen(victim);
     SleepUntil(over_ns_);
@@ -100,7 +112,45 @@ class Incident {
     }
   }
 
+  // A training loop, whose GPU works for some ms in each step; of the loader it gets a batch for each.
+  void BeTrainer() {
+    PinTo(0, kind_ == kLiveLoader ? (cpu_ + 1) % NrCpus() : cpu_);
+    for (const char* name : {"/libcuda.so.1", "/libcudart.so.13"}) {
+      const void* const library = dlopen((StandinFolder() + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
+      if (!library) _exit(1);
+    }
+    const auto launch =
+        reinterpret_cast<decltype(&__cudaLaunchKernel)>(dlsym(RTLD_DEFAULT, "__cudaLaunchKernel"));
+    const auto wait =
+        reinterpret_cast<decltype(&cudaDeviceSynchronize)>(dlsym(RTLD_DEFAULT, "cudaDeviceSynchronize"));
+    usleep(100'000);  // until they are probed
+    while (MonotonicNs() < over_ns_) {
+      if (kind_ == kLiveLoader) {
+        sem_wait(&batches_->ready);
+        sem_post(&batches_->room);
+      }
+      Work(kind_ == kLiveLoader ? 300'000 : work_ns_);
+      launch(&kVictim, dim3_c{1, 1, 1}, dim3_c{32, 1, 1}, nullptr, 100, nullptr);
+      usleep(3'000);
+      wait();
+    }
+    if (batches_)
+      sem_post(&batches_->room);  // the loader is not to wait for ever, nor it for the loader
+  }
+
+  // At most four ahead.
+  void BeLoader() {
+    PinTo(0, cpu_);
+    while (MonotonicNs() < over_ns_) {
+      sem_wait(&batches_->room);
+      Work(work_ns_ * 3 / 4);
+      sem_post(&batches_->ready);
+    }
+    sem_post(&batches_->ready);
+  }
+
   void BeVictim() {
+    if (kind_ == kLiveLauncher || kind_ == kLiveLoader) return BeTrainer();
     if (kind_ == kLiveLock) return BeThreadsWithLock();
     PinTo(0, cpu_);
     if (kind_ != kLiveBlocked) return WorkInRounds(work_ns_, rest_ns_, over_ns_);
@@ -146,6 +196,8 @@ class Incident {
     if (kind_ != kLiveThrottled) SleepUntil(begin_ns_);
     switch (kind_) {
       case kLiveHog:
+      case kLiveLauncher:
+      case kLiveLoader:
         Hog("hog", cpu_, -static_cast<int>(Between(0, 5)));
         return "hog";
       case kLiveBurst:
@@ -195,6 +247,10 @@ class Incident {
     return "-";
   }
 
+  struct Batches {
+    sem_t room, ready;
+  };
+
   const LiveIncident kind_;
   std::mt19937_64 random_;
   const size_t cpu_;
@@ -202,6 +258,7 @@ class Incident {
   const uint64_t work_ns_, rest_ns_;
   CpuController controller_;
   std::vector<pid_t> children_;
+  Batches* batches_ = nullptr;
 };
 
 }  // namespace

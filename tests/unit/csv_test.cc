@@ -32,11 +32,12 @@ constexpr const char* kHeader =
     "wait_wakeup_ns,wait_steal_ns,wait_unknown_ns,ran_instead_tgid,ran_instead_start_ns,ran_instead_ns,"
     "state,state_since_ns,cpus,main_cpu,migrations,gpu_no_work_ns,gpu_no_work_ran_ns,"
     "gpu_no_work_in_calls_ns,gpu_no_work_waited_ns,gpu_no_work_throttled_ns,gpu_no_work_cuda_wait_ns,"
-    "gpu_no_work_disk_ns,gpu_no_work_stopped_ns,gpu_no_work_asleep_ns,gpu_no_work_unknown_ns";
+    "gpu_no_work_disk_ns,gpu_no_work_stopped_ns,gpu_no_work_asleep_ns,gpu_no_work_unknown_ns,"
+    "gpu_launcher_ran_ns,gpu_launcher_in_calls_ns";
 // Of a row of which it is not known why it waited, nor what it was about, nor where.
 constexpr const char* kNoWaits = ",,,,,,,,,,,,,,,";
 // And of one that has not launched anything.
-const std::string kNoWork = ",,,,,,,,,,";
+const std::string kNoWork = ",,,,,,,,,,,,";
 
 class CsvTest : public testing::Test {
  protected:
@@ -519,11 +520,11 @@ TEST_F(CsvTest, WhyAGpuHadNoWorkStandsBehindAllThatWasThereBefore) {
   Slot slot = SlotOf(5 * kMs, {UserRow()});
   slot.rows[0].gpu = 1;
   slot.gpu.resize(1);
-  slot.gpu[0].values = {4096, 1000, 3, 30, 11, 5, 4, 3, 2, 1, 6, 2, 1};
+  slot.gpu[0].values = {4096, 1000, 3, 30, 11, 5, 4, 3, 2, 1, 6, 2, 1, 700, 70};
   EXPECT_TRUE(Write({slot}).back().ends_with(",4096,1000,3,,,1000000" + std::string(kNoWaits) +
-                                             "0,30,11,5,4,3,2,1,6,2,1"));
-  slot.gpu[0].unmeasured = kNoWorkCauses;
-  EXPECT_TRUE(Write({slot}).back().ends_with("0,30,,,,,,,,,"));
+                                             "0,30,11,5,4,3,2,1,6,2,1,700,70"));
+  slot.gpu[0].unmeasured = kOfTurns;
+  EXPECT_TRUE(Write({slot}).back().ends_with("0,30,,,,,,,,,,,"));
 }
 
 TEST_F(CsvTest, AProcessThatOnlyUsedItsGpuHasARow) {

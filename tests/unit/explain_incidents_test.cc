@@ -43,6 +43,13 @@ std::string FirstSentence(const std::string& raw, const std::string& folder, Sta
   return Headline(*first);
 }
 
+bool HasIdleGpu(const Truth& truth, const std::string& sentence) {
+  if (truth.idle_gpu_of.empty()) return true;
+  const std::string whose = truth.idle_gpu_of == "its" ? "; its GPU had no work for "
+                                                       : "the GPU of " + truth.idle_gpu_of + " (";
+  return sentence.find(whose) != std::string::npos;
+}
+
 bool IsRight(IncidentKind kind, const Truth& truth, const std::string& sentence, const Stall& first) {
   if (kind == IncidentKind::kQuiet) return sentence.empty();
   if (sentence.empty()) return false;
@@ -51,7 +58,8 @@ bool IsRight(IncidentKind kind, const Truth& truth, const std::string& sentence,
   if (kind == IncidentKind::kLossy) return first.who.nr == 0;
   return std::find(truth.who.begin(), truth.who.end(), first.who.name) != truth.who.end() &&
          std::find(truth.why.begin(), truth.why.end(), first.why) != truth.why.end() &&
-         (truth.neighbor.empty() || sentence.find(" " + truth.neighbor + " ") != std::string::npos);
+         (truth.neighbor.empty() || sentence.find(" " + truth.neighbor + " ") != std::string::npos) &&
+         HasIdleGpu(truth, sentence);
 }
 
 // Of a right answer each of these is a wrong one.
@@ -73,6 +81,9 @@ void ExpectMutantsFail(IncidentKind kind, const Truth& truth, const std::string&
   other = truth;
   other.why = {kTraced};
   EXPECT_FALSE(IsRight(kind, other, sentence, first)) << "another cause";
+  other = truth;
+  other.idle_gpu_of = "somebody";
+  EXPECT_FALSE(IsRight(kind, other, sentence, first)) << "another GPU";
   if (truth.neighbor.empty()) return;
   other = truth;
   other.neighbor = "batch";

@@ -131,7 +131,7 @@ TEST(Explain, SaysForHowLongItsGpuHadNoWork) {
   const auto stalls = FindStalls(history, {});
   ASSERT_EQ(stalls.size(), 1u);
   EXPECT_TRUE(stalls[0].launches);
-  EXPECT_EQ(stalls[0].no_work_ns, 70'000'000u);
+  EXPECT_EQ(stalls[0].gpu[kGpuNoWork], 70'000'000u);
   EXPECT_EQ(stalls[0].usual_no_work_ns, 1'000'000u) << "in 100 ms";
   StoryContext context;
   const auto json = StallJson(stalls[0], context);
@@ -143,6 +143,70 @@ TEST(Explain, SaysForHowLongItsGpuHadNoWork) {
   const auto without = FindStalls(WithHog().Read(), {});
   EXPECT_FALSE(without.at(0).launches);
   EXPECT_TRUE(StallJson(without[0], context)["gpu_no_work_ns"].is_null());
+}
+
+// Rows of a process that launches; gpu_ns: no work, asleep, ran, in calls, launcher ran, in calls.
+class GpuRows {
+ public:
+  GpuRows()
+      : text_(fmt::format("# nr_cpus: 2\n{},gpu_no_work_ns,gpu_no_work_asleep_ns,gpu_no_work_ran_ns,"
+                          "gpu_no_work_in_calls_ns,gpu_launcher_ran_ns,gpu_launcher_in_calls_ns\n",
+                          kColumns)) {}
+  void Add(int64_t ms, int32_t tgid, const std::string& comm, int64_t cpu_ns, const char* gpu_ns) {
+    text_ += fmt::format("{},{},{},7,{},user,{},1000000,0,0,0,0,0,0,0,,,,asleep,0,1,0,{}\n", ms * kMs,
+                         kUnix + ms * kMs, tgid, comm, cpu_ns, gpu_ns);
+  }
+  History Read() const {
+    const TempFolder folder;
+    folder.Write("slots.csv", text_);
+    RecordingTables tables;
+    History history;
+    EXPECT_TRUE(tables.Open(folder.At("slots.csv")).ok());
+    EXPECT_TRUE(tables.ReadHistory({}, &history).ok());
+    return history;
+  }
+
+ private:
+  std::string text_;
+};
+
+TEST(Explain, AGpuThatIsStarvedByNobodyWhoIsKnownIsTold) {
+  for (const bool sleeps : {true, false}) {
+    GpuRows rows;  // for 200 ms nothing comes
+    for (int64_t ms = 0; ms < 2000; ms++) {
+      const bool lacks = ms >= 1000 && ms < 1200;
+      rows.Add(ms, 10, "trainer", 500'000,
+               !lacks   ? "100000,0,100000,50000,500000,50000"
+               : sleeps ? "1000000,950000,50000,50000,500000,50000"
+                        : "1000000,0,1000000,250000,1000000,250000");
+    }
+    const auto stalls = FindStalls(rows.Read(), {});
+    ASSERT_EQ(stalls.size(), 1u);
+    EXPECT_EQ(stalls[0].why, kStarved);
+    EXPECT_EQ(Headline(stalls[0]),
+              std::string("the GPU of trainer (10) had no work for at least 200 of 200 ms: the thread "
+                          "that launches ") +
+                  (sleeps ? "slept, waiting for data, a lock or another thread"
+                          : "ran, 25% of that in calls of CUDA"));
+  }
+}
+
+// Nobody knows when the GPU of a loop that never waits for it has work; never that it always has.
+TEST(Explain, WhatIsNotVisibleFromTheHostIsNotNothing) {
+  GpuRows rows;
+  for (int64_t ms = 0; ms < 2000; ms++) rows.Add(ms, 10, "trainer", 900'000, "0,0,0,0,900000,300000");
+  const auto stalls =
+      StallsIn(rows.Read(), {{10}, {}, {}, {}}, kUnix + 1000 * kMs, kUnix + 1100 * kMs, 1);
+  ASSERT_EQ(stalls.size(), 1u);
+  std::string text;
+  for (const std::string& line : DetailLines(stalls[0], {})) text += line + "\n";
+  EXPECT_NE(text.find("when that had no work is not visible from the host"), std::string::npos) << text;
+  EXPECT_NE(text.find("90.0 ms  its launching thread ran, 33% of that in calls of CUDA"),
+            std::string::npos)
+      << text;
+  const auto json = StallJson(stalls[0], {});
+  EXPECT_TRUE(json["gpu_no_work_ns"].is_null());
+  EXPECT_EQ(json["gpu_launcher_ran_ns"], 90'000'000);
 }
 
 // As of a process that uses a GPU, which has rows while it sleeps.

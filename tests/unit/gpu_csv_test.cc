@@ -17,7 +17,8 @@ constexpr const char* kColumns =
     "gpu_active_ns,gpu_launches,process_sm_active_pct,sm_active_pct,sm_active_source,sm_active_from_ns,"
     "sm_active_to_ns,gpu_used_bytes,gpu_total_bytes,gpu_no_work_ns,gpu_no_work_ran_ns,"
     "gpu_no_work_in_calls_ns,gpu_no_work_waited_ns,gpu_no_work_throttled_ns,gpu_no_work_cuda_wait_ns,"
-    "gpu_no_work_disk_ns,gpu_no_work_stopped_ns,gpu_no_work_asleep_ns,gpu_no_work_unknown_ns\n";
+    "gpu_no_work_disk_ns,gpu_no_work_stopped_ns,gpu_no_work_asleep_ns,gpu_no_work_unknown_ns,"
+    "gpu_launcher_ran_ns,gpu_launcher_in_calls_ns\n";
 
 std::vector<GpuDevice> SomeGpus() {
   GpuDevice whole, instance;
@@ -46,7 +47,7 @@ std::string RowsOf(GpuDetail detail) {
   const std::string rows = file.text.substr(header.size());
   const auto nr_commas = std::count(rows.begin(), rows.end(), ',');
   const auto nr_lines = std::count(rows.begin(), rows.end(), '\n');
-  EXPECT_EQ(nr_commas, 28 * nr_lines) << rows;
+  EXPECT_EQ(nr_commas, 30 * nr_lines) << rows;
   EXPECT_EQ(sink.Contents(), std::to_string(nr_lines) + " rows");
   return rows;
 }
@@ -56,13 +57,13 @@ TEST(GpuCsv, AProcessOnADevice) {
   detail.parts = {{{7, 70}, {'a', ',', 'b'}, 1, 0, {{10, 250'001, 3}, 0, true}}};
   EXPECT_EQ(RowsOf(detail),
             "5000000,4999999,process,0,GPU-a,7,70,a\\x2cb,1,10,250001,3,25.0001,,spans,5000000,6000000,,"
-            ",0,0,0,0,0,0,0,0,0,0\n");
+            ",0,0,0,0,0,0,0,0,0,0,0,0\n");
   detail.parts[0].gpu = kUnknownGpu;
   detail.parts[0].device = kUnknownDevice;
   detail.parts[0].comm = {};
   EXPECT_EQ(RowsOf(detail),
             "5000000,4999999,process,,,7,70,,,10,250001,3,25.0001,,spans,5000000,6000000,,,0,0,0,0,0,0,"
-            "0,0,0,0\n");
+            "0,0,0,0,0,0\n");
 }
 
 TEST(GpuCsv, WhatIsNotKnownIsEmpty) {
@@ -70,8 +71,8 @@ TEST(GpuCsv, WhatIsNotKnownIsEmpty) {
   detail.parts = {{{7, 70}, {}, 1, 1, {{10, 20, 3}, 1u << kGpuMemBytes | 1u << kGpuActiveNs, true}}};
   detail.totals = {{0, {{1, 2, 3}, 7, true}, 0, 0, 0, 0, 0}};
   EXPECT_EQ(RowsOf(detail),
-            "5000000,4999999,process,1:2,MIG-b,7,70,,1,,,3,,,,,,,,0,0,0,0,0,0,0,0,0,0\n"
-            "5000000,4999999,gpu,0,GPU-a,,,,,,,,,,,,,,1000,0,0,0,0,0,0,0,0,0,0\n");
+            "5000000,4999999,process,1:2,MIG-b,7,70,,1,,,3,,,,,,,,0,0,0,0,0,0,0,0,0,0,0,0\n"
+            "5000000,4999999,gpu,0,GPU-a,,,,,,,,,,,,,,1000,0,0,0,0,0,0,0,0,0,0,0,0\n");
 }
 
 TEST(GpuCsv, AGpuBySpansOrByGpm) {
@@ -86,9 +87,9 @@ TEST(GpuCsv, AGpuBySpansOrByGpm) {
                     4'500'000}};
   EXPECT_EQ(RowsOf(detail),
             "5000000,4999999,gpu,1:2,MIG-b,,,,,1,2000000,3,,100.0000,spans,5000000,6000000,,,0,0,0,0,0,"
-            "0,0,0,0,0\n"
+            "0,0,0,0,0,0,0\n"
             "5000000,4999999,gpu,0,GPU-a,,,,,1,2,3,,12.3456,gpm,4000000,4500000,500,1000,0,0,0,0,0,0,0,"
-            "0,0,0\n");
+            "0,0,0,0,0\n");
 }
 
 TEST(GpuCsv, WhatCannotBeWrittenIsSaidAtTheEnd) {

@@ -1012,6 +1012,37 @@ TEST(GpuNoWork, OfALoopItIsInCallsOrBetweenThem) {
   EXPECT_EQ(gpu.whole.values[kNoWorkInCalls], 50 * kUs);
 }
 
+// It says nothing of whether the GPU was busy; how its thread spent all of the time does.
+TEST(GpuNoWork, OfALoopThatNeverWaitsThereIsNone) {
+  Gpu gpu;
+  gpu.Runs(10);
+  for (uint64_t us = 100; us < 900; us += 100) gpu.Call(SS_CUDA_LAUNCH, us, us + 30, {7});
+  gpu.Leaves(950, SS_LEFT_ASLEEP);
+  gpu.Slot();
+  EXPECT_EQ(NoWorkOf(gpu.whole), "0");
+  EXPECT_EQ(gpu.whole.unmeasured, 0u);
+  EXPECT_EQ(gpu.whole.values[kLauncherRan], 850 * kUs) << "since its first launch";
+  EXPECT_EQ(gpu.whole.values[kLauncherInCalls], 8 * 30 * kUs);
+  gpu.Slot();
+  EXPECT_EQ(gpu.whole.values[kLauncherRan], 0u) << "it sleeps";
+  EXPECT_EQ(gpu.whole.unmeasured, 0u);
+}
+
+// Each thread's time counts until it launches, and not when another one is to.
+TEST(GpuNoWork, TheLauncherIsWhoeverLaunchesNext) {
+  Gpu gpu;
+  gpu.Runs(10);
+  gpu.Runs(10, 2);
+  gpu.Launch(100, 7);
+  gpu.Leaves(300, SS_LEFT_ASLEEP);
+  gpu.Launch(500, 7, kA, 2);
+  gpu.IsWoken(550);
+  gpu.Runs(600);
+  gpu.Launch(800, 7);
+  gpu.Slot();
+  EXPECT_EQ(gpu.whole.values[kLauncherRan], (400 + 200 + 200) * kUs);
+}
+
 TEST(GpuNoWork, WhatWasNotToldIsNotKnown) {
   Gpu unfollowed;
   unfollowed.Launch(100, 7);

@@ -158,10 +158,10 @@ TEST(SecondsSinkTest, WritesTheColumnsOfSlotsAndTheWorst) {
   SecondsSink sink(&file, 0, 0);
   sink.WriteHeader({{"host", "h"}});
   EXPECT_NE(file.text.find("# host: h\n# table: seconds: "), std::string::npos);
-  EXPECT_NE(
-      file.text.find("gpu_no_work_asleep_ns,gpu_no_work_unknown_ns,slots,worst_cpu_ns,worst_cpu_slot_ns,"
-                     "worst_wait_ns,worst_wait_slot_ns\n"),
-      std::string::npos);
+  EXPECT_NE(file.text.find("gpu_no_work_asleep_ns,gpu_no_work_unknown_ns,gpu_launcher_ran_ns,"
+                           "gpu_launcher_in_calls_ns,slots,worst_cpu_ns,worst_cpu_slot_ns,"
+                           "worst_wait_ns,worst_wait_slot_ns\n"),
+            std::string::npos);
   Row unknown_wait = RowOf(7, 0, 40, 9);
   unknown_wait.unmeasured = 1u << kWaitNs;
   sink.OnSlot(SlotAt(3 * kMs, {unknown_wait, RowOf(8, 1, 6, 5)}));
@@ -172,10 +172,10 @@ TEST(SecondsSinkTest, WritesTheColumnsOfSlotsAndTheWorst) {
   sink.Flush();
   EXPECT_EQ(file.text.substr(header),
             "3000000,3000000,7,1,,0,user,40,,0,0,0,0,0,,,,,unsupported,,,,,,1000000,,,,,,,,,,,,,,,0,,,,,"
-            ",,,,,,1,"
+            ",,,,,,,,1,"
             "40,3000000,,\n"
             "3000000,3000000,8,1,,0,user,6,5,0,0,0,0,0,,,,,unsupported,,,,,,1000000,,,,,,,,,,,,,,,0,,,,,"
-            ",,,,,,1,6,"
+            ",,,,,,,,1,6,"
             "3000000,5,"
             "3000000\n");
   EXPECT_EQ(sink.Contents(), "2 rows");

@@ -355,8 +355,8 @@ TEST(Waits, WhereNobodyKnowsHowLongNobodyKnowsWhy) {
     CsvSink sink(&file, 0, 0);
     sink.OnSlot(slot);
     sink.Flush();
-    EXPECT_THAT(file.text, EndsWith(is_known ? "1000000,0,0,0,0,0,,0,,,,,,1,0,0,,,,,,,,,,\n"
-                                             : "1000000,,,,,,,,,,,,,1,0,0,,,,,,,,,,\n"));
+    EXPECT_THAT(file.text, EndsWith(is_known ? "1000000,0,0,0,0,0,,0,,,,,,1,0,0,,,,,,,,,,,,\n"
+                                             : "1000000,,,,,,,,,,,,,1,0,0,,,,,,,,,,,,\n"));
   }
 }
 

@@ -553,16 +553,16 @@ quick='Hotplug.*:*WaitTruth*:Cgroups.*:Identity.*:Lifetime*:Storms*512Rmids:Accu
 # The same for one of several guests.
 core='Hotplug.*:*WaitTruth*Crowd:*WaitTruth*Shuffle:*WaitTruth*Realtime:*Quota.IsNoNeighboursFault/V2:State.OfWhoDoesNot*:Cgroups.*:Identity.Where*:Uretprobes.*'
 core="$core:Accuracy.EverySwitch*:Accuracy.Counters*:Accuracy.AThreadsName*:Cuda.MemoryOf*:Lifetime.*:*LifetimeTest*By*:*LifetimeTest*Leader*"
-core="$core:*LifetimeTest*Spinning*:*LifetimeTest*Vfork:*LifetimeTest*Zombie"
+core="$core:*LifetimeTest*Spinning*:*LifetimeTest*Vfork:*LifetimeTest*Zombie:Waits.OfWho*:*GpuGaps*"
 few='*WaitTruth*Crowd:Cgroups.*:Uretprobes.*:Accuracy.EverySwitch*:Cuda.MemoryOf*:State.OfWhoDoesNot*:*LifetimeTest*Spinning*'
-few="$few:*Quota.IsNoNeighboursFault/V2"
+few="$few:*Quota.IsNoNeighboursFault/V2:Waits.OfWho*:*GpuGaps*Spins:*GpuGaps*Sleeps"
 # With PREEMPT_RT all of it takes longer.
 case $(uname -r) in *-rt-*) core="$core-*WaitTruth*Shuffle:*WaitTruth*Realtime" ;; esac
 
 is_quick() { case ${QUICK:-} in [123]) true ;; *) false ;; esac; }
 case ${QUICK:-} in
 0) quick="$core:*LifetimeTest*:Waits.Nothing*:Accuracy.Shares*:Accuracy.AFlood*:Cuda.Calls*:State.WhoIsSent*" ;;
-1) quick="Cuda.MemoryOf*:Cuda.Calls*:$quick" ;;
+1) quick="Cuda.MemoryOf*:Cuda.Calls*:*GpuGaps*:$quick" ;;
 2) quick=$core ;;
 3) quick=$few ;;
 esac

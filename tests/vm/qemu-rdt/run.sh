@@ -51,7 +51,7 @@ coexist() { # coexist KERNEL WORK
 	*.ko) cp "$msr" "$2" ;;
 	esac
 	"$top/scripts/build-kmod.sh" "$("$top/scripts/kernels.sh" kdir "$1")" "$2/fault" "$("$top/scripts/kernels.sh" root "$1")" SS_FAULT=y
-	QEMU=$qemu "$top/tests/vm/guest.sh" --quiet --qemu "$firmware $cpu,rdt-max-closid=7" --in "$build/kmod/$1/slotscope.ko" \
+	QEMU=$qemu "$top/tests/vm/guest.sh" --quiet --mem "$mem" --timeout "$timeout" --qemu "$firmware $cpu,rdt-max-closid=7" --in "$build/kmod/$1/slotscope.ko" \
 		--in "$2/fault/slotscope.ko:/slotscope/slotscope-fault.ko" --in "$build/slotscope" --in "$here/coexist.sh" --in "$(command -v chrt)" --in "$2/msr.ko" "$1" -- sh coexist.sh
 }
 
@@ -81,7 +81,7 @@ reboot() { # reboot KERNEL WORK
 # Some load, recorded, and compared with what the emulator did.
 compare() { # compare KERNEL WORK NAME
 	QEMU=$qemu QEMU_RDT_LOG=$2/truth.json QEMU_RDT_TRACE=$2/trace "$top/tests/vm/guest.sh" --quiet --smp "$smp" \
-		--mem 1536M --qemu "$firmware $cpu$properties $topology" --timeout 300 --in "$build/slotscope" --in "$build/live_tests" \
+		--mem "$mem" --qemu "$firmware $cpu$properties $topology" --timeout "$timeout" --in "$build/slotscope" --in "$build/live_tests" \
 		--in "$build/kmod/$1/slotscope.ko" --in "$here/in-guest.sh" --in "$here/../common.sh" \
 		--out "/slotscope/slots.csv:$2/slots.csv" --out "/slotscope/events:$2/events" --out "/slotscope/tgids:$2/tgids" \
 		--out "/slotscope/busy:$2/busy" --out "/slotscope/info:$2/info" --out "/slotscope/refused:$2/refused" \
@@ -123,6 +123,13 @@ fi
 qemu=$("$here/build.sh" --cached) || exit $?
 kernel=$1
 shift
+timeout=300 mem=1536M
+case $kernel in
+*-debug) # what i440fx has the kernel interpret, to find the interrupt of a card, takes it longer than it allows itself
+	firmware+=" -machine q35"
+	timeout=1200 mem=3G
+	;;
+esac
 [ "$1" != all ] || set -- "${names[@]}"
 for name; do
 	run "$kernel" "$name" || exit $? # 72: tests/run.sh tries again
