@@ -91,7 +91,7 @@ compare() { # compare KERNEL WORK NAME
 		return
 	fi
 	local code=0
-	"$here/check.py" "$2" "$3" || code=$?
+	"$here/check.py" "$2" "$3" "$slower" || code=$?
 	grep '^rdt_' "$2/info" | tr '\n' ' '
 	echo
 	return "$code"
@@ -123,11 +123,11 @@ fi
 qemu=$("$here/build.sh" --cached) || exit $?
 kernel=$1
 shift
-timeout=300 mem=1536M
+timeout=300 mem=1536M slower=1
 case $kernel in
 *-debug) # what i440fx has the kernel interpret, to find the interrupt of a card, takes it longer than it allows itself
 	firmware+=" -machine q35"
-	timeout=1200 mem=3G
+	timeout=1200 mem=3G slower=4
 	;;
 esac
 [ "$1" != all ] || set -- "${names[@]}"
