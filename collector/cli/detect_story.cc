@@ -77,8 +77,13 @@ void TellEvidence(const RankEvidence& seen, Story* story) {
   std::string text = fmt::format("process {} ({}): {}", seen.tgid, seen.comm.empty() ? "?" : seen.comm,
                                  StateText(seen.state));
   const auto is_measured = [&](HostValue value) { return !(seen.sums.unmeasured >> value & 1); };
-  const std::pair<HostValue, const char*> times[] = {
-      {kHostCpuNs, "ms of CPU"}, {kHostWaitNs, "ms waiting for one"}, {kHostGpuActiveNs, "ms of GPU"}};
+  const std::string waiting =
+      "ms waiting for one" +
+      (seen.wait_cause().empty() ? "" : fmt::format(" (most of it: {})", seen.wait_cause()));
+  const std::pair<HostValue, std::string> times[] = {{kHostCpuNs, "ms of CPU"},
+                                                     {kHostWaitNs, waiting},
+                                                     {kHostGpuActiveNs, "ms of GPU"},
+                                                     {kHostGpuNoWork, "ms without work for it"}};
   for (const auto& [value, name] : times)
     if (is_measured(value))
       text += fmt::format(", {:.1f} {}", Milliseconds(seen.sums.values[value]), name);

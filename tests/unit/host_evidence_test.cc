@@ -199,6 +199,33 @@ TEST(HostEvidence, SaysWhatEachRankDid) {
   ASSERT_EQ(evidence[2]["ran_instead"].size(), 1u);
   EXPECT_EQ(evidence[2]["ran_instead"][0],
             nlohmann::ordered_json({{"pid", 10}, {"comm", "p10"}, {"ms", 0.7}}));
+  EXPECT_FALSE(evidence[2].contains("wait_cause")) << "its rows do not say why it waited";
+}
+
+// Of a slots.csv, whose rows say for what it waited.
+TEST(HostEvidence, SaysForWhatARankWaited) {
+  const struct {
+    const char* values;  // others, self, throttled
+    const char* cause;
+  } kCases[] = {{"600000,100000,0", "others"}, {"100000,0,600000", "throttled"}, {"0,0,0", ""}};
+  for (const auto& c : kCases) {
+    std::string text =
+        "# slot_ns: 1000000\n# note: rank 2 is process 12 (p12)\n"
+        "slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,kind,cpu_ns,wait_ns,preemptions,"
+        "mbm_total_bytes,gpu_active_ns,wait_others_ns,wait_self_ns,wait_throttled_ns\n";
+    for (int64_t ms = 0; ms < 3000; ms++)
+      text += std::to_string(ms * kMs) + "," + std::to_string(kUnixOffset + ms * kMs) +
+              ",12,1000,p12,user,100000,700000,1,,," + c.values + "\n";
+    const TempFolder folder;
+    folder.Write("slots.csv", text);
+    HostHistory history(kMs, 0);
+    const Status status = ReadSlotsCsv(folder.At("slots.csv"), &history);
+    ASSERT_TRUE(status.ok()) << status.message();
+    const auto evidence = EvidenceAsJson(history, HangAt(1000), {});
+    EXPECT_EQ(evidence[0].value("wait_cause", ""), c.cause);
+    EXPECT_FALSE(evidence[0].contains("culprit")) << "a plain file does not know that";
+    EXPECT_FALSE(evidence[0].contains("gpu_no_work_ms"));
+  }
 }
 
 TEST(HostEvidence, AsleepGoneOrWhoKnows) {

@@ -131,6 +131,13 @@ RankEvidence EvidenceOf(const HostHistory& history, int32_t rank, bool is_suspec
 constexpr std::array<const char*, 6> kStateNames = {"unknown", "on_cpu", "waiting",
                                                     "asleep",  "silent", "gone"};
 
+Json RanJson(const HostRanInstead& ran) {
+  Json one = {{"pid", ran.tgid}};
+  if (!ran.comm.empty()) one["comm"] = ran.comm;
+  one["ms"] = Rounded(ran.ns, 1e6);
+  return one;
+}
+
 Json ObjectOf(const RankEvidence& seen) {
   Json json = {{"rank", seen.rank},
                {"role", seen.is_suspect ? "suspect" : "hanging"},
@@ -147,12 +154,10 @@ Json ObjectOf(const RankEvidence& seen) {
   if (seen.last_on_cpu_ns) json["last_on_cpu_at"] = MomentText({seen.last_on_cpu_ns, 1000});
   PutValues(seen.sums, 1e6, "ms", &json);
   if (seen.lost_ns) json["lost_ms"] = Rounded(seen.lost_ns, 1e6);
-  for (const HostRanInstead& ran : seen.ran_instead) {
-    Json one = {{"pid", ran.tgid}};
-    if (!ran.comm.empty()) one["comm"] = ran.comm;
-    one["ms"] = Rounded(ran.ns, 1e6);
-    json["ran_instead"].push_back(std::move(one));
-  }
+  if (!seen.wait_cause().empty()) json["wait_cause"] = seen.wait_cause();
+  for (const HostRanInstead& ran : seen.ran_instead) json["ran_instead"].push_back(RanJson(ran));
+  if (seen.wait_cause() == "others" && !seen.ran_instead.empty())
+    json["culprit"] = RanJson(seen.ran_instead.front());
   Json slots = Json::array();
   for (const HostSample& sample : seen.slots) {
     Json one = {{"at", MomentText({sample.start_ns, 1000})}};
@@ -164,6 +169,17 @@ Json ObjectOf(const RankEvidence& seen) {
 }
 
 }  // namespace
+
+std::string_view RankEvidence::wait_cause() const {
+  size_t longest = kFirstCause;
+  for (size_t i = kFirstCause; i < kHostColumns.size(); i++)
+    if (sums.values[i] > sums.values[longest]) longest = i;
+  if (sums.values[longest] == 0) return {};
+  constexpr std::string_view kBegin = "wait_", kEnd = "_ns";
+  std::string_view name = kHostColumns[longest]->name;
+  name.remove_prefix(kBegin.size());
+  return name.substr(0, name.size() - kEnd.size());
+}
 
 std::vector<RankEvidence> HostEvidenceOf(const HostHistory& history, const NcclHang& hang,
                                          const IsAliveFn& is_alive) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "detect/host/host_history.h"
@@ -37,6 +38,10 @@ struct RankEvidence {
   uint64_t lost_ns = 0;                     // CPU time then of which nobody knows whose it was
   std::vector<HostRanInstead> ran_instead;  // longest first; the first few
   std::vector<HostSample> slots;            // around the moment
+
+  // What most of its waiting for a CPU was due to: "others", "throttled"; empty: it did not wait, or the
+  // recording does not say why.
+  std::string_view wait_cause() const;
 };
 
 // Whether a process is still there; its start is that of its rows, 0 if it has none. Null: nobody knows.

@@ -19,15 +19,27 @@
 namespace slotscope {
 
 // What is kept of rows, in the order in which it is shown.
-inline constexpr ColumnList<5> kHostColumns = {&ColumnOf("cpu_ns"), &ColumnOf("wait_ns"),
-                                               &ColumnOf("preemptions"), &ColumnOf("mbm_total_bytes"),
-                                               &ColumnOf("gpu_active_ns")};
+inline constexpr ColumnList<12> kHostColumns = {
+    &ColumnOf("cpu_ns"),          &ColumnOf("wait_ns"),       &ColumnOf("preemptions"),
+    &ColumnOf("mbm_total_bytes"), &ColumnOf("gpu_active_ns"), &ColumnOf("gpu_no_work_ns"),
+    &ColumnOf("wait_others_ns"),  &ColumnOf("wait_self_ns"),  &ColumnOf("wait_throttled_ns"),
+    &ColumnOf("wait_wakeup_ns"),  &ColumnOf("wait_steal_ns"), &ColumnOf("wait_unknown_ns")};
 // Of these, those that somebody asks for by name.
-enum HostValue : size_t { kHostCpuNs, kHostWaitNs, kHostMbmTotal = 3, kHostGpuActiveNs };
+enum HostValue : size_t {
+  kHostCpuNs,
+  kHostWaitNs,
+  kHostMbmTotal = 3,
+  kHostGpuActiveNs,
+  kHostGpuNoWork,   // from here on older recordings lack them
+  kHostWaitOthers,  // the causes of waiting, to the end
+};
+inline constexpr size_t kFirstLater = kHostGpuNoWork, kFirstCause = kHostWaitOthers;
 static_assert(kHostColumns[kHostCpuNs]->name == "cpu_ns" &&
               kHostColumns[kHostWaitNs]->name == "wait_ns" &&
               kHostColumns[kHostMbmTotal]->name == "mbm_total_bytes" &&
-              kHostColumns[kHostGpuActiveNs]->name == "gpu_active_ns");
+              kHostColumns[kHostGpuActiveNs]->name == "gpu_active_ns" &&
+              kHostColumns[kHostGpuNoWork]->name == "gpu_no_work_ns" &&
+              kHostColumns[kHostWaitOthers]->name == "wait_others_ns");
 
 // A process in a slot, or in some of them.
 struct HostSample : ColumnValues<kHostColumns.size()> {

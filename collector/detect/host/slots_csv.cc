@@ -80,7 +80,8 @@ class Reader {
     is_slots_csv_ = true;
     for (size_t column = 0; column < kNrNeeded; column++) {
       places_[column] = rows_.PlaceOf(kNames[column]);
-      is_slots_csv_ &= places_[column] != TableRows::kNone || column == kLength;
+      is_slots_csv_ &= places_[column] != TableRows::kNone || column == kLength ||
+                       column >= kFirstValue + kFirstLater;
     }
   }
 
