@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is recorded of processes that use CUDA is what they did, by the stand-in libraries' own account.
 #include <bpf/bpf.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -410,6 +411,39 @@ TEST(Cuda, ManyProcessesWithManyThreadsLoseNothing) {
     EXPECT_GE(most, line.values.at(1)) << LossesOf(recorded);
     EXPECT_EQ(rows.back().at("gpu_mem_bytes"), "0") << "it has ended; " << LossesOf(recorded);
   }
+}
+
+// As many as there can be: on most machines more than 200,000 a second. (Where a busy host has kept the
+// recorder away, calls are lost, and it says so: then it is recorded again.)
+TEST(Cuda, AFloodOfLaunchesLosesNone) {
+  const int thousands = IsEmulated() ? 10 : 400;
+  for (int tries = 0; tries < 5; tries++) {
+    Recorded recorded;
+    recorded.dir = MakeDir("cuda-flood");
+    ASSERT_EQ(
+        Shell(fmt::format("cd {} && LD_LIBRARY_PATH={} $S record --source $SRC --gpu on -o a.csv -- "
+                          "sh -c '$T --workload cuda-flood {} >truth'",
+                          recorded.dir, StandinFolder(), thousands),
+              &recorded.output),
+        0)
+        << recorded.output;
+    recorded.csv = ReadCsv(recorded.dir + "/a.csv");
+    recorded.truth = ParseWorkload(recorded.dir + "/truth");
+    CheckIdentity(recorded.csv);
+    const auto& lines = recorded.truth.lines;
+    const auto flood =
+        std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.key == "flood"; });
+    ASSERT_NE(flood, lines.end());
+    const uint64_t nr = flood->values.at(0), ns = flood->values.at(1);
+    fmt::print("{} launches, {:.0f} a second; {}\n", nr,
+               static_cast<double>(nr) * 1e9 / static_cast<double>(ns), LossesOf(recorded));
+    const auto& said = recorded.csv.comments;
+    if (said.at("lost_cuda_calls") != "0" || said.at("lost_records") != "0") continue;
+    EXPECT_EQ(LaunchesOf(recorded.csv, flood->tgid), nr);
+    EXPECT_NE(LaunchesOf(recorded.csv, flood->tgid + 1), nr) << "that of another one";
+    return;
+  }
+  FAIL() << "each time calls were lost";
 }
 
 // One that began before, in a mount namespace and with files that are not there any more, of which the

@@ -533,6 +533,16 @@ int RunCudaLaunches(int ms) {
   return 0;
 }
 
+// So many thousand launches, one behind the other, as fast as they are made: "flood TGID launches ns".
+int RunCudaFlood(int thousands) {
+  OpenLibraries();
+  Launch(nullptr, 0);  // with what a first one sets up
+  const uint64_t nr = static_cast<uint64_t>(thousands) * 1000, begin_ns = MonotonicNs();
+  for (uint64_t i = 1; i < nr; i++) Launch(nullptr, 0);
+  std::printf("flood %d %lu %lu\n", getpid(), nr, MonotonicNs() - begin_ns);
+  return 0;
+}
+
 // Of tests/cuda/hostile_runtime.c: arrays whose format cannot be read, for so many ms.
 int RunUnreadableCuda(int ms) {
   OpenLibraries();

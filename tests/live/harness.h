@@ -95,6 +95,7 @@ WorkloadResult ParseWorkload(const std::string& path);
 int RunCudaWorkload(int which);
 int RunUnreadableCuda(int ms);
 int RunCudaLaunches(int ms);
+int RunCudaFlood(int thousands);
 int RunCudaOnManyStacks(int);
 // --workload cuda-gaps WHICH: what it does between launches. In gap_workload.cc.
 enum {

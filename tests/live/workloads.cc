@@ -614,6 +614,7 @@ constexpr Workload kWorkloads[] = {
     {"cuda", RunCudaWorkload},
     {"cuda-unreadable", RunUnreadableCuda},
     {"cuda-launches", RunCudaLaunches},
+    {"cuda-flood", RunCudaFlood},
     {"cuda-stacks", RunCudaOnManyStacks},
     {"cuda-gaps", RunGaps},
     {"map-flood", MapFlood},
