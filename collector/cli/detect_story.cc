@@ -80,12 +80,13 @@ void TellEvidence(const RankEvidence& seen, Story* story) {
   const std::string waiting =
       "ms waiting for one" +
       (seen.wait_cause().empty() ? "" : fmt::format(" (most of it: {})", seen.wait_cause()));
-  const std::pair<HostValue, std::string> times[] = {{kHostCpuNs, "ms of CPU"},
-                                                     {kHostWaitNs, waiting},
-                                                     {kHostGpuActiveNs, "ms of GPU"},
-                                                     {kHostGpuNoWork, "ms without work for it"}};
+  const std::pair<HostValue, std::string> times[] = {
+      {kHostCpuNs, "ms of CPU"},
+      {kHostWaitNs, waiting},
+      {kHostGpuActiveNs, "ms of GPU"},
+      {kHostGpuNoWork, "ms at least without work for it"}};
   for (const auto& [value, name] : times)
-    if (is_measured(value))
+    if (is_measured(value) && (value != kHostGpuNoWork || seen.sums.values[value] > 0))
       text += fmt::format(", {:.1f} {}", Milliseconds(seen.sums.values[value]), name);
   if (is_measured(kHostMbmTotal))
     text += fmt::format(", {:.1f} MB of memory traffic",

@@ -138,10 +138,10 @@ std::string MsText(uint64_t ns) { return fmt::format("{:.1f}", static_cast<doubl
 // At most 80 columns, but for what is very large.
 void PrintUses(const std::vector<GpuDevice>& gpus, const GpuReport& report) {
   constexpr const char* kHidden = "hidden";
-  constexpr const char* kLine = "{:>7} {:<14} {:>3} {:>4} {:>8} {:>9} {:>9} {:>8} {:>10}\n";
+  constexpr const char* kLine = "{:>7} {:<15} {:>3} {:>4} {:>8} {:>9} {:>9} {:>8} {:>9}\n";
   Say(stdout, "\n");
   Say(stdout, kLine, "PID", "COMM", "DEV", "GPU", "PEAK MiB", "ACTIVE ms", "NO WORK", "LAUNCHES",
-      "LEAKED MiB");
+      "LEAKED");
   bool any_hidden = false, any_leaks = false;
   for (const auto& [key, use] : report.uses()) {
     const auto& [process, device] = key;
@@ -161,9 +161,11 @@ void PrintUses(const std::vector<GpuDevice>& gpus, const GpuReport& report) {
         known(kGpuLaunches, std::to_string(use.nr_launches)), leaked);
   }
   if (report.uses().empty()) Say(stdout, "{:>7} no process used CUDA\n", "");
-  if (any_leaks) Say(stdout, "LEAKED: how many allocations were not freed, and how much they are\n");
+  if (any_leaks) Say(stdout, "LEAKED: how many allocations were not freed, and their MiB\n");
   if (any_hidden)
-    Say(stdout, "{}: it never waited for its GPU: when that had no work is not visible from the host\n",
+    Say(stdout,
+        "{}: it never waited for all that it had launched: when its GPU had no work\n"
+        "        is not visible from the host\n",
         kHidden);
 }
 

@@ -164,6 +164,7 @@ void History::Add(uint32_t process, const SlotRow& row) {
     }
     if (row.launches) {
       bin.ns[kStarved] += part(StarvedNs(row.gpu));
+      processes_[process].gpu_known |= row.gpu_known;
       GpuBin& gpu = BinAt(bin.index, &processes_[process].gpu_bins);
       for (size_t value = 0; value < kNrGpuValues; value++) gpu.ns[value] += part(row.gpu[value]);
     }

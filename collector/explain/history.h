@@ -75,6 +75,7 @@ struct ProcessHistory {
   std::shared_ptr<const Cgroup> cgroup;  // null: not known
   std::vector<ProcessBin> bins;  // in the order of time; those in which it did nothing are not there
   std::vector<GpuBin> gpu_bins;  // the same
+  uint32_t gpu_known = 0;        // bit GpuValue: some row has it
   std::vector<Span> spans;
 };
 
@@ -113,6 +114,7 @@ struct SlotRow {
   uint64_t gpu_active_ns = 0;
   bool launches = false;
   GpuTimes gpu = {};
+  uint32_t gpu_known = 0;      // bit GpuValue
   int64_t state_since_ns = 0;  // Unix time; 0: not known
   uint64_t nr_slots = 1;       // of the table seconds: rows of slots that are added up in it
 };

@@ -166,8 +166,11 @@ class SlotLines {
     row.launches = !GpuField(kGpuNoWork).empty();
     if (row.launches) {
       row.gpu[kGpuActiveNs] = row.gpu_active_ns;
-      for (size_t i = kGpuNoWork; i < kNrGpuValues; i++)
-        row.gpu[i] = AmountIn(GpuField(static_cast<GpuValue>(i)));
+      for (size_t i = kGpuNoWork; i < kNrGpuValues; i++) {
+        const std::string_view field = GpuField(static_cast<GpuValue>(i));
+        row.gpu[i] = AmountIn(field);
+        row.gpu_known |= uint32_t{!field.empty()} << i;
+      }
     }
     if (const auto since = NumberOf<int64_t>(Field(kSince)))
       row.state_since_ns = std::clamp<int64_t>(Moved(row.start_ns, Number<int64_t>(kMonotonic), *since),

@@ -33,9 +33,13 @@ Confidence Stall::confidence() const {
   return share < 0.05 ? Confidence::kHigh : share < 0.2 ? Confidence::kMedium : Confidence::kLow;
 }
 
-bool Stall::HasIdleGpu() const {
+uint64_t Stall::idle_gpu_ns() const {
   constexpr uint64_t kLeastNs = 10'000'000;
-  return launches && gpu[kGpuNoWork] >= usual_no_work_ns + std::max(kLeastNs, ns[why] / 5);
+  constexpr std::array<GpuValue, kNrHindrances> kParts = {
+      kNoWorkWaited,  kNoWorkWaited,  kNoWorkThrottled, kNoWorkWaited, kNoWorkWaited, kNoWorkWaited,
+      kNoWorkStopped, kNoWorkStopped, kNoWorkDisk,      kNoWorkAsleep, kNoWorkRan,    kNoWorkUnknown};
+  const uint64_t idle_ns = why == kStarved ? 0 : gpu[kParts[why]];
+  return idle_ns >= std::max(kLeastNs, ns[why] / 5) ? idle_ns : 0;
 }
 
 bool Stall::HasUnusualNeighbor() const {

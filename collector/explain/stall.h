@@ -40,11 +40,10 @@ struct Neighbor {
   std::string of_name;
 };
 
-// Whose GPU had no work meanwhile, as the one that launches waited for something, or worked.
+// Whose GPU had no work meanwhile, as the thread that launches slept.
 struct StarvedGpu {
   Party who;
   uint64_t no_work_ns = 0, usual_no_work_ns = 0;
-  GpuValue by = kNoWorkAsleep;  // StarvedBy()
 };
 
 enum class Confidence : uint8_t { kHigh, kMedium, kLow };
@@ -65,11 +64,14 @@ struct Stall {
   bool launches = false;  // it uses a GPU
   GpuTimes gpu = {};      // which had no work of it for at least so long
   uint64_t usual_no_work_ns = 0;
+  uint32_t gpu_known = 0;           // bit GpuValue: it was measured
+  bool never_waits = false;         // in all that is known of it, for all that it has launched
   uint64_t asleep_ns = 0;           // all of its processes, until something happened
   int64_t asleep_since_ns = 0;      // Unix time: of the last of these that was long; 0: none
   std::vector<Neighbor> neighbors;  // the one that matters most first
   std::vector<std::pair<Party, uint64_t>> also;  // who else was held up by the same, and for how long
   std::vector<StarvedGpu> starved;
+  size_t nr_more_starved = 0;
   double lost_share = 0;     // of the CPUs' time
   double unknown_share = 0;  // of its waiting
   bool has_waits = false;    // waiting was measured
@@ -77,8 +79,8 @@ struct Stall {
 
   int64_t length_ns() const { return to_ns - from_ns; }
   uint64_t waited_ns() const;
-  // Its GPU had no work for longer than usual, by a good part of what it was held up.
-  bool HasIdleGpu() const;
+  // For how long its GPU had no work since it was held up so; 0: that is little beside it.
+  uint64_t idle_gpu_ns() const;
   // Of what it waited for others, or lost to slow memory, at least half was due to those who did more
   // than they usually do.
   bool HasUnusualNeighbor() const;

@@ -86,32 +86,44 @@ int64_t OverlapNs(const Stall& a, const Stall& b) {
   return std::min(a.to_ns, b.to_ns) - std::max(a.from_ns, b.from_ns);
 }
 
-// Where somebody beside it, or in a place that is not known, was held up for most of that time, what
-// that one was to bring most likely is what its GPU lacked.
+// In one pod, unit or cgroup; or in none that is known, as in a login.
+bool AreTogether(const Party& a, const Party& b) {
+  return a.is_place || b.is_place ? a.name == b.name : a.place == b.place;
+}
+
+// Whoever is beside it and was held up at just that time: what that one was to bring is most likely what
+// its GPU lacked.
 Stall* CauseOf(const Stall& starved, std::vector<Stall>* stalls) {
-  const auto may_be = [&](const Stall& stall) {
-    return stall.who.nr && OverlapNs(stall, starved) * 2 >= starved.length_ns() &&
-           (stall.who.place.empty() || starved.who.place.empty() ||
-            stall.who.place == starved.who.place);
-  };
-  auto cause = std::find_if(stalls->begin(), stalls->end(), [&](const Stall& stall) {
-    return stall.who.Text() == starved.who.Text() && may_be(stall);
+  if (StarvedBy(starved.gpu) != kNoWorkAsleep) return nullptr;
+  const auto cause = std::find_if(stalls->begin(), stalls->end(), [&](const Stall& stall) {
+    const int64_t both_ns = OverlapNs(stall, starved);
+    return stall.who.nr && !stall.who.is_kernel && stall.who.Text() != starved.who.Text() &&
+           both_ns * 2 >= starved.length_ns() && both_ns * 2 >= stall.length_ns() &&
+           AreTogether(stall.who, starved.who);
   });
-  if (cause == stalls->end()) cause = std::find_if(stalls->begin(), stalls->end(), may_be);
   return cause == stalls->end() ? nullptr : &*cause;
 }
 
-// A GPU without work is part of what it is due to, if that is found; else it is told by itself.
-// REQUIRES: the worst are first.
+// A GPU without work is part of what it is due to, if that is found; else it is told by itself, unless
+// something else was worse for the same process. REQUIRES: the worst are first, of both.
 void JoinStarved(const std::vector<Stall>& starved, std::vector<Stall>* stalls) {
   std::vector<Stall> alone;
   for (const Stall& one : starved) {
+    const bool is_told = std::any_of(stalls->begin(), stalls->end(), [&](const Stall& stall) {
+      return stall.who.Text() == one.who.Text() && OverlapNs(stall, one) > 0 &&
+             stall.severity_ns >= one.severity_ns;
+    });
+    if (is_told) continue;
     Stall* const cause = CauseOf(one, stalls);
-    if (!cause)
+    if (!cause) {
       alone.push_back(one);
-    else if (cause->who.Text() != one.who.Text() && cause->starved.size() < kMostStarved)
-      cause->starved.push_back({one.who, one.gpu[kGpuNoWork], one.usual_no_work_ns, StarvedBy(one.gpu)});
-    if (cause) cause->severity_ns += one.severity_ns;
+      continue;
+    }
+    cause->severity_ns += one.severity_ns;
+    if (cause->starved.size() < kMostStarved)
+      cause->starved.push_back({one.who, one.gpu[kGpuNoWork], one.usual_no_work_ns});
+    else
+      cause->nr_more_starved++;
   }
   std::move(alone.begin(), alone.end(), std::back_inserter(*stalls));
   SortBySeverity(stalls);
@@ -134,8 +146,8 @@ class Finder {
     if (!selection_.any()) FindLost(&stalls);
     const auto starved = std::stable_partition(stalls.begin(), stalls.end(),
                                                [](const Stall& stall) { return stall.why != kStarved; });
-    const std::vector<Stall> gpus(std::make_move_iterator(starved),
-                                  std::make_move_iterator(stalls.end()));
+    std::vector<Stall> gpus(std::make_move_iterator(starved), std::make_move_iterator(stalls.end()));
+    SortBySeverity(&gpus);
     stalls.erase(starved, stalls.end());
     stalls = Join(std::move(stalls));
     JoinStarved(gpus, &stalls);
@@ -150,7 +162,9 @@ class Finder {
       const Group group = SelectedOf(subject, history_, selection_);
       if (group.members.empty()) continue;
       const Series series(history_, timeline_, group);
-      if (!series.IsActive(range) && !(selection_.any() && series.Asleep(range))) continue;
+      if (!series.IsActive(range) && !series.Launches(range) &&
+          !(selection_.any() && series.Asleep(range)))
+        continue;
       size_t why = kByOthers;
       for (size_t i = 0; i < kSlower; i++)
         if (series.Hindrance(i, range) > series.Hindrance(why, range)) why = i;
@@ -160,6 +174,7 @@ class Finder {
       const BinRange there = WhileThere(group, series, range);
       Stall stall = Make(group, series, static_cast<Hindrance>(why), there);
       for (size_t i = 0; i < kSlower; i++) stall.severity_ns += static_cast<double>(stall.ns[i]);
+      if (why == kStarved) stall.severity_ns += kOfNobody * static_cast<double>(stall.ns[kStarved]);
       if (group.is_kernel) stall.severity_ns *= kOfKernel;
       all.emplace_back(std::move(stall), group);
     }
@@ -211,18 +226,21 @@ class Finder {
     return ranges;
   }
 
-  // Of windows in which it did anything.
+  // Of windows in which it did anything; `of_gpu`: in which it is one that launches.
   template <typename Of>
-  Usual UsualOutside(const Series& series, const BinRange& range, const Of& of) const {
+  Usual UsualOutside(const Series& series, const BinRange& range, const Of& of,
+                     bool of_gpu = false) const {
     std::vector<double> values;
     timeline_.ForEachWindowOutside(range, [&](const BinRange& window) {
-      if (series.IsActive(window)) values.push_back(static_cast<double>(of(window)));
+      if (of_gpu ? series.Launches(window) : series.IsActive(window))
+        values.push_back(static_cast<double>(of(window)));
     });
     return UsualOf(&values);
   }
   Usual UsualHindrance(const Series& series, size_t why, const BinRange& range) const {
-    return UsualOutside(series, range,
-                        [&](const BinRange& window) { return series.Hindrance(why, window); });
+    return UsualOutside(
+        series, range, [&](const BinRange& window) { return series.Hindrance(why, window); },
+        why == kStarved);
   }
 
   // What it waited, for whatever reason, more than it usually does. Where only less was known of it than
@@ -334,7 +352,9 @@ class Finder {
     stall.launches = series.Launches(range);
     for (size_t i = 0; i < kNrGpuValues; i++) stall.gpu[i] = series.Gpu(static_cast<GpuValue>(i), range);
     const Usual no_work = UsualOutside(
-        series, range, [&](const BinRange& window) { return series.Gpu(kGpuNoWork, window); });
+        series, range, [&](const BinRange& window) { return series.Gpu(kGpuNoWork, window); }, true);
+    stall.never_waits = stall.launches && series.Gpu(kGpuNoWork, series.life()) == 0;
+    for (uint32_t member : subject.members) stall.gpu_known |= history_.processes()[member].gpu_known;
     stall.usual_no_work_ns = Scaled(no_work.median, range);
     stall.asleep_ns = series.Asleep(range);
     for (uint32_t member : subject.members)

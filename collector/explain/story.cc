@@ -139,7 +139,11 @@ std::string GpuLines(const Stall& stall) {
   const GpuTimes& gpu = stall.gpu;
   if (!stall.launches) return "";
   std::string text;
-  if (gpu[kGpuNoWork] > 0) {
+  if (stall.never_waits) {
+    text =
+        "                it never waited for all that it had launched: when its GPU had no work is not "
+        "visible from the host\n";
+  } else {
     text = AmountLine(gpu[kGpuNoWork], stall.usual_no_work_ns, "at least, its GPU had no work of it",
                       stall.has_usual);
     std::string did;
@@ -147,10 +151,6 @@ std::string GpuLines(const Stall& stall) {
       if (!IsLittle(gpu[value], gpu[kGpuNoWork]))
         did += fmt::format("{} {} {}", did.empty() ? "" : ",", words, MsText(gpu[value]));
     if (!did.empty()) text += fmt::format("                its launching thread:{}\n", did);
-  } else {
-    text =
-        "                it never waited for its GPU: when that had no work is not visible from the "
-        "host\n";
   }
   // As fast as it launches at all.
   if (gpu[kLauncherRan] * 2 > static_cast<uint64_t>(stall.length_ns()))
@@ -161,16 +161,13 @@ std::string GpuLines(const Stall& stall) {
 
 std::string StarvedLines(const Stall& stall) {
   std::string text;
-  for (const StarvedGpu& one : stall.starved) {
-    const auto did = std::find_if(std::begin(kThreadDid), std::end(kThreadDid),
-                                  [&](const auto& pair) { return pair.first == one.by; });
-    text += AmountLine(one.no_work_ns, one.usual_no_work_ns,
-                       fmt::format("at least, the GPU of {} had no work: {}", one.who.Text(),
-                                   one.by == kNoWorkUnknown ? "why is not known"
-                                                            : fmt::format("its thread {}", did->second))
-                           .c_str(),
-                       stall.has_usual);
-  }
+  for (const StarvedGpu& one : stall.starved)
+    text += AmountLine(
+        one.no_work_ns, one.usual_no_work_ns,
+        fmt::format("at least, the GPU of {} had no work: its thread slept", one.who.Text()).c_str(),
+        stall.has_usual);
+  if (stall.nr_more_starved)
+    text += fmt::format("                and {} more GPUs had none\n", stall.nr_more_starved);
   return text;
 }
 
@@ -356,17 +353,15 @@ nlohmann::ordered_json IfKnown(bool is_known, uint64_t number) {
 
 namespace {
 
-// "; its GPU had no work for at least 198.0 ms", or that of another one.
+// "; its GPU had no work for at least 198.0 ms of that", or that of another one.
 std::string GpuClause(const Stall& stall) {
-  const auto text = [&](const std::string& whose, uint64_t ns, uint64_t usual_ns) {
-    return fmt::format("; {} had no work for at least {} ms{}", whose, MsText(ns),
-                       stall.has_usual ? fmt::format(" (usual: {})", MsText(usual_ns)) : "");
-  };
-  if (stall.why != kStarved && stall.HasIdleGpu())
-    return text("its GPU", stall.gpu[kGpuNoWork], stall.usual_no_work_ns);
+  if (const uint64_t ns = stall.idle_gpu_ns())
+    return fmt::format("; its GPU had no work for at least {} ms of that", MsText(ns));
   if (stall.starved.empty()) return "";
   const StarvedGpu& worst = stall.starved.front();
-  return text("meanwhile the GPU of " + worst.who.Text(), worst.no_work_ns, worst.usual_no_work_ns);
+  return fmt::format("; meanwhile the GPU of {} had no work for at least {} ms{}", worst.who.Text(),
+                     MsText(worst.no_work_ns),
+                     stall.has_usual ? fmt::format(" (usual: {})", MsText(worst.usual_no_work_ns)) : "");
 }
 
 std::string StarvedText(const Stall& stall) {
@@ -375,7 +370,7 @@ std::string StarvedText(const Stall& stall) {
       fmt::format("the GPU of {} had no work for at least {}: ", stall.who.Text(), Took(stall));
   switch (StarvedBy(gpu)) {
     case kNoWorkAsleep:
-      return begin + "the thread that launches slept, waiting for data, a lock or another thread";
+      return begin + "the thread that launches slept, not in CUDA and not for a disk";
     case kNoWorkInCudaWait:
       return begin + "the thread that launches slept in a call of CUDA";
     case kNoWorkRan:
@@ -474,9 +469,9 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
   // that had no work is not known.
   for (const Column& column : kSlotColumns)
     if (column.part == RowPart::kGpu && column.id < kNrGpuValues && column.id >= kGpuNoWork)
-      object[column.name] =
-          IfKnown(stall.launches && (column.id >= kLauncherRan || stall.gpu[kGpuNoWork] > 0),
-                  stall.gpu[column.id]);
+      object[column.name] = IfKnown(
+          (stall.gpu_known >> column.id & 1) && (column.id >= kLauncherRan || !stall.never_waits),
+          stall.gpu[column.id]);
   object["usual_gpu_no_work_ns"] = IfKnown(stall.launches && stall.has_usual, stall.usual_no_work_ns);
   object["starved_gpus"] = nlohmann::ordered_json::array();
   for (const StarvedGpu& one : stall.starved) {

@@ -24,13 +24,16 @@ void NoWork::AddTo(const Piece& piece, const ThreadLine* line, GpuRow* row) {
   });
 }
 
-void NoWork::AddTurn(const Piece& turn, const ThreadLine* line, GpuRow* row) {
-  if (!line) return;
+uint64_t NoWork::AddTurn(const Piece& turn, const ThreadLine* line, GpuRow* row) {
+  if (!line) return turn.to_ns - turn.from_ns;
+  uint64_t unknown_ns = 0;
   line->ForEach(turn.from_ns, turn.to_ns, [&](ThreadDoing doing, uint64_t from_ns, uint64_t to_ns) {
+    if (doing == ThreadDoing::kUnknown) unknown_ns += to_ns - from_ns;
     if (doing != ThreadDoing::kRuns) return;
     row->values[kLauncherRan] += to_ns - from_ns;
     row->values[kLauncherInCalls] += line->InCallsNs(from_ns, to_ns);
   });
+  return unknown_ns;
 }
 
 }  // namespace slotscope

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "slots/gpu_detail.h"
@@ -31,6 +32,8 @@ class NoWork {
   // Nobody says of a process that has not launched for so long that it launches.
   static constexpr uint64_t kLaunchesNs = 60'000'000'000;
   static constexpr size_t kMaxPieces = 4096;  // in a slot; beyond that what a thread did is not known
+  // Of a slot: with more than that part unknown, nothing is said of the thread that launches.
+  static constexpr uint64_t kMostUnknown = 100;
 
   // Thread `tid` launches, and nothing was in flight before: then comes OnLaunch(), too.
   void Begin(uint64_t at_ns, int32_t tid) {
@@ -60,7 +63,12 @@ class NoWork {
     if (launches_) CloseTurn(end_ns, tid_);
     if (!launches_) row->unmeasured |= kOfLaunches;
     for (const Piece& piece : pieces_) AddTo(piece, line_of(piece.tid), row);
-    for (const Piece& turn : turns_) AddTurn(turn, line_of(turn.tid), row);
+    uint64_t unknown_ns = std::exchange(lost_turns_ns_, 0), turns_ns = unknown_ns;
+    for (const Piece& turn : turns_) {
+      unknown_ns += AddTurn(turn, line_of(turn.tid), row);
+      turns_ns += turn.to_ns - turn.from_ns;
+    }
+    if (unknown_ns * kMostUnknown > turns_ns) row->unmeasured |= kOfLauncher;
     row->values[kGpuNoWork] += overflow_ns_;
     row->values[kNoWorkUnknown] += overflow_ns_;
     overflow_ns_ = 0;
@@ -72,7 +80,8 @@ class NoWork {
   // Everything, between two slots (base/state.h).
   template <typename Archive>
   void State(Archive& state) {
-    state(launches_, is_active_, tid_, since_ns_, turn_since_ns_, ended_ns_, overflow_ns_);
+    state(launches_, is_active_, tid_, since_ns_, turn_since_ns_, ended_ns_, overflow_ns_,
+          lost_turns_ns_);
     for (auto* pieces : {&pieces_, &turns_}) {
       const size_t nr = state.Count(pieces->size());
       pieces->resize(nr);
@@ -92,8 +101,8 @@ class NoWork {
     if (piece.to_ns <= piece.from_ns) return;
     if (pieces->size() < kMaxPieces)
       pieces->push_back(piece);
-    else if (pieces == &pieces_)
-      overflow_ns_ += piece.to_ns - piece.from_ns;
+    else
+      (pieces == &pieces_ ? overflow_ns_ : lost_turns_ns_) += piece.to_ns - piece.from_ns;
   }
   // Up to there it was that thread that was to launch.
   void CloseTurn(uint64_t at_ns, int32_t tid) {
@@ -105,7 +114,8 @@ class NoWork {
   }
   // `line`: what that thread did; null: that is not known.
   static void AddTo(const Piece& piece, const ThreadLine* line, GpuRow* row);
-  static void AddTurn(const Piece& turn, const ThreadLine* line, GpuRow* row);
+  // Returns of how much of it is not known what the thread did.
+  static uint64_t AddTurn(const Piece& turn, const ThreadLine* line, GpuRow* row);
 
   bool launches_ = false;
   bool is_active_ = false;
@@ -113,9 +123,9 @@ class NoWork {
   uint64_t since_ns_ = 0;       // with !is_active_: what is not in a piece yet begins here
   uint64_t turn_since_ns_ = 0;  // what is not in a turn yet
   uint64_t ended_ns_ = 0;       // when it was last active
-  uint64_t overflow_ns_ = 0;
-  std::vector<Piece> pieces_;  // of the slot: without work
-  std::vector<Piece> turns_;   // all of it, by who was to launch
+  uint64_t overflow_ns_ = 0, lost_turns_ns_ = 0;  // beyond kMaxPieces
+  std::vector<Piece> pieces_;                     // of the slot: without work
+  std::vector<Piece> turns_;                      // all of it, by who was to launch
 };
 
 }  // namespace slotscope

@@ -112,7 +112,7 @@ void GpuProcess::Apply(const ss_cuda_call& call, uint64_t at_ns) {
   // Another thread, with the number of one that ended.
   if (thread && (call.flags & SS_CUDA_FIRST)) thread->places.clear();
   if (thread && !thread->line.empty()) {
-    thread->line.OnCall(call.start_ns, call.hdr.ts_ns);
+    thread->line.OnCall(call.start_ns, call.hdr.ts_ns, at_ns);
     Touch(call.tid, thread);
   }
   const GpuPlace place = Current(thread);

@@ -40,7 +40,9 @@ void ThreadLine::OnTurn(const ss_cuda_turn& turn, uint64_t at_ns) {
   Mark(at_ns, DoingAfter(turn));
 }
 
-void ThreadLine::OnCall(uint64_t from_ns, uint64_t to_ns) {
+void ThreadLine::OnCall(uint64_t from_ns, uint64_t to_ns, uint64_t at_ns) {
+  if (!marks_.empty() && marks_.back().second == ThreadDoing::kUnknown && at_ns >= marks_.back().first)
+    Mark(at_ns, ThreadDoing::kRuns);
   if (!calls_.empty()) from_ns = std::max(from_ns, calls_.back().second);
   if (from_ns < to_ns && calls_.size() < kMaxMarks) calls_.emplace_back(from_ns, to_ns);
 }

@@ -20,8 +20,8 @@ class ThreadLine {
 
   // REQUIRES: times of turns do not go back; nor do those of calls.
   void OnTurn(const ss_cuda_turn& turn, uint64_t at_ns);
-  // A call that it made itself.
-  void OnCall(uint64_t from_ns, uint64_t to_ns);
+  // A call that it made itself; at_ns: when that is told, and it runs.
+  void OnCall(uint64_t from_ns, uint64_t to_ns, uint64_t at_ns);
   // What it does from then on was not seen, until its next turn.
   void Forget(uint64_t at_ns) { Mark(at_ns, ThreadDoing::kUnknown); }
   // The slot ends: what was before is not asked for any more. True: nothing is left but what it does

@@ -36,6 +36,7 @@ enum GpuValue : size_t {
 };
 // Bits: what is known only where turns of threads are told; and what only of processes that launch.
 inline constexpr uint32_t kOfTurns = (1u << kNrGpuValues) - (1u << kNoWorkRan);
+inline constexpr uint32_t kOfLauncher = 1u << kLauncherRan | 1u << kLauncherInCalls;
 inline constexpr uint32_t kOfLaunches = 1u << kGpuNoWork | kOfTurns;
 
 // A process that launches fewer kernels than it used to, while others take the CPU from it. As decided

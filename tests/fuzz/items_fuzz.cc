@@ -50,7 +50,7 @@ struct Files final : SlotSink {
     end_ns = slot->end_ns;
     const auto check = [slot](const GpuRow& row) {
       if (row.values[kGpuActiveNs] > slot->end_ns - slot->start_ns) std::abort();
-      if (row.unmeasured & (kOfLaunches & ~(1u << kNoWorkThrottled))) return;
+      if (row.unmeasured & (kOfLaunches & ~(1u << kNoWorkThrottled | kOfLauncher))) return;
       uint64_t causes_ns = 0;
       for (size_t i = kNoWorkRan; i <= kNoWorkUnknown; i++)
         if (i != kNoWorkInCalls) causes_ns += row.values[i];

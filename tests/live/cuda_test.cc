@@ -593,9 +593,9 @@ TEST(Cuda, GpuOfARecordingTellsWhatWasLeaked) {
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::vector<std::string> word{std::istream_iterator<std::string>(words), {}};
-    if (word.size() != 9 || word[0] != tgid) continue;
+    if (word.size() != 10 || word[0] != tgid) continue;  // the last two: "1: 0.4", how many and MiB
     EXPECT_EQ(word[2], word[3]) << "device and GPU: " << line;
-    nr_leaks += Number(word[7]);
+    nr_leaks += Number(word[8].substr(0, word[8].find(':')));
   }
   EXPECT_EQ(nr_leaks, 1u) << output;
   // The same by the tables, of a recording that does not have what the kernel sent.

@@ -148,7 +148,7 @@ int RunGaps(int which) {
         break;
       case kGapThrottled:
         // Where one ends is far from where its quota of 10 ms does: what comes there is in no gap.
-        while (ClockNs(CLOCK_PROCESS_CPUTIME_ID) < before.ran_ns + 23'000'000) continue;
+        while (ClockNs(CLOCK_PROCESS_CPUTIME_ID) < before.ran_ns + 21'000'000) continue;
         break;
       case kGapOnDisk:
         Require(read(disk, sector, kSector) == kSector, "the disk");

@@ -152,9 +152,10 @@ class GpuRows {
       : text_(fmt::format("# nr_cpus: 2\n{},gpu_no_work_ns,gpu_no_work_asleep_ns,gpu_no_work_ran_ns,"
                           "gpu_no_work_in_calls_ns,gpu_launcher_ran_ns,gpu_launcher_in_calls_ns\n",
                           kColumns)) {}
-  void Add(int64_t ms, int32_t tgid, const std::string& comm, int64_t cpu_ns, const char* gpu_ns) {
-    text_ += fmt::format("{},{},{},7,{},user,{},1000000,0,0,0,0,0,0,0,,,,asleep,0,1,0,{}\n", ms * kMs,
-                         kUnix + ms * kMs, tgid, comm, cpu_ns, gpu_ns);
+  void Add(int64_t ms, int32_t tgid, const std::string& comm, int64_t cpu_ns,
+           const char* gpu_ns = ",,,,,", int64_t throttled_ns = 0) {
+    text_ += fmt::format("{},{},{},7,{},user,{},1000000,0,0,0,{},0,0,0,,,,asleep,{},1,0,{}\n", ms * kMs,
+                         kUnix + ms * kMs, tgid, comm, cpu_ns, throttled_ns, ms * kMs, gpu_ns);
   }
   History Read() const {
     const TempFolder folder;
@@ -183,12 +184,71 @@ TEST(Explain, AGpuThatIsStarvedByNobodyWhoIsKnownIsTold) {
     const auto stalls = FindStalls(rows.Read(), {});
     ASSERT_EQ(stalls.size(), 1u);
     EXPECT_EQ(stalls[0].why, kStarved);
-    EXPECT_EQ(Headline(stalls[0]),
-              std::string("the GPU of trainer (10) had no work for at least 200 of 200 ms: the thread "
-                          "that launches ") +
-                  (sleeps ? "slept, waiting for data, a lock or another thread"
-                          : "ran, 25% of that in calls of CUDA"));
+    EXPECT_EQ(
+        Headline(stalls[0]),
+        std::string("the GPU of trainer (10) had no work for at least 200 of 200 ms: the thread "
+                    "that launches ") +
+            (sleeps ? "slept, not in CUDA and not for a disk" : "ran, 25% of that in calls of CUDA"));
   }
+}
+
+// It is told with whoever was held up at just that time, if its thread slept meanwhile.
+TEST(Explain, AGpuThatIsStarvedIsPartOfWhatHeldUpItsLoaderOnly) {
+  const struct {
+    int64_t from_ms, to_ms;  // the loader's
+    bool sleeps;
+    bool is_part;
+  } kCases[] = {{1000, 1200, true, true},
+                {1000, 1200, false, false},
+                {200, 1900, true, false},
+                {1180, 1400, true, false}};
+  for (const auto& c : kCases) {
+    GpuRows rows;
+    for (int64_t ms = 0; ms < 2000; ms++) {
+      const bool lacks = ms >= 1000 && ms < 1200;
+      rows.Add(ms, 10, "trainer", 500'000,
+               !lacks     ? "100000,0,100000,50000,500000,50000"
+               : c.sleeps ? "1000000,950000,50000,50000,500000,50000"
+                          : "1000000,0,1000000,250000,1000000,250000");
+      rows.Add(ms, 20, "loader", 100'000, ",,,,,", ms >= c.from_ms && ms < c.to_ms ? 900'000 : 0);
+    }
+    const auto stalls = FindStalls(rows.Read(), {});
+    ASSERT_EQ(stalls.size(), c.is_part ? 1u : 2u) << c.from_ms << " " << c.sleeps;
+    const std::string clause = "; meanwhile the GPU of trainer (10) had no work for at least 200 ms";
+    for (const Stall& stall : stalls)
+      EXPECT_EQ(Headline(stall).find(clause) != std::string::npos, c.is_part) << Headline(stall);
+  }
+}
+
+// Of a server whose GPU has nothing to do most of the time that is no moment.
+TEST(Explain, AGpuThatIsIdleAsUsualIsNotStarved) {
+  GpuRows rows;
+  for (int64_t ms = 0; ms < 6000; ms++) {
+    const bool serves = ms % 2000 < 70;
+    rows.Add(ms, 10, "server", serves ? 500'000 : 0,
+             serves ? "100000,0,100000,50000,500000,50000" : "1000000,1000000,0,0,0,0");
+  }
+  EXPECT_TRUE(FindStalls(rows.Read(), {}).empty());
+}
+
+// Of what is in no row nothing is said, not even 0.
+TEST(Explain, WhatWasNotMeasuredOfAGpuIsNull) {
+  std::string text = fmt::format("# nr_cpus: 2\n{},gpu_no_work_ns\n", kColumns);
+  for (int64_t ms = 0; ms < 2000; ms++)
+    text += fmt::format("{},{},10,7,trainer,user,500000,1000000,0,0,0,0,0,0,0,,,,asleep,0,1,0,400000\n",
+                        ms * kMs, kUnix + ms * kMs);
+  const TempFolder folder;
+  folder.Write("slots.csv", text);
+  RecordingTables tables;
+  History history;
+  ASSERT_TRUE(tables.Open(folder.At("slots.csv")).ok());
+  ASSERT_TRUE(tables.ReadHistory({}, &history).ok());
+  const auto stalls = StallsIn(history, {{10}, {}, {}, {}}, kUnix + 1000 * kMs, kUnix + 1100 * kMs, 1);
+  ASSERT_EQ(stalls.size(), 1u);
+  const auto json = StallJson(stalls[0], {});
+  EXPECT_EQ(json["gpu_no_work_ns"], 40'000'000);
+  for (const char* name : {"gpu_no_work_ran_ns", "gpu_no_work_throttled_ns", "gpu_launcher_ran_ns"})
+    EXPECT_TRUE(json[name].is_null()) << name;
 }
 
 // Nobody knows when the GPU of a loop that never waits for it has work; never that it always has.
@@ -200,7 +260,10 @@ TEST(Explain, WhatIsNotVisibleFromTheHostIsNotNothing) {
   ASSERT_EQ(stalls.size(), 1u);
   std::string text;
   for (const std::string& line : DetailLines(stalls[0], {})) text += line + "\n";
-  EXPECT_NE(text.find("when that had no work is not visible from the host"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("never waited for all that it had launched: when its GPU had no work is not visible"),
+      std::string::npos)
+      << text;
   EXPECT_NE(text.find("90.0 ms  its launching thread ran, 33% of that in calls of CUDA"),
             std::string::npos)
       << text;

@@ -888,7 +888,7 @@ class Oracle {
       if (time_ns == 0) return;
       csv += fmt::format("{},{},,,,,{},{},,,,,,,,,,,,,,,,,{}{}\n", next_ns_,
                          static_cast<int64_t>(next_ns_) + unix_offset_ns_, kind, time_ns,
-                         end_ns - next_ns_, std::string(25 + 2 * run_.nr_more, ','));
+                         end_ns - next_ns_, std::string(27 + 2 * run_.nr_more, ','));
       nr_rows++;
     };
     time_row("lost", slot.lost_ns);
@@ -954,7 +954,7 @@ class Oracle {
     for (size_t i = 0; i < 7; i++) csv += lacks(i) ? "," : fmt::format(",{}", row.values[i]);
     csv += Percent(row, 7) + rdt + fmt::format(",,,,,,{}", EndOf(next_ns_) - next_ns_);
     csv += run_.has_waits && !row.idle && !lacks(1) ? WaitColumns(row.wait) : std::string(10, ',');
-    csv += state + std::string(10, ',');  // these machines use no GPU
+    csv += state + std::string(12, ',');  // these machines use no GPU
     for (size_t at = kMoreAt; at < kMoreAt + 3 * run_.nr_more; at += 3)
       csv += (lacks(at) ? "," : fmt::format(",{}", row.values[at])) +
              (lacks(at) ? "," : Percent(row, at + 1));

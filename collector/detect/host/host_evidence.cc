@@ -27,9 +27,9 @@ double Rounded(uint64_t ns, double unit) {
   return std::round(static_cast<double>(ns) / unit * 1000) / 1000;
 }
 
-// Values that were measured; times in another unit, which their names then end in.
-void PutValues(const HostSample& sample, double unit, const char* suffix, Json* to) {
-  for (size_t i = 0; i < kHostColumns.size(); i++) {
+// The first `nr` values that were measured; times in another unit, which their names then end in.
+void PutValues(const HostSample& sample, size_t nr, double unit, const char* suffix, Json* to) {
+  for (size_t i = 0; i < nr; i++) {
     if (sample.unmeasured >> i & 1) continue;
     std::string name(kHostColumns[i]->name);
     if (kHostColumns[i]->unit == Unit::kNs)
@@ -138,6 +138,13 @@ Json RanJson(const HostRanInstead& ran) {
   return one;
 }
 
+// It waited for a tenth of the time or more, and most of that while one other ran.
+bool HasCulprit(const RankEvidence& seen) {
+  if (seen.wait_cause() != "others" || seen.ran_instead.empty()) return false;
+  return seen.sums.values[kHostWaitNs] * 10 >= static_cast<uint64_t>(seen.to_ns - seen.from_ns) &&
+         seen.ran_instead.front().ns * 2 >= seen.sums.values[kHostWaitOthers];
+}
+
 Json ObjectOf(const RankEvidence& seen) {
   Json json = {{"rank", seen.rank},
                {"role", seen.is_suspect ? "suspect" : "hanging"},
@@ -152,16 +159,15 @@ Json ObjectOf(const RankEvidence& seen) {
   json["to"] = MomentText({seen.to_ns, 1000});
   json["slot_ms"] = Rounded(static_cast<uint64_t>(seen.slot_ns), 1e6);
   if (seen.last_on_cpu_ns) json["last_on_cpu_at"] = MomentText({seen.last_on_cpu_ns, 1000});
-  PutValues(seen.sums, 1e6, "ms", &json);
+  PutValues(seen.sums, kHostColumns.size(), 1e6, "ms", &json);
   if (seen.lost_ns) json["lost_ms"] = Rounded(seen.lost_ns, 1e6);
   if (!seen.wait_cause().empty()) json["wait_cause"] = seen.wait_cause();
   for (const HostRanInstead& ran : seen.ran_instead) json["ran_instead"].push_back(RanJson(ran));
-  if (seen.wait_cause() == "others" && !seen.ran_instead.empty())
-    json["culprit"] = RanJson(seen.ran_instead.front());
+  if (HasCulprit(seen)) json["culprit"] = RanJson(seen.ran_instead.front());
   Json slots = Json::array();
   for (const HostSample& sample : seen.slots) {
     Json one = {{"at", MomentText({sample.start_ns, 1000})}};
-    PutValues(sample, 1e3, "us", &one);
+    PutValues(sample, kFirstLater, 1e3, "us", &one);
     slots.push_back(std::move(one));
   }
   json["slots"] = std::move(slots);
@@ -174,7 +180,7 @@ std::string_view RankEvidence::wait_cause() const {
   size_t longest = kFirstCause;
   for (size_t i = kFirstCause; i < kHostColumns.size(); i++)
     if (sums.values[i] > sums.values[longest]) longest = i;
-  if (sums.values[longest] == 0) return {};
+  if (sums.values[longest] == 0 || sums.values[longest] * 2 < sums.values[kHostWaitNs]) return {};
   constexpr std::string_view kBegin = "wait_", kEnd = "_ns";
   std::string_view name = kHostColumns[longest]->name;
   name.remove_prefix(kBegin.size());

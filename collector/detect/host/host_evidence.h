@@ -39,8 +39,8 @@ struct RankEvidence {
   std::vector<HostRanInstead> ran_instead;  // longest first; the first few
   std::vector<HostSample> slots;            // around the moment
 
-  // What most of its waiting for a CPU was due to: "others", "throttled"; empty: it did not wait, or the
-  // recording does not say why.
+  // What at least half of its waiting for a CPU was due to: "others", "throttled"; empty: it did not
+  // wait, there was more than one cause, or the recording does not say why.
   std::string_view wait_cause() const;
 };
 
