@@ -384,7 +384,7 @@ $(B)/manual/zsh: $(B)/slotscope scripts/manual.py doc/columns.md doc/recordings.
 
 manual: $(B)/manual/zsh ## man pages and completion, to build/manual
 
-docs: all $(B)/demo/trainer $(STANDIN) ## the outputs and the pictures in README.md and doc/, anew, on this machine; root, chromium
+docs: all ## the outputs and the picture in README.md and doc/, anew, on this machine; root, chromium
 	$(Q)scripts/docs.py $(B)/slotscope
 
 # Where zsh looks for the completion of others.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""docs.py SLOTSCOPE: makes the outputs in README.md and doc/, and the pictures in doc/, anew: what slotscope says on this machine.
+"""docs.py SLOTSCOPE: makes the outputs in README.md and doc/, and doc/report.png, anew: what slotscope says on this machine.
 
-A block of code behind "<!-- output: NAME -->" is what NAME printed. Needs root, and what make demo builds; for the pictures
-chromium. Look at what changed before you keep it.
+A block of code behind "<!-- output: NAME -->" is what NAME printed. Needs root; for the picture chromium. Look at what changed
+before you keep it.
 """
 import os
 import re
@@ -32,13 +32,6 @@ def blocks_of(text, kind):
     return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.M | re.S)
 
 
-def take_picture(page, name):
-    """The first screen of a report, to doc/."""
-    subprocess.run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,900",
-                    "--virtual-time-budget=5000", f"--screenshot={TOP}/doc/{name}", f"file://{page}"],
-                   check=True, capture_output=True)
-
-
 def main():
     outputs = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -51,9 +44,10 @@ def main():
         outputs["top"] = shell("mkdir live && cd live && (taskset -c 0 ../web & (for i in 1 2 3 4; do taskset -c 0 ../backup; done) & sleep 0.2; "
                                "slotscope top --once -n 4; kill %1) 2>/dev/null", f"{folder}/tutorial")
         outputs["record"] = shell(f"slotscope record -- bash -c '{BUSY}'", folder)
-        take_picture(f"{folder}/tutorial/report.html", "report.png")
-        shell(f"{TOP}/scripts/demo/demo.sh {SLOTSCOPE.parent}", folder)
-        take_picture(f"{folder}/slotscope-demo/report.html", "demo.png")
+        report = f"{folder}/tutorial/report.html"
+        subprocess.run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,900",
+                        "--virtual-time-budget=5000", f"--screenshot={TOP}/doc/report.png", f"file://{report}"],
+                       check=True, capture_output=True)
     for path in [TOP / "README.md", *sorted((TOP / "doc").glob("*.md"))]:
         text = path.read_text(encoding="utf-8")
 

@@ -289,6 +289,8 @@ class Finder {
           took_ns < static_cast<double>(Scaled(LeastUnusual(usual), range)))
         return {};
     }
+    // Without what is usual at its ends it may be less.
+    if (why == kStarved && took_ns < rule.least_ns) return {};
     Stall stall = Make(subject, series, why, range);
     stall.severity_ns = took_ns - static_cast<double>(stall.usual_ns[why]);
     if (why == kByUnknown) stall.severity_ns = std::min(stall.severity_ns, MoreWaiting(series, range));

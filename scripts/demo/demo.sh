@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# demo.sh BUILD: a training loop; for three of its nine seconds somebody else runs on its CPU, and is then moved away.
+# demo.sh BUILD: a training loop; for two of its nine seconds somebody else runs on its CPU, and is then moved away.
 # slotscope records all of it, names who ran instead, and says what that cost. Leaves ./slotscope-demo with the recording
 # and report.html. Root; without a GPU the stand-in libraries of the tests take its place, and that is said.
 set -euo pipefail
@@ -34,11 +34,11 @@ done
 taskset 1 "$build/demo/trainer" 30 &
 pids+=($!)
 sleep 3
-echo "A process comes to the trainer's CPU ..."
-taskset 1 "$build/demo/trainer" --hog 30 &
+echo "A process of higher priority comes to the trainer's CPU ..."
+nice -n -5 taskset 1 "$build/demo/trainer" --hog 30 &
 hog=$!
 pids+=("$hog")
-sleep 3
+sleep 2
 echo "... and is moved to another one."
 taskset -p -c "$(($(nproc --all) - 1))" $hog >/dev/null
 wait $recorder || { cat record.txt >&2; exit 1; }

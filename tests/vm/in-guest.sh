@@ -540,29 +540,30 @@ preempted_probes() {
 	echo "$before" >$mode
 }
 
-# What no guest can test: it has neither Python nor NVIDIA's libraries, a process takes too long to start, and a recorder is
-# never cheap. A fleet is the same on all kernels; so is what explain makes of rows.
+# What no guest can test: it has neither Python nor NVIDIA's libraries, a process takes too long to start, a recorder is
+# never cheap, or takes too long to begin, and what waits beside a hog is in no account of an emulated kernel. A fleet is the same on all kernels; so is what explain makes of rows.
 not_here='Fleet.*:Overhead.ABurst*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:Remediate.TheChapters*:Cuda.Hundreds*:*ExplainLive*:TopLive*:Docs.*'
+not_here="$not_here:Waits.OfWho*:*GpuGaps*IsBesideAHog"
 # What no kernel can change. ELSEWHERE=1: another guest of this run does it.
 program='Detect.*:Recording.*:*BadInput*:Replay*:*ReplayTest*:Cli.WithoutRoot*:Cli.FullDisk*:Cli.MaxSize*:Cli.Command*:Cli.Interrupt*'
 program="$program:Cli.AFile*:Cli.Nohup*:Cli.TwoCollectorsOnOne*:Remediate.Another*:Remediate.Without*:Overhead.ARecording*"
 program="$program:Accuracy.CommandRecords*:Accuracy.HostileNames*:Cuda.TheLastRaw*:Cuda.Replay*"
 [ -z "${ELSEWHERE:-}" ] || not_here="$not_here:$program"
 # Of the live tests, what depends on the kernel's flavour.
-quick='Hotplug.*:*WaitTruth*:Cgroups.*:Identity.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits*:*Quota.IsNoNeighboursFault/V2:State*:Uretprobes.*:Cli.AKernel*'
+quick='Hotplug.*:*WaitTruth*:Cgroups.*:Identity.*:Lifetime*:Storms*512Rmids:Accuracy*:Waits.N*:Waits.T*:Waits.OfTheTime*:Waits.W*:*Quota.IsNoNeighboursFault/V2:State*:Uretprobes.*:Cli.AKernel*'
 # The same for one of several guests.
 core='Hotplug.*:*WaitTruth*Crowd:*WaitTruth*Shuffle:*WaitTruth*Realtime:*Quota.IsNoNeighboursFault/V2:State.OfWhoDoesNot*:Cgroups.*:Identity.Where*:Uretprobes.*'
 core="$core:Accuracy.EverySwitch*:Accuracy.Counters*:Accuracy.AThreadsName*:Cuda.MemoryOf*:Lifetime.*:*LifetimeTest*By*:*LifetimeTest*Leader*"
-core="$core:*LifetimeTest*Spinning*:*LifetimeTest*Vfork:*LifetimeTest*Zombie:Waits.OfWho*:*GpuGaps*"
+core="$core:*LifetimeTest*Spinning*:*LifetimeTest*Vfork:*LifetimeTest*Zombie:*GpuGaps*/Sleeps:*GpuGaps*/IsThrottled:*GpuGaps*/W*"
 few='*WaitTruth*Crowd:Cgroups.*:Uretprobes.*:Accuracy.EverySwitch*:Cuda.MemoryOf*:State.OfWhoDoesNot*:*LifetimeTest*Spinning*'
-few="$few:*Quota.IsNoNeighboursFault/V2:Waits.OfWho*:*GpuGaps*Spins:*GpuGaps*Sleeps"
+few="$few:*Quota.IsNoNeighboursFault/V2:*GpuGaps*/Sleeps"
 # With PREEMPT_RT all of it takes longer.
 case $(uname -r) in *-rt-*) core="$core-*WaitTruth*Shuffle:*WaitTruth*Realtime" ;; esac
 
 is_quick() { case ${QUICK:-} in [123]) true ;; *) false ;; esac; }
 case ${QUICK:-} in
 0) quick="$core:*LifetimeTest*:Waits.Nothing*:Accuracy.Shares*:Accuracy.AFlood*:Cuda.Calls*:State.WhoIsSent*" ;;
-1) quick="Cuda.MemoryOf*:Cuda.Calls*:*GpuGaps*:$quick" ;;
+1) quick="Cuda.MemoryOf*:Cuda.Calls*:*GpuGaps*/S*:*GpuGaps*/IsStopped:*GpuGaps*/IsIn*:*GpuGaps*/IsT*:*GpuGaps*/W*:*GpuGaps*/N*:$quick" ;;
 2) quick=$core ;;
 3) quick=$few ;;
 esac
