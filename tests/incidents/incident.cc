@@ -213,8 +213,11 @@ class Maker {
                              case 1:
                                phase = 2;
                                return Step{Step::kLaunch, 0};
-                             default:
+                             case 3:  // nobody returns from a call without running
                                phase = 0;
+                               return Step{Step::kRun, 40 * kUs};
+                             default:
+                               phase = 3;
                                return Step{Step::kGpu, (gpu_us * 9 / 10 + Random(gpu_us / 5)) * kUs};
                            }
                          });
