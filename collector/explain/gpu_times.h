@@ -10,7 +10,7 @@
 
 namespace slotscope {
 
-// [GpuValue], ns; only of a process that launches, from kGpuActiveNs on and without kGpuLaunches.
+// [GpuValue], ns; only of a process that launches, from kGpuNoWork on.
 using GpuTimes = std::array<uint64_t, kNrGpuValues>;
 
 // Its GPU had no work, and its thread was not kept from launching by what is told of in another column

@@ -99,9 +99,8 @@ class SlotLines {
     switch (rows_.Take(line)) {
       case TableRows::Line::kHeader:
         for (size_t i = 0; i < kNrWanted; i++) places_[i] = rows_.PlaceOf(kNames[i]);
-        for (const Column& column : kSlotColumns)
-          if (column.part == RowPart::kGpu && column.id < kNrGpuValues)
-            gpu_places_[column.id] = rows_.PlaceOf(column.name);
+        for (size_t i = 0; i < kNrGpuValues; i++)
+          gpu_places_[i] = rows_.PlaceOf(ColumnName(RowPart::kGpu, i));
         is_slots_ = places_[kStart] != TableRows::kNone && places_[kCpu] != TableRows::kNone &&
                     places_[kKind] != TableRows::kNone;
         return;
@@ -165,7 +164,6 @@ class SlotLines {
     row.gpu_active_ns = Amount(kGpuActive);
     row.launches = !GpuField(kGpuNoWork).empty();
     if (row.launches) {
-      row.gpu[kGpuActiveNs] = row.gpu_active_ns;
       for (size_t i = kGpuNoWork; i < kNrGpuValues; i++) {
         const std::string_view field = GpuField(static_cast<GpuValue>(i));
         row.gpu[i] = AmountIn(field);

@@ -349,10 +349,6 @@ nlohmann::ordered_json IfKnown(bool is_known, uint64_t number) {
   return is_known ? nlohmann::ordered_json(number) : nlohmann::ordered_json();
 }
 
-}  // namespace
-
-namespace {
-
 // "; its GPU had no work for at least 198.0 ms of that", or that of another one.
 std::string GpuClause(const Stall& stall) {
   if (const uint64_t ns = stall.idle_gpu_ns())
@@ -467,11 +463,9 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
   object["asleep_ns"] = stall.asleep_ns;
   // The rest of the columns of a GPU, by their names; of a process that never waits for its GPU when
   // that had no work is not known.
-  for (const Column& column : kSlotColumns)
-    if (column.part == RowPart::kGpu && column.id < kNrGpuValues && column.id >= kGpuNoWork)
-      object[column.name] = IfKnown(
-          (stall.gpu_known >> column.id & 1) && (column.id >= kLauncherRan || !stall.never_waits),
-          stall.gpu[column.id]);
+  for (size_t i = kGpuNoWork; i < kNrGpuValues; i++)
+    object[ColumnName(RowPart::kGpu, i)] =
+        IfKnown((stall.gpu_known >> i & 1) && (i >= kLauncherRan || !stall.never_waits), stall.gpu[i]);
   object["usual_gpu_no_work_ns"] = IfKnown(stall.launches && stall.has_usual, stall.usual_no_work_ns);
   object["starved_gpus"] = nlohmann::ordered_json::array();
   for (const StarvedGpu& one : stall.starved) {

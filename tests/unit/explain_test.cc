@@ -30,6 +30,18 @@ constexpr const char* kColumns =
     "wait_others_ns,wait_self_ns,wait_throttled_ns,wait_wakeup_ns,wait_steal_ns,wait_unknown_ns,"
     "ran_instead_tgid,ran_instead_start_ns,ran_instead_ns,state,state_since_ns,cpus,main_cpu";
 
+History HistoryOf(const std::string& slots_csv, const UnixRange& range = {}) {
+  const TempFolder folder;
+  folder.Write("slots.csv", slots_csv);
+  RecordingTables tables;
+  History history;
+  Status status = tables.Open(folder.At("slots.csv"));
+  EXPECT_TRUE(status.ok()) << status.message();
+  status = tables.ReadHistory(range, &history);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return history;
+}
+
 // A slots.csv, line by line.
 class Rows {
  public:
@@ -44,17 +56,7 @@ class Rows {
   }
   void AddLine(const std::string& line) { text_ += line + "\n"; }
 
-  History Read(const UnixRange& range = {}) const {
-    const TempFolder folder;
-    folder.Write("slots.csv", text_);
-    RecordingTables tables;
-    History history;
-    Status status = tables.Open(folder.At("slots.csv"));
-    EXPECT_TRUE(status.ok()) << status.message();
-    status = tables.ReadHistory(range, &history);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return history;
-  }
+  History Read(const UnixRange& range = {}) const { return HistoryOf(text_, range); }
   const std::string& text() const { return text_; }
 
  private:
@@ -122,12 +124,7 @@ TEST(Explain, SaysForHowLongItsGpuHadNoWork) {
                                   : ",") +
                 "\n";
   }
-  const TempFolder folder;
-  folder.Write("slots.csv", with_gpu);
-  RecordingTables tables;
-  History history;
-  ASSERT_TRUE(tables.Open(folder.At("slots.csv")).ok());
-  ASSERT_TRUE(tables.ReadHistory({}, &history).ok());
+  const History history = HistoryOf(with_gpu);
   const auto stalls = FindStalls(history, {});
   ASSERT_EQ(stalls.size(), 1u);
   EXPECT_TRUE(stalls[0].launches);
@@ -157,15 +154,7 @@ class GpuRows {
     text_ += fmt::format("{},{},{},7,{},user,{},1000000,0,0,0,{},0,0,0,,,,asleep,{},1,0,{}\n", ms * kMs,
                          kUnix + ms * kMs, tgid, comm, cpu_ns, throttled_ns, ms * kMs, gpu_ns);
   }
-  History Read() const {
-    const TempFolder folder;
-    folder.Write("slots.csv", text_);
-    RecordingTables tables;
-    History history;
-    EXPECT_TRUE(tables.Open(folder.At("slots.csv")).ok());
-    EXPECT_TRUE(tables.ReadHistory({}, &history).ok());
-    return history;
-  }
+  History Read() const { return HistoryOf(text_); }
 
  private:
   std::string text_;
@@ -237,12 +226,7 @@ TEST(Explain, WhatWasNotMeasuredOfAGpuIsNull) {
   for (int64_t ms = 0; ms < 2000; ms++)
     text += fmt::format("{},{},10,7,trainer,user,500000,1000000,0,0,0,0,0,0,0,,,,asleep,0,1,0,400000\n",
                         ms * kMs, kUnix + ms * kMs);
-  const TempFolder folder;
-  folder.Write("slots.csv", text);
-  RecordingTables tables;
-  History history;
-  ASSERT_TRUE(tables.Open(folder.At("slots.csv")).ok());
-  ASSERT_TRUE(tables.ReadHistory({}, &history).ok());
+  const History history = HistoryOf(text);
   const auto stalls = StallsIn(history, {{10}, {}, {}, {}}, kUnix + 1000 * kMs, kUnix + 1100 * kMs, 1);
   ASSERT_EQ(stalls.size(), 1u);
   const auto json = StallJson(stalls[0], {});

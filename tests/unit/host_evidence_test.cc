@@ -112,6 +112,7 @@ struct Host {
     int32_t tgid;
     uint64_t cpu_ns, wait_ns = 0;
     uint64_t began_ns = 1000;
+    uint64_t others_ns = 0;  // of wait_ns; 0: the slot does not say why
   };
   void AddSlot(int64_t at_ms, const std::vector<Use>& uses, const std::vector<std::string>& notes = {}) {
     Slot slot;
@@ -127,6 +128,11 @@ struct Host {
       std::copy(comm.begin(), comm.end(), row.comm.begin());
       row.sums[kCpuNs] = use.cpu_ns;
       row.sums[kWaitNs] = use.wait_ns;
+      if (use.others_ns) {
+        slot.wait_causes = static_cast<WaitCauses>((1u << kNrWaitCauses) - 1);
+        slot.waits.emplace_back().ns = {use.others_ns, use.wait_ns - use.others_ns};
+        row.wait = static_cast<uint32_t>(slot.waits.size());
+      }
       slot.rdt.push_back({{4096, 0, 0}, 1u << kMbmLocal, SS_RDT_OK});
       row.beside = static_cast<uint32_t>(slot.rdt.size());
       slot.rows.push_back(row);
@@ -200,6 +206,33 @@ TEST(HostEvidence, SaysWhatEachRankDid) {
   EXPECT_EQ(evidence[2]["ran_instead"][0],
             nlohmann::ordered_json({{"pid", 10}, {"comm", "p10"}, {"ms", 0.7}}));
   EXPECT_FALSE(evidence[2].contains("wait_cause")) << "its rows do not say why it waited";
+}
+
+// Who is to blame is said of a wait that matters, and was for most of it for one other.
+TEST(HostEvidence, ACulpritRanForMostOfAWaitThatMatters) {
+  const struct {
+    uint64_t wait_us, others_us, ran_us;  // in each ms
+    const char* cause;
+    bool has_culprit;
+  } kCases[] = {{900, 800, 700, "others", true},
+                {900, 800, 300, "others", false},  // several ran
+                {90, 80, 70, "others", false},     // that is little
+                {900, 400, 400, "self", false}};
+  for (const auto& c : kCases) {
+    Host host;
+    for (int64_t ms = 0; ms < 3000; ms++) {
+      host.waits = {
+          {{12, 1000}, {}, kWaitOthers, {99, 1000}, {'h', 'o', 'g'}, 0, 0, c.ran_us * 1000, 1}};
+      host.AddSlot(ms, {{12, 10'000, c.wait_us * 1000, 1000, c.others_us * 1000}},
+                   ms == 0 ? kRanks : std::vector<std::string>());
+    }
+    const auto seen = host.Evidence(HangAt(1000))[0];
+    EXPECT_EQ(seen.value("wait_cause", ""), c.cause);
+    ASSERT_EQ(seen.contains("culprit"), c.has_culprit) << c.wait_us << " " << c.ran_us;
+    if (c.has_culprit) {
+      EXPECT_EQ(seen["culprit"], nlohmann::ordered_json({{"pid", 99}, {"comm", "hog"}, {"ms", 700.0}}));
+    }
+  }
 }
 
 // Of a slots.csv, whose rows say for what it waited.

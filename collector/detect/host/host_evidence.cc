@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "detect/inputs/timestamp.h"
+#include "slots/wait_row.h"
 
 namespace slotscope {
 namespace {
@@ -181,10 +182,7 @@ std::string_view RankEvidence::wait_cause() const {
   for (size_t i = kFirstCause; i < kHostColumns.size(); i++)
     if (sums.values[i] > sums.values[longest]) longest = i;
   if (sums.values[longest] == 0 || sums.values[longest] * 2 < sums.values[kHostWaitNs]) return {};
-  constexpr std::string_view kBegin = "wait_", kEnd = "_ns";
-  std::string_view name = kHostColumns[longest]->name;
-  name.remove_prefix(kBegin.size());
-  return name.substr(0, name.size() - kEnd.size());
+  return kWaitCauseNames[longest - kFirstCause];
 }
 
 std::vector<RankEvidence> HostEvidenceOf(const HostHistory& history, const NcclHang& hang,
