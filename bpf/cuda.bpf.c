@@ -772,6 +772,14 @@ int BPF_PROG(ss_cuda_woken, struct task_struct *p)
 	return 0;
 }
 
+/* The program that comes after is not in these calls, and is followed from its first one on. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(ss_cuda_executed, struct task_struct *task)
+{
+	bpf_task_storage_delete(&ss_cuda_threads, task);
+	return 0;
+}
+
 /* What a trap costs without what runs behind it. */
 SEC("uprobe")
 int ss_cuda_nothing(struct pt_regs *ctx)

@@ -227,7 +227,8 @@ void GpuTracker::ApplyEnd(const Change& change) {
     // Of who is missing nobody knows since when.
     found->second.End(change.at_ns,
                       change.kind == kMissing ? KernelsEnd::kUnknown : KernelsEnd::kExited);
-    ended_.push_back({change.process, found->second.TakeSlot(change.at_ns, &ended_parts_)});
+    if (found->second.has_called())
+      ended_.push_back({change.process, found->second.TakeSlot(change.at_ns, &ended_parts_)});
     processes_.erase(found);
     if (change.kind != kExec) AddGone(change.process, change.kind == kMissing);
   } else if (auto gone = gone_.find(change.process); gone != gone_.end()) {
@@ -283,6 +284,7 @@ void GpuTracker::TakeBusySlot(uint64_t start_ns, uint64_t end_ns, std::vector<Gp
   for (const GpuUse& use : *uses) detail->ended.push_back(use.process);
   detail->parts.swap(ended_parts_);
   for (auto& [key, process] : awake_) {
+    if (!process->has_called()) continue;
     const size_t first = detail->parts.size();
     const GpuRow row = process->TakeSlot(end_ns, &detail->parts);
     uses->push_back({key, row});

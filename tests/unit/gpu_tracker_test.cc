@@ -553,6 +553,23 @@ TEST(GpuTracker, AnExecEndsAllThatTheProgramHeld) {
   EXPECT_EQ(gpu.detail.parts[0].gpu, 0);
 }
 
+// The thread that executes it is followed until the kernel's side has forgotten it.
+TEST(GpuTracker, ATurnBehindAnExecIsNoUseOfCuda) {
+  Gpu gpu;
+  RunUntilExec(&gpu, 600);
+  gpu.Leaves(610, SS_LEFT_RUNNABLE);
+  EXPECT_EQ(gpu.Slot().values[kGpuActiveNs], 500 * kUs);
+  gpu.Runs(1100);
+  for (int i = 0; i < 3; i++) {
+    gpu.Slot();
+    EXPECT_FALSE(gpu.all.contains(kA.tgid));
+  }
+  gpu.Exit(4100);
+  gpu.Slot();
+  EXPECT_FALSE(gpu.all.contains(kA.tgid));
+  EXPECT_TRUE(gpu.detail.ended.empty());
+}
+
 // One row, and one part of each device: what it did adds up, and it holds what it holds at the end.
 TEST(GpuTracker, AnExecWithinASlotLeavesOneRow) {
   Gpu gpu;
