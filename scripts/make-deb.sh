@@ -15,7 +15,7 @@ cd "$top"
 {
 	git ls-files -z --cached --others --exclude-standard 2>/dev/null || find . -path ./build -prune -o -type f -print0
 } | xargs -0 cp -a --parents -t "$build/deb/slotscope-$version"
-cp -a "$build"/{bpf,obj,libslotscope.a,slotscope} "$build/deb/slotscope-$version/build/"
+cp -a "$build"/{bpf,obj,pch,report,ship,unity,libslotscope.a,slotscope} "$build/deb/slotscope-$version/build/"
 cd "$build/deb/slotscope-$version"
 if ! dpkg-buildpackage --no-sign --build=binary >../build.log 2>&1; then
 	tail -n 30 ../build.log >&2
