@@ -60,6 +60,7 @@ struct Column {
 
 // Why several columns can be empty.
 namespace empty {
+inline constexpr std::string_view kNobodys = "the row is of `lost` or `offline` time";
 inline constexpr std::string_view kNoProcess = "the row is of no process";
 inline constexpr std::string_view kNoCounter =
     "the machine has no such counter (a virtual machine without a PMU), it was not asked for, or it did "
@@ -112,9 +113,9 @@ inline constexpr std::array kSlotColumns = {
         "the causes. With `--no-waits`, and in older recordings: what *ended* in the slot",
         "the kernel keeps no account of it (CONFIG_SCHED_INFO)"},
     Column{"switches", Unit::kCount, RowPart::kSums, kSwitches, true,
-           "times one of its threads was switched out", ""},
+           "times one of its threads was switched out", empty::kNobodys},
     Column{"preemptions", Unit::kCount, RowPart::kSums, kPreemptions, true, "of these, against its will",
-           ""},
+           empty::kNobodys},
     Column{"cycles", Unit::kCount, RowPart::kSums, kCycles, true, "perf counter, raw, never scaled",
            empty::kNoCounter},
     Column{"instructions", Unit::kCount, RowPart::kSums, kInstructions, true,
