@@ -25,7 +25,7 @@ LLVM_STRIP := $(firstword $(foreach name,llvm-strip llvm-strip-14,$(shell comman
 # Functions and lines, for a backtrace; variables too would be a quarter of the time that it takes to build.
 CXXFLAGS ?= -O3 -g1
 CXXFLAGS_ALL := -std=c++20 -Wall -Wextra -Wshadow -Werror -Icollector -Iinclude -I. -I$(B)/bpf $(CXXFLAGS)
-LIBS := -lbpf -lcap-ng -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -lzstd -lz -lncursesw -ltinfo -ldate-tz -pthread
+LIBS := -lbpf -lcap-ng -lfmt -lxxhash -lboost_program_options -lprometheus-cpp-pull -lprometheus-cpp-core -lcurl -llz4 -lzstd -lz -lncursesw -ltinfo -ldate-tz -pthread
 # Where vmlinux.h is, which is not ours: clang 14 warns of that of 7.3.
 BPFTYPES := $(B)/bpf
 BPFFLAGS := -g -O2 -mcpu=v3 -target bpf -D__TARGET_ARCH_x86 -Wall -Werror -Iinclude -Ibpf -isystem $(BPFTYPES)
@@ -35,10 +35,10 @@ PREFIX ?= /usr/local
 COLLECTOR_SRC := $(filter-out collector/cli/main.cc,$(wildcard collector/*/*.cc collector/*/*/*.cc tests/gen/*.cc))
 # Folders that compile as one source each, in a third of the time (UNITY=: file by file). So what they have in unnamed
 # namespaces needs different names.
-UNITY := cli cuda detect/host detect/inputs detect/live detect/patterns explain query remediate report run top
+UNITY := cli cuda detect/host detect/inputs detect/live detect/patterns explain query remediate report run ship top
 unity_src = $(filter-out collector/cli/main.cc,$(wildcard collector/$1/*.cc))
 COLLECTOR_OBJ := $(patsubst %.cc,$(B)/obj/%.o,$(filter-out $(foreach folder,$(UNITY),$(call unity_src,$(folder))),$(COLLECTOR_SRC))) \
-	$(UNITY:%=$(B)/obj/unity/%.o) $(B)/obj/report/page_html.o
+	$(UNITY:%=$(B)/obj/unity/%.o) $(B)/obj/report/page_html.o $(B)/obj/ship/schema_sql.o
 KMOD_SRC := $(wildcard kmod/*.c kmod/*.h) kmod/Kbuild
 HEADERS := $(wildcard include/slotscope/*.h)
 SKELETONS := $(B)/bpf/relay.skel.h $(B)/bpf/native.skel.h $(B)/bpf/cuda.skel.h
@@ -135,6 +135,16 @@ $(B)/obj/report/page_html.o: $(PAGE)
 	$(call msg,EMBED,$@)
 	@mkdir -p $(@D)
 	$(Q)cd $(B)/report && ld -r -b binary -z noexecstack page.html -o $(abspath $@)
+
+# And the tables of a fleet's database: each file behind a line with its name.
+SCHEMA := $(B)/ship/schema.sql
+$(SCHEMA): $(wildcard deploy/clickhouse/*.sql)
+	@mkdir -p $(@D)
+	$(Q)for file in $^; do echo "-- file: $${file##*/}"; cat $$file; done > $@
+$(B)/obj/ship/schema_sql.o: $(SCHEMA)
+	$(call msg,EMBED,$@)
+	@mkdir -p $(@D)
+	$(Q)cd $(B)/ship && ld -r -b binary -z noexecstack schema.sql -o $(abspath $@)
 
 define compile
 	$(call msg,CXX,$@)
@@ -287,7 +297,7 @@ test: deps-package ## what CI runs, as far as this machine can; what it cannot i
 	$(Q)$(MAKE) -j$(shell nproc) all $(B)/unit_tests $(B)/live_tests $(B)/fleet_tests $(BENCHMARKS) $(FUZZ_REPLAYS)
 	$(Q)scripts/portable.sh $(B)/slotscope $(B)/portable
 	$(Q)$(MAKE) deb
-	$(Q)tests/run.sh --two live check unit fleet page query fuzz qemu-rdt package-6.1 -- --two vm-6.1-some vm-6.12-rt-some rdt-6.1-some vm-7.3-some vm-7.0-some
+	$(Q)tests/run.sh --two live check unit fleet page query ship kubernetes fuzz qemu-rdt package-6.1 -- --two vm-6.1-some vm-6.12-rt-some rdt-6.1-some vm-7.3-some vm-7.0-some
 
 test-unit: deps-test ## unit and property tests, golden files; no root
 	$(Q)$(MAKE) $(B)/unit_tests $(BENCHMARKS) $(B)/slotscope
@@ -300,6 +310,14 @@ test-page: deps-test ## the report's page in headless Chromium; root
 test-query: deps-test ## slotscope query, against the tables that it reads; fetches DuckDB once, by npm
 	$(Q)$(MAKE) $(B)/slotscope
 	$(Q)tests/run.sh query
+
+test-ship: deps-test ## slotscope ship, into the real ClickHouse, which has a bad day; fetches it once, and DuckDB
+	$(Q)$(MAKE) $(B)/slotscope
+	$(Q)tests/run.sh ship
+
+test-kubernetes: deps-test deps-image ## the manifests against the API's schema (by npm); the image, and what it does with the rights of the manifest; root
+	$(Q)$(MAKE) image
+	$(Q)tests/run.sh kubernetes image
 
 test-fleet: deps-test ## eight simulated nodes and the real Prometheus, which has a bad day
 	$(Q)$(MAKE) $(B)/fleet_tests
@@ -359,6 +377,10 @@ soak: deps-test ## months of a recorder's life in SOAK_SECONDS (600): churn, ful
 	$(Q)$(MAKE) all $(B)/live_tests
 	$(Q)tests/soak/soak.py $(B) $(SOAK_SECONDS)
 
+bench-fleet: deps-test ## 1,000 machines ship into the real ClickHouse: rows, bytes, times; NODES=...; root
+	$(Q)$(MAKE) $(B)/slotscope
+	$(Q)bench/fleet_database.py $(B)/slotscope $(NODES)
+
 bench-wide: deps-test ## what a recording of 256 CPUs takes, whose rings are filled at live speed on those that there are; root
 	$(Q)$(MAKE) $(B)/bench-wide
 	$(Q)$(B)/bench-wide 256 5000 20
@@ -392,6 +414,7 @@ ZSH_FOLDER := share/zsh/site-functions
 install: all manual ## the collector, its man pages and completion, to PREFIX (default /usr/local)
 	$(Q)install -D -m 755 $(B)/slotscope $(DESTDIR)$(PREFIX)/bin/slotscope
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/slotscope/prometheus deploy/prometheus/slotscope.rules.yml deploy/prometheus/prometheus.yml
+	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/slotscope/clickhouse deploy/clickhouse/*.sql
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/slotscope/schemas deploy/schemas/*.schema.json
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(B)/manual/man1/*
 	$(Q)install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 $(B)/manual/man5/*
@@ -408,10 +431,14 @@ DKMS_SRC := $(DESTDIR)/usr/src/slotscope-$(VERSION)
 dkms-install: ## the module through dkms: for the running kernel, or KVER=...
 	$(Q)scripts/dkms-install.sh "$(DKMS_SRC)" "$(VERSION)" "$(KVER)"
 
+image: deps-image ## build/slotscope-image.tar: an image for containers, of Debian's packages and ours; see doc/kubernetes.md
+	$(Q)$(MAKE) deb
+	$(Q)scripts/image.sh $(B)/slotscope-image.tar
+
 deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-dkms
 	$(Q)scripts/make-deb.sh $(B)
 
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: FORCE help all bpf bpf-syntax collector kmod run demo vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-package test-rdt test-san fuzz bench bench-detect bench-live bench-wide bench-vm soak fuzzers check fmt manual docs install uninstall dkms-install deb clean
+.PHONY: FORCE help all bpf bpf-syntax collector kmod run demo vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-ship test-kubernetes test-package test-rdt test-san fuzz bench bench-detect bench-live bench-fleet bench-wide bench-vm soak fuzzers check fmt manual docs install uninstall dkms-install deb image clean

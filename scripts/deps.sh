@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# deps.sh run|test|peers|deb|package|qemu-rdt|source-kernel|debian13: installs the Debian packages that are missing, and nothing else. Says what and why.
+# deps.sh run|test|peers|deb|package|qemu-rdt|source-kernel|debian13|image: installs the Debian packages that are missing, and nothing else. Says what and why.
 # Without root it prints the one command to run instead.
 set -euo pipefail
 
@@ -27,7 +27,8 @@ declare -A why=(
 	[libhowardhinnant-date-dev]="time zones"
 	[libprotozero-dev]="traces for Perfetto"
 	[prometheus-cpp-dev]="metrics"
-	[libcurl4-openssl-dev]="asks Prometheus for the fleet's threshold"
+	[libcurl4-openssl-dev]="asks Prometheus for the fleet's threshold; ships to ClickHouse"
+	[liblz4-dev]="compresses what is shipped to ClickHouse"
 	[nlohmann-json3-dev]="JSON in raw files"
 	[libgtest-dev]="unit and live tests"
 	[libgmock-dev]="unit tests"
@@ -60,6 +61,7 @@ declare -A why=(
 	[debhelper]="make deb"
 	[mmdebstrap]="unpacks the compiler of Debian 13, for modules of its kernels"
 	[lintian]="make test-package"
+	[umoci]="make image"
 	[man-db]="make test-package: reads the man pages"
 	[systemd]="make test-package: checks the unit"
 	[dh-dkms]="make deb"
@@ -76,7 +78,7 @@ declare -A why=(
 	[seabios]="the test QEMU's firmware"
 )
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
-	libxxhash-dev libcap-ng-dev libzstd-dev libncurses-dev zstd libhowardhinnant-date-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev esbuild node-d3-axis node-d3-scale node-d3-selection python3)
+	libxxhash-dev libcap-ng-dev libzstd-dev liblz4-dev libncurses-dev zstd libhowardhinnant-date-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev esbuild node-d3-axis node-d3-scale node-d3-selection python3)
 testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3-jsonschema python3-pandas qemu-system-x86 chromium chromium-driver
 	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils mmdebstrap)
 peers=(linux-perf bpftrace)
@@ -86,6 +88,7 @@ deb=("${run[@]}" debhelper dh-dkms dpkg-dev)
 # All of test, and more.
 package=("${deb[@]}" "${testing[@]}" lintian man-db systemd)
 debian13=(mmdebstrap)
+image=("${deb[@]}" mmdebstrap umoci)
 source_kernel=(g++ make bc bison flex libelf-dev libssl-dev dwarves python3 cpio xz-utils)
 
 case ${1:-} in
@@ -97,8 +100,9 @@ deb) wanted=("${deb[@]}") ;;
 package) wanted=("${package[@]}") ;;
 source-kernel) wanted=("${source_kernel[@]}") ;;
 debian13) wanted=("${debian13[@]}") ;;
+image) wanted=("${image[@]}") ;;
 *)
-	echo "usage: deps.sh run|test|peers|deb|package|qemu-rdt|source-kernel|debian13" >&2
+	echo "usage: deps.sh run|test|peers|deb|package|qemu-rdt|source-kernel|debian13|image" >&2
 	exit 2
 	;;
 esac

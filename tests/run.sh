@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # run.sh [--two GROUP... --] [GROUP...]: runs groups of tests that are built already, says how long each took, and ends with one
-# line: "N passed, N failed, N skipped". Groups: check unit fleet page query fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
+# line: "N passed, N failed, N skipped". Groups: check unit fleet page query ship kubernetes image fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
 # qemu-rdt rdt rdt-6.1-some package package-6.1. A group that cannot run here is skipped, with the reason. --two: two groups
 # at a time, in that order, and then what is behind --. vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if
 # anything failed.
@@ -127,6 +127,25 @@ query() {
 		return
 	fi
 	step "SQL over a recording, DuckDB" tests/query/query_test.py build/slotscope
+}
+
+# Into the real ClickHouse.
+ship() {
+	if ! scripts/clickhouse.sh >/dev/null || ! scripts/duckdb.sh >/dev/null; then
+		skip ship "ClickHouse or DuckDB's library cannot be fetched (see above)"
+		return
+	fi
+	step "recordings into ClickHouse" tests/ship/ship_test.py build/slotscope
+}
+
+# What is given to Kubernetes.
+kubernetes() {
+	local modules
+	if ! modules=$(scripts/kubernetes_models.sh); then
+		skip kubernetes "the schemas of its API cannot be fetched (see above)"
+		return
+	fi
+	step "manifests, the API's schema" node tests/kubernetes/manifests.js "$modules" deploy/kubernetes
 }
 
 # A fleet, and the real Prometheus.
@@ -310,6 +329,9 @@ for group in "$@"; do
 	fleet) fleet ;;
 	page) page ;;
 	query) query ;;
+	ship) ship ;;
+	kubernetes) kubernetes ;;
+	image) step "the image, with the manifest's rights" tests/kubernetes/image.sh build/slotscope-image.tar ;;
 	fuzz) step "corpora of the fuzzers" fuzz_replays ;;
 	san)
 		step "unit tests, ASan and UBSan" build/asan/unit_tests --gtest_brief=1

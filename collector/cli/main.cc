@@ -16,6 +16,7 @@
 #include "cli/replay.h"
 #include "cli/report.h"
 #include "cli/rmids.h"
+#include "cli/ship.h"
 #include "cli/top.h"
 
 namespace {
@@ -72,6 +73,8 @@ int main(int argc, char** argv) {
       return Top(options.top);
     case Options::Verb::kReport:
       return Report(options.report);
+    case Options::Verb::kShip:
+      return Ship(options.ship);
   }
   return 0;
 }

@@ -22,6 +22,23 @@ bool ParseNumber(std::string_view text, uint64_t min, uint64_t max, uint64_t* va
   return err == std::errc() && end == text.data() + text.size() && *value >= min && *value <= max;
 }
 
+uint64_t TakeUnit(std::initializer_list<std::pair<char, uint64_t>> units, std::string_view* text) {
+  for (const auto& [unit, factor] : units)
+    if (text->ends_with(unit)) {
+      text->remove_suffix(1);
+      return factor;
+    }
+  return 0;
+}
+
+bool ParseSize(std::string_view text, uint64_t min, uint64_t* bytes) {
+  const uint64_t factor =
+      TakeUnit({{'K', 1u << 10}, {'M', 1u << 20}, {'G', 1u << 30}, {'T', uint64_t{1} << 40}}, &text);
+  if (!ParseNumber(text, 1, UINT64_MAX >> 41, bytes)) return false;
+  *bytes *= factor ? factor : 1;
+  return *bytes >= min;
+}
+
 std::vector<std::string> Split(std::string_view text) {
   std::vector<std::string> items;
   while (!text.empty()) {

@@ -4,8 +4,10 @@
 
 #include <boost/program_options.hpp>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -17,6 +19,10 @@ boost::program_options::typed_value<std::string>* Text(std::string* value, const
 
 Status Usage(std::string message);
 bool ParseNumber(std::string_view text, uint64_t min, uint64_t max, uint64_t* value);
+// 100000, 64K, 10M, 2G, 1T.
+bool ParseSize(std::string_view text, uint64_t min, uint64_t* bytes);
+// The factor of a unit at the end of the text, from where it is taken; 0: there is none of these.
+uint64_t TakeUnit(std::initializer_list<std::pair<char, uint64_t>> units, std::string_view* text);
 // Process ids between commas, of --pid.
 Status ParsePids(const std::string& text, std::vector<int32_t>* pids);
 // Between commas; empty ones are left out.

@@ -15,6 +15,7 @@
 #include "cli/output_parser.h"
 #include "cli/reader_parser.h"
 #include "cli/record_parser.h"
+#include "cli/ship_parser.h"
 #include "cli/top_parser.h"
 
 namespace slotscope {
@@ -72,6 +73,12 @@ constexpr VerbText kVerbs[] = {
      "(default: the newest recording here, else the service's); no root\n",
      "  slotscope replay --slot 100 -o coarse.csv      the newest, in slots of 100 ms\n"
      "  slotscope replay run.raw --pid 4711            one process of a file\n"},
+    {"ship", "--clickhouse URL [options] [RECORDING]",
+     "puts the complete segments of a recording into a fleet's database, each\n"
+     "row once (default: the newest recording here, else the service's)\n",
+     "  slotscope ship --clickhouse http://db:8123 --set-up     once: makes the tables\n"
+     "  slotscope ship --clickhouse http://db:8123              what is not there yet\n"
+     "  slotscope ship --clickhouse https://rack7@db:8443 --password-file pw --follow\n"},
     {"gen", "[options] FILE", "makes a raw FILE of a machine that does not exist, for tests\n", "",
      true},
     {"rmids", "", "prints the RMID table of the kernel module\n"},
@@ -213,6 +220,9 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   of_query.add_options()("output,o", Text(&options->query.output, "FILE"),
                          "the rows, to FILE.csv, FILE.json, FILE.ndjson or FILE.parquet")("help,h",
                                                                                           "this text");
+  ShipTexts ship;
+  po::options_description of_ship = DescribeShip(&ship, &options->ship);
+  of_ship.add_options()("help,h", "this text");
   TopTexts top;
   po::options_description of_top = DescribeTop(&top, &options->top);
   of_top.add_options()("help,h", "this text");
@@ -314,6 +324,15 @@ Status ParseOptions(int argc, char** argv, Options* options) {
     if (!rest.empty())
       if (Status status = TakeFile("top", rest, &options->top.reader.path); !status.ok()) return status;
     return ParseTop(top, &options->top);
+  }
+  if (verb == "ship") {
+    if (Status status = ParseWords(verb, words, of_ship, &rest, &wants_help); !status.ok())
+      return status;
+    if (wants_help) return show_help(&of_ship);
+    options->verb = Options::Verb::kShip;
+    if (!rest.empty())
+      if (Status status = TakeFile("ship", rest, &options->ship.path); !status.ok()) return status;
+    return ParseShip(ship, &options->ship);
   }
   if (verb == "gpu") {
     options->verb = Options::Verb::kGpu;

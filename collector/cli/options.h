@@ -15,6 +15,8 @@
 #include "detect/patterns/detectors.h"
 #include "run/host_input.h"
 #include "run/options.h"
+#include "ship/click_house.h"
+#include "ship/shipper.h"
 #include "tests/gen/generator.h"
 #include "top/control.h"
 
@@ -62,6 +64,14 @@ struct QueryOptions {
   std::string output;  // empty: to stdout
 };
 
+struct ShipVerbOptions {
+  std::string path;  // empty: the newest recording here, else the service's
+  ServerOptions server;
+  ShipOptions ship;
+  bool follow = false;
+  bool set_up = false;
+};
+
 struct GpuOptions {
   std::string path;  // a raw file; empty: this machine, now
 };
@@ -98,7 +108,8 @@ struct Options {
     kExplain,
     kReport,
     kTop,
-    kQuery
+    kQuery,
+    kShip
   } verb = Verb::kShowHelp;
   std::string help;  // for kShowHelp
   RecordOptions record;
@@ -111,6 +122,7 @@ struct Options {
   ReportOptions report;
   TopOptions top;
   QueryOptions query;
+  ShipVerbOptions ship;
 };
 
 // Exit::kUsage with a sentence for whatever cannot be meant.

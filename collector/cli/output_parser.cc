@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <slotscope/events.h>
 
-#include <initializer_list>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -18,25 +17,6 @@ namespace slotscope {
 namespace {
 
 namespace po = boost::program_options;
-
-// The factor of a unit at the end of *text, which is taken off; 0: it has none of them.
-uint64_t TakeUnit(std::initializer_list<std::pair<char, uint64_t>> units, std::string_view* text) {
-  for (const auto& [unit, factor] : units)
-    if (text->ends_with(unit)) {
-      text->remove_suffix(1);
-      return factor;
-    }
-  return 0;
-}
-
-// 100000, 64K, 10M, 2G, 1T.
-bool ParseSize(std::string_view text, uint64_t min, uint64_t* bytes) {
-  const uint64_t factor =
-      TakeUnit({{'K', 1u << 10}, {'M', 1u << 20}, {'G', 1u << 30}, {'T', uint64_t{1} << 40}}, &text);
-  if (!ParseNumber(text, 1, UINT64_MAX >> 41, bytes)) return false;
-  *bytes *= factor ? factor : 1;
-  return *bytes >= min;
-}
 
 // A duration has a unit, a size one of another kind, a share of the disk a third: 24h, 10G, 10%.
 Status ParseKeep(const std::string& text, KeepLimits* keep) {

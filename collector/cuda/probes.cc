@@ -155,13 +155,13 @@ Status CudaProbes::Load(int events_fd, int errors_fd, bool is_watched) {
 
 void CudaProbes::LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 
-// First those that end what is told, and that begin to tell, so that who makes a call now is told to run before its next turn.
+// First those that end what is told, and that begin to tell, so that who makes a call now is told to run
+// before its next turn.
 Status CudaProbes::FollowThreads() {
   if (!turns_.empty()) return {};
   auto& progs = skeleton_->progs;
-  for (bpf_program* program :
-       {progs.ss_cuda_executed, progs.ss_cuda_woken, progs.ss_cuda_switched,
-        progs.ss_cuda_switched_stateless}) {
+  for (bpf_program* program : {progs.ss_cuda_executed, progs.ss_cuda_woken, progs.ss_cuda_switched,
+                               progs.ss_cuda_switched_stateless}) {
     if (!bpf_program__autoload(program)) continue;
     turns_.emplace_back(bpf_program__attach(program));
     if (turns_.back()) continue;

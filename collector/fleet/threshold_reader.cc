@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "fleet/threshold_reader.h"
 
-#include <curl/curl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,39 +11,11 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/curl.h"
 #include "base/escape.h"
 
 namespace slotscope {
 namespace {
-
-// curl's handles are all void to C++.
-template <auto kFree>
-struct Freed {
-  void operator()(void* handle) const { kFree(static_cast<CURL*>(handle)); }
-};
-struct FreedText {
-  void operator()(char* text) const { curl_free(text); }
-};
-struct FreedUrl {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-};
-using EasyHandle = std::unique_ptr<CURL, Freed<curl_easy_cleanup>>;
-using MultiHandle = std::unique_ptr<CURLM, Freed<curl_multi_cleanup>>;
-using Url = std::unique_ptr<CURLU, FreedUrl>;
-
-std::string PartOf(CURLU* url, CURLUPart part) {
-  char* text = nullptr;
-  if (curl_url_get(url, part, &text, 0)) return "";
-  return std::unique_ptr<char, FreedText>(text).get();
-}
-
-// Nothing that is to be kept to ourselves.
-std::string HostOf(const std::string& text) {
-  const Url url(curl_url());
-  if (curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0)) return "";
-  const std::string port = PartOf(url.get(), CURLUPART_PORT);
-  return EscapeControls(PartOf(url.get(), CURLUPART_HOST) + (port.empty() ? "" : ":" + port));
-}
 
 // Its end comes when the answer is longer than one of these can be.
 size_t Append(char* bytes, size_t size, size_t nr, void* to) {
@@ -146,26 +117,20 @@ ThresholdReader::~ThresholdReader() { Stop(); }
 
 Status ThresholdReader::Start(const std::string& url, const std::string& cluster_id, uint64_t period_ns,
                               News* news) {
-  static const CURLcode kInit = curl_global_init(CURL_GLOBAL_DEFAULT);
   auto impl = std::make_unique<Impl>();
+  const bool has_curl = SetUpCurl();
   impl->easy.reset(curl_easy_init());
   impl->multi.reset(curl_multi_init());
-  if (kInit || !impl->easy || !impl->multi)
+  if (!has_curl || !impl->easy || !impl->multi)
     return {Exit::kKernel, "cannot set up libcurl: there is not enough memory"};
-  const std::string query = ThresholdQuery(cluster_id);
-  const std::unique_ptr<char, FreedText> escaped(
-      curl_easy_escape(impl->easy.get(), query.data(), static_cast<int>(query.size())));
-  impl->question =
-      fmt::format("{}{}api/v1/query?query={}", url, url.ends_with('/') ? "" : "/", escaped.get());
-  impl->host = HostOf(url);
+  impl->question = fmt::format("{}{}api/v1/query?query={}", url, url.ends_with('/') ? "" : "/",
+                               UrlEscaped(impl->easy.get(), ThresholdQuery(cluster_id)));
+  if (const CurlUrl parsed = ParseUrl(url)) impl->host = HostOf(parsed.get());
   impl->period_ns = period_ns;
   impl->news = news;
   CURL* const easy = impl->easy.get();
   curl_easy_setopt(easy, CURLOPT_URL, impl->question.c_str());
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");  // a peer's machine, not the Internet
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);  // does not wait for a resolver that does not answer
+  SetCommon(easy);
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, kTimeoutMs);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, Append);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &impl->body);
@@ -193,10 +158,9 @@ ThresholdStats ThresholdReader::stats() const {
 }
 
 Status CheckFleetUrl(const std::string& text) {
-  const Url url(curl_url());
-  const bool is_url = !curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0);
-  const std::string scheme = PartOf(url.get(), CURLUPART_SCHEME);
-  if (is_url && (scheme == "http" || scheme == "https") && PartOf(url.get(), CURLUPART_QUERY).empty() &&
+  const CurlUrl url = ParseUrl(text);
+  const std::string scheme = url ? PartOf(url.get(), CURLUPART_SCHEME) : "";
+  if (url && (scheme == "http" || scheme == "https") && PartOf(url.get(), CURLUPART_QUERY).empty() &&
       PartOf(url.get(), CURLUPART_FRAGMENT).empty())
     return {};
   return {Exit::kUsage, fmt::format("--fleet {}: give the URL of Prometheus, as in http://HOST:9090",

@@ -77,8 +77,8 @@ class GpuProcess {
   void ForgetTurns(uint64_t at_ns);
   // Nothing more comes. `how`: what becomes of kernels that nobody has waited for.
   void End(uint64_t ts_ns, KernelsEnd how);
-  // A call of it was seen, or lost. Until then nothing is known of its GPU: its threads may be ones whose
-  // earlier program used one.
+  // A call of it was seen, or lost. Until then nothing is known of its GPU: its threads may be ones
+  // whose earlier program used one.
   bool has_called() const { return begun_ || lossy_until_ns_ > 0 || !told_gpus_.empty(); }
   // The slot ends at ns. Forgets what streams have pending that have been silent for kInactiveNs, and
   // those that need not be known. Adds a part to *parts for each device that it has used.

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include "cli/ship.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <ctime>
+#include <string>
+
+#include "base/escape.h"
+#include "base/say.h"
+#include "base/size_text.h"
+#include "cli/exit_code.h"
+#include "recording/reader.h"
+#include "ship/schema.h"
+#include "ship/shipper.h"
+
+namespace slotscope {
+namespace {
+
+// How often a recording is looked into, and how long until a server that has said no is asked again.
+constexpr time_t kLookAgainS = 2, kFirstRetryS = 2, kLastRetryS = 60;
+constexpr int kMaxBusy = 15;  // times that a question may still be being answered
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+void StopShipping(int) { stop_requested = 1; }
+
+bool IsStopped() { return stop_requested; }
+
+// SIGINT and SIGTERM end what goes on; a second one ends the process.
+void TakeSignals() {
+  struct sigaction action = {};
+  action.sa_handler = StopShipping;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+}
+
+// Until then, or until a signal.
+void Sleep(time_t seconds) {
+  const timespec time = {seconds, 0};
+  if (!stop_requested) nanosleep(&time, nullptr);
+}
+
+// What is wrong with the server, and what to do.
+std::string Sentence(const ClickHouse& server, const Reply& reply) {
+  const auto with = [&](const char* format) {
+    return fmt::format(fmt::runtime(format), server.host(), reply.text);
+  };
+  switch (reply.answered) {
+    case Answered::kAway:
+      return with("{} does not answer: {}");
+    case Answered::kRefused:
+      return with("{} refuses: {} (the user is in the URL, its password in --password-file)");
+    case Answered::kLacking:
+      return with("{}: {}: run slotscope ship --set-up, by a user who may make tables");
+    case Answered::kRunning:
+      return with("{} is still at what it was sent before: {}");
+    default:
+      return with("{} cannot do it: {}");
+  }
+}
+
+Exit ExitOf(const Reply& reply) {
+  if (reply.answered == Answered::kRefused) return Exit::kPrivilege;
+  if (reply.answered == Answered::kLacking) return Exit::kUsage;
+  return reply.answered == Answered::kRunning ? Exit::kBusy : Exit::kOutput;
+}
+
+std::string Summary(const Shipper& shipper, const ClickHouse& server) {
+  const ShipStats& stats = shipper.stats();
+  std::string text =
+      fmt::format("shipped {} rows to {}: {} tables of segments, {} sent", stats.nr_rows, server.host(),
+                  stats.nr_batches, SizeText(static_cast<double>(stats.sent_bytes)));
+  const std::array<std::pair<uint64_t, const char*>, 5> more = {
+      {{stats.nr_there, "blocks were there already"},
+       {stats.nr_given_up, "given up (--max-waiting)"},
+       {stats.nr_removed, "removed from the recording before they were shipped"},
+       {stats.nr_damaged, "damaged"},
+       {stats.nr_malformed, "lines were no rows"}}};
+  for (const auto& [nr, what] : more)
+    if (nr) text += fmt::format("; {} {}", nr, what);
+  if (shipper.nr_waiting())
+    text += fmt::format("; {} wait ({})", shipper.nr_waiting(),
+                        SizeText(static_cast<double>(shipper.waiting_bytes())));
+  if (shipper.has_open_segment()) text += "; the segment that is being written is not complete yet";
+  return text;
+}
+
+Status SetUp(ClickHouse* server) {
+  const Reply reply = SetUpSchema(server, [](const std::string& step) { Say(stdout, "{}\n", step); });
+  if (!reply.ok()) return {ExitOf(reply), Sentence(*server, reply)};
+  Say(stdout, "the database {} of {} is up to date (version {})\n", server->database(), server->host(),
+      SchemaFiles().back().version);
+  return {};
+}
+
+// All of it, once.
+Status ShipOnce(Shipper* shipper, ClickHouse* server) {
+  Status status;
+  Reply reply = shipper->ShipAll(&status);
+  for (int i = 0; i < kMaxBusy && reply.answered == Answered::kRunning && !stop_requested; i++) {
+    Sleep(kLookAgainS);
+    reply = shipper->ShipAll(&status);
+  }
+  Say(stdout, "{}\n", Summary(*shipper, *server));
+  if (!status.ok() || reply.ok()) return status;
+  return {ExitOf(reply),
+          fmt::format("{}; what is not shipped is when this is run again", Sentence(*server, reply))};
+}
+
+// Whatever is wrong may be mended meanwhile: this goes on until a signal comes.
+Status Follow(Shipper* shipper, ClickHouse* server) {
+  std::string told;
+  time_t retry_s = kFirstRetryS;
+  while (!stop_requested) {
+    Status status;
+    const Reply reply = shipper->ShipAll(&status);
+    if (stop_requested) break;
+    const std::string trouble =
+        status.ok() ? reply.ok() ? "" : Sentence(*server, reply) : status.message();
+    if (trouble != told) {
+      if (trouble.empty())
+        Say(stderr, "slotscope: {} answers again; nothing waits\n", server->host());
+      else
+        Say(stderr, "slotscope: {}; {} wait ({})\n", trouble, shipper->nr_waiting(),
+            SizeText(static_cast<double>(shipper->waiting_bytes())));
+    }
+    told = trouble;
+    Sleep(trouble.empty() ? kLookAgainS : retry_s);
+    retry_s = trouble.empty() ? kFirstRetryS : std::min(retry_s * 2, kLastRetryS);
+  }
+  Say(stdout, "{}\n", Summary(*shipper, *server));
+  return {};
+}
+
+Status RunShip(const ShipVerbOptions& options) {
+  TakeSignals();
+  ClickHouse server;
+  if (Status status = server.Open(options.server, IsStopped); !status.ok()) return status;
+  if (options.set_up) return SetUp(&server);
+  std::string path = options.path;
+  if (path.empty())
+    if (Status status = FindRecording(&path); !status.ok()) return status;
+  Shipper shipper(path, options.ship, &server,
+                  [](const std::string& news) { Say(stderr, "slotscope: {}\n", news); });
+  return options.follow ? Follow(&shipper, &server) : ShipOnce(&shipper, &server);
+}
+
+}  // namespace
+
+int Ship(const ShipVerbOptions& options) { return ExitCode(RunShip(options)); }
+
+}  // namespace slotscope

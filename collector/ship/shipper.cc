@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+#include "ship/shipper.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <set>
+
+#include "base/escape.h"
+#include "base/scan.h"
+#include "base/size_text.h"
+#include "base/version.h"
+#include "recording/folder.h"
+#include "ship/lz4_body.h"
+#include "ship/schema.h"
+
+namespace slotscope {
+namespace {
+
+// A table of the server, and where its rows are.
+struct Shipped {
+  std::string_view table;
+  std::string_view file;            // the recording's table
+  std::string_view each = "";       // see ShipSource
+  bool is_of_milliseconds = false;  // there is something of every millisecond
+};
+
+// Of a segment, in the order in which they are shipped: first whose rows the others are.
+constexpr std::array<Shipped, 10> kShipped = {{{kProcessesTable, kProcessesTable},
+                                               {kSecondsTable, kSecondsTable},
+                                               {"events", "events"},
+                                               {"straggle", "straggle"},
+                                               {"verdicts", "verdicts"},
+                                               {"rank_evidence", "verdicts", "host_evidence"},
+                                               {kSlotsTable, kSlotsTable, "", true},
+                                               {kWaitsTable, kWaitsTable, "", true},
+                                               {"gpu", "gpu", "", true},
+                                               {"spans", "spans", "", true}}};
+
+bool IsFinished(const Segment& segment) {
+  return std::none_of(segment.files.begin(), segment.files.end(),
+                      [](const auto& file) { return file.second.name.ends_with(kPart); });
+}
+
+bool IsProtected(const Segment& segment, const Intervals& protections) {
+  return std::any_of(protections.begin(), protections.end(), [&](const auto& interval) {
+    return segment.times.unix_end_ns() > interval.first &&
+           segment.times.unix_start_ns() < interval.second;
+  });
+}
+
+// The day, as 20261128.
+int PartitionOf(uint32_t unix_s) {
+  const std::chrono::year_month_day day{
+      std::chrono::floor<std::chrono::days>(std::chrono::sys_seconds(std::chrono::seconds(unix_s)))};
+  return static_cast<int>(day.year()) * 10000 +
+         static_cast<int>(static_cast<unsigned>(day.month())) * 100 +
+         static_cast<int>(static_cast<unsigned>(day.day()));
+}
+
+}  // namespace
+
+uint64_t BatchName(const Segment& segment, std::string_view table, uint64_t bytes) {
+  const std::string text =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", segment.host, segment.boot_id, table, segment.number,
+                  segment.times.start_ns, segment.times.end_ns, bytes);
+  return XXH64(text.data(), text.size(), 0);
+}
+
+Status Shipper::OpenRecording() {
+  if (!RecordingReader::IsFolder(path_))
+    return {Exit::kUsage,
+            fmt::format("{} is no recording (a folder): files are not shipped", EscapeName(path_))};
+  RecordingReader reader;
+  if (Status status = reader.Open(path_); !status.ok()) return status;
+  Segments all;
+  protections_.clear();
+  if (options_.only_incidents)
+    if (Status status = ReadManifest(path_, &all, &protections_); !status.ok()) return status;
+  reader_ = std::move(reader);
+  return {};
+}
+
+void Shipper::FindWaiting() {
+  // What nobody writes any more is complete, also if who did was killed.
+  const bool is_held = IsHeld(path_);
+  const std::vector<Batch> before = std::move(waiting_);
+  waiting_.clear();
+  waiting_bytes_ = 0;
+  has_open_segment_ = false;
+  std::unordered_set<uint64_t> there;
+  for (const auto& [number, segment] : reader_.segments()) {
+    if (is_held && !IsFinished(segment)) {
+      has_open_segment_ = true;
+      continue;
+    }
+    const bool wants_milliseconds = !options_.only_incidents || IsProtected(segment, protections_);
+    for (const Shipped& shipped : kShipped) {
+      const auto file = segment.files.find(std::string(shipped.file));
+      if (file == segment.files.end()) continue;
+      const uint64_t bytes = file->second.bytes;
+      const uint64_t name = BatchName(segment, shipped.table, bytes);
+      there.insert(name);
+      if (done_.contains(name) || removed_.contains(name)) continue;
+      if (shipped.is_of_milliseconds && !wants_milliseconds) continue;
+      waiting_.push_back({name, std::string(shipped.table), std::string(shipped.each),
+                          path_ + "/" + file->second.name, bytes, shipped.is_of_milliseconds, &segment});
+      waiting_bytes_ += bytes;
+    }
+  }
+  for (const Batch& batch : before)
+    if (!there.contains(batch.name) && !done_.contains(batch.name)) NoteRemoved(batch);
+}
+
+void Shipper::NoteRemoved(const Batch& batch) {
+  if (!removed_.insert(batch.name).second) return;
+  stats_.nr_removed++;
+  if (told_.insert("removed").second)
+    on_news_(
+        fmt::format("{} was removed from the recording before it was shipped: let it keep more "
+                    "(record --keep); further ones are only counted",
+                    EscapeName(batch.path)));
+}
+
+// Which batches of this recording the server has, and which tables.
+Reply Shipper::Begin() {
+  uint32_t version;
+  if (Reply reply = ReadSchemaVersion(server_, &version); !reply.ok()) return reply;
+  const uint32_t wanted = SchemaFiles().back().version;
+  if (version < wanted)
+    return {Answered::kLacking,
+            version == 0 ? fmt::format("there are no tables in its database {}", server_->database())
+                         : fmt::format("its tables are of version {}, and this slotscope needs {}",
+                                       version, wanted)};
+  if (Reply reply = ReadServerTables(server_, &tables_); !reply.ok()) return reply;
+  done_.clear();
+  std::set<std::string> hosts;
+  for (const auto& [number, segment] : reader_.segments()) hosts.insert(segment.host);
+  for (const std::string& host : hosts) {
+    Reply reply =
+        server_->Ask(fmt::format("SELECT DISTINCT batch FROM batches WHERE host = {}", SqlText(host)));
+    if (!reply.ok()) {
+      tables_.clear();
+      return reply;
+    }
+    for (std::string_view rest = reply.text; !rest.empty();) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      if (const auto name = NumberOf<uint64_t>(line)) done_.insert(*name);
+    }
+  }
+  return {};
+}
+
+// The oldest go first.
+Reply Shipper::GiveUp() {
+  while (options_.max_waiting_bytes && waiting_bytes_ > options_.max_waiting_bytes) {
+    const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
+                                     [](const Batch& batch) { return batch.is_of_milliseconds; });
+    const Batch batch = oldest == waiting_.end() ? waiting_.front() : *oldest;
+    if (Reply reply = Enter(batch, "given up", 0); !reply.ok()) return reply;
+    stats_.nr_given_up++;
+    on_news_(fmt::format("{} is not shipped: {} wait, and --max-waiting is {}", EscapeName(batch.path),
+                         SizeText(static_cast<double>(waiting_bytes_)),
+                         SizeText(static_cast<double>(options_.max_waiting_bytes))));
+    done_.insert(batch.name);
+    waiting_bytes_ -= batch.bytes;
+    waiting_.erase(oldest == waiting_.end() ? waiting_.begin() : oldest);
+  }
+  return {};
+}
+
+Reply Shipper::ShipAll(Status* status) {
+  *status = OpenRecording();
+  if (!status->ok()) return {};
+  Reply begun;
+  if (tables_.empty()) begun = Begin();
+  FindWaiting();  // also while the server is away
+  if (!begun.ok()) return begun;
+  if (Reply reply = GiveUp(); !reply.ok()) return reply;
+  while (!waiting_.empty()) {
+    const Batch batch = waiting_.front();
+    Done done = Done::kNo;
+    if (Reply reply = Ship(batch, status, &done); !reply.ok() || !status->ok()) {
+      // It may be another server, or one that was set up anew.
+      if (!reply.ok()) tables_.clear();
+      return reply;
+    }
+    if (done == Done::kYes) done_.insert(batch.name);
+    waiting_bytes_ -= batch.bytes;
+    waiting_.erase(waiting_.begin());
+  }
+  return {};
+}
+
+Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
+  const auto table = std::find_if(tables_.begin(), tables_.end(),
+                                  [&](const ServerTable& one) { return one.name == batch.table; });
+  if (table == tables_.end())
+    return {Answered::kLacking,
+            fmt::format("there is no table {} in its database {}", batch.table, server_->database())};
+  RecordingReader file;
+  if (Status opened = file.Open(batch.path); !opened.ok()) {
+    *status = opened;
+    return {};
+  }
+  const FrameTimes& times = batch.segment->times;
+  ShipSource source = {batch.segment->host,
+                       batch.segment->boot_id,
+                       times.unix_start_ns(),
+                       times.unix_offset_ns,
+                       batch.name,
+                       batch.path.find(".ndjson") != std::string::npos,
+                       batch.each};
+  Reply reply;
+  BlockMaker maker(*table, source, [&](const BlockMaker::Block& block) -> Status {
+    reply = ShipBlock(*table, batch, block);
+    return reply.ok() ? Status() : Status(Exit::kOutput, reply.text);
+  });
+  Status taken;
+  Status read = file.Read("", {}, [&](std::string_view text) {
+    if (taken.ok()) taken = maker.Take(text);
+  });
+  const bool is_gone = !read.ok() && access(batch.path.c_str(), F_OK) != 0;
+  // It has got its name.
+  if (is_gone && batch.path.ends_with(kPart)) return {};
+  if (taken.ok()) taken = maker.Finish();
+  if (!reply.ok()) return reply;
+  if (!taken.ok()) {
+    *status = {taken.code(), fmt::format("{}: {}", EscapeName(batch.path), taken.message())};
+    return {};
+  }
+  for (const std::string& column : maker.lacking())
+    if (told_.insert(batch.table + "." + column).second)
+      on_news_(fmt::format("the database has no column {} in its table {}: it is not shipped",
+                           EscapeName(column), batch.table));
+  stats_.nr_malformed += maker.nr_malformed();
+  if (is_gone) {
+    NoteRemoved(batch);
+    return Enter(batch, "removed", maker.nr_rows());
+  }
+  if (!read.ok()) {
+    stats_.nr_damaged++;
+    on_news_(fmt::format("{}; what could be read was shipped", read.message()));
+  }
+  reply = Enter(batch, read.ok() ? "shipped" : "damaged", maker.nr_rows());
+  if (!reply.ok()) return reply;
+  stats_.nr_batches++;
+  stats_.nr_rows += maker.nr_rows();
+  *done = Done::kYes;
+  return {};
+}
+
+Reply Shipper::CountRows(const ServerTable& table, const std::string& where, uint64_t* nr,
+                         uint64_t* nr_distinct) {
+  Reply reply =
+      server_->Ask(fmt::format("SELECT count(), uniqExact(row) FROM {} WHERE {}", table.name, where));
+  if (!reply.ok()) return reply;
+  std::string_view text = reply.text;
+  if (TakeNumber(&text, nr) && TakeText(&text, "\t") && TakeNumber(&text, nr_distinct)) return reply;
+  return {Answered::kFailed, "it does not say how many rows there are"};
+}
+
+// Exactly once: it is asked for, put in if it is not there, and, if a request of which nobody knows what
+// became has put it in as well, made one again.
+Reply Shipper::ShipBlock(const ServerTable& table, const Batch& batch, const BlockMaker::Block& block) {
+  const std::string where = fmt::format(
+      "host = {} AND time >= toDateTime({}) AND time <= toDateTime({}) AND batch = {} AND row >= {} AND "
+      "row < {}",
+      SqlText(batch.segment->host), block.first_s, block.last_s, batch.name, block.first_row,
+      block.first_row + block.nr_rows);
+  uint64_t nr = 0, nr_distinct = 0;
+  if (Reply reply = CountRows(table, where, &nr, &nr_distinct); !reply.ok()) return reply;
+  if (nr_distinct >= block.nr_rows) {
+    stats_.nr_there++;
+  } else {
+    Lz4Body body;
+    PutBlock(block, &body);
+    std::string bytes, columns;
+    if (!body.Take(&bytes)) return {Answered::kFailed, "there is not enough memory to compress rows"};
+    for (const ShipColumn* column : block.columns)
+      columns += fmt::format("{}{}", columns.empty() ? "" : ", ", column->name());
+    Reply reply = server_->Insert(table.name, columns,
+                                  fmt::format("slotscope-{:016x}-{}", batch.name, block.number), bytes);
+    if (!reply.ok()) return reply;
+    stats_.sent_bytes += bytes.size();
+    if (reply = CountRows(table, where, &nr, &nr_distinct); !reply.ok()) return reply;
+    if (nr_distinct < block.nr_rows)
+      return {Answered::kFailed, fmt::format("it took {} rows for its table {}, and has {} of them",
+                                             block.nr_rows, table.name, nr_distinct)};
+  }
+  if (nr <= block.nr_rows) return {};
+  // Rows of one key become one where parts are merged.
+  return server_->Ask(
+      fmt::format("OPTIMIZE TABLE {} PARTITION {} FINAL", table.name, PartitionOf(block.first_s)));
+}
+
+// What became of it, for everybody who asks the database what it has.
+Reply Shipper::Enter(const Batch& batch, std::string_view state, uint64_t nr_rows) {
+  const Segment& segment = *batch.segment;
+  return server_->Ask(fmt::format(
+      "INSERT INTO batches (host, batch, boot_id, segment, table_name, start, start_unix_ns, "
+      "end_unix_ns, rows, bytes, state, version) VALUES ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
+      "{})",
+      SqlText(segment.host), batch.name, SqlText(segment.boot_id), segment.number, SqlText(batch.table),
+      segment.times.unix_start_ns() / 1'000'000'000, segment.times.unix_start_ns(),
+      segment.times.unix_end_ns(), nr_rows, batch.bytes, SqlText(state), SqlText(kVersion)));
+}
+
+}  // namespace slotscope

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// A recording's complete segments into the tables of a ClickHouse server, each row once.
+//
+// What waits is what is in the recording and not in the server's table `batches`: nothing is kept beside
+// the two. A table's segment is a batch. Its blocks are put in one behind the other, and each only after
+// a question whether it is there already: whoever was killed, or lost the answer, goes on where that
+// was.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "base/status.h"
+#include "recording/manifest.h"
+#include "recording/reader.h"
+#include "ship/block.h"
+#include "ship/click_house.h"
+
+namespace slotscope {
+
+struct ShipOptions {
+  // Of rows of milliseconds: all, or those of segments that the recording protects as incidents.
+  // Seconds, and who processes are, are always shipped.
+  bool only_incidents = false;
+  uint64_t max_waiting_bytes = 0;  // on the disk; what is older is given up. 0: no limit
+};
+
+// Since it was opened.
+struct ShipStats {
+  uint64_t nr_batches = 0;  // that were put in, or were in
+  uint64_t nr_rows = 0;     // of them
+  uint64_t sent_bytes = 0;
+  uint64_t nr_there = 0;      // blocks that were there already
+  uint64_t nr_given_up = 0;   // batches that waited for too long, see max_waiting_bytes
+  uint64_t nr_removed = 0;    // batches that the recording removed while they waited
+  uint64_t nr_damaged = 0;    // batches of which some rows could not be read
+  uint64_t nr_malformed = 0;  // lines that are no rows
+};
+
+class Shipper {
+ public:
+  using OnNews = std::function<void(const std::string&)>;
+
+  // Which all outlive it. `on_news`: sentences for people.
+  Shipper(std::string path, const ShipOptions& options, ClickHouse* server, OnNews on_news)
+      : path_(std::move(path)), options_(options), server_(server), on_news_(std::move(on_news)) {}
+
+  // Looks into the recording, and ships what waits. An answer of the server's that is not kYes: nothing
+  // is lost, and this may be called again. *status: Exit::kBadInput if it is no recording (any more).
+  Reply ShipAll(Status* status);
+
+  const ShipStats& stats() const { return stats_; }
+  // In the recording, after ShipAll().
+  uint64_t waiting_bytes() const { return waiting_bytes_; }
+  size_t nr_waiting() const { return waiting_.size(); }
+  // A segment that is being written, or was when its recorder was killed.
+  bool has_open_segment() const { return has_open_segment_; }
+
+ private:
+  // What a table of the server gets of a segment.
+  struct Batch {
+    uint64_t name = 0;
+    std::string table, each, path;
+    uint64_t bytes = 0;
+    bool is_of_milliseconds = false;
+    const Segment* segment = nullptr;
+  };
+
+  Status OpenRecording();
+  Reply Begin();
+  void FindWaiting();
+  void NoteRemoved(const Batch& batch);
+  Reply GiveUp();
+  enum class Done { kNo, kYes };
+  Reply Ship(const Batch& batch, Status* status, Done* done);
+  Reply ShipBlock(const ServerTable& table, const Batch& batch, const BlockMaker::Block& block);
+  Reply CountRows(const ServerTable& table, const std::string& where, uint64_t* nr,
+                  uint64_t* nr_distinct);
+  Reply Enter(const Batch& batch, std::string_view state, uint64_t nr_rows);
+
+  std::string path_;
+  ShipOptions options_;
+  ClickHouse* server_;
+  OnNews on_news_;
+  ShipStats stats_;
+  std::vector<ServerTable> tables_;    // empty: it is not known which the server has
+  std::unordered_set<uint64_t> done_;  // batches
+  std::unordered_set<uint64_t> removed_;
+  RecordingReader reader_;
+  Intervals protections_;
+  std::vector<Batch> waiting_;  // in the order in which they are shipped
+  uint64_t waiting_bytes_ = 0;
+  bool has_open_segment_ = false;
+  std::unordered_set<std::string> told_;  // sentences that are said once
+};
+
+// The name of a batch: of which host, boot, table and segment it is, and of how many bytes.
+uint64_t BatchName(const Segment& segment, std::string_view table, uint64_t bytes);
+
+}  // namespace slotscope
