@@ -17,14 +17,18 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kNsPerS = 1'000'000'000;
 
+constexpr int kMaxDepth = 8;  // of objects in objects: ours have two
+
 // Each value that is no list by its name as a column ("culprit.pid": culprit_pid), as a CSV would have
 // it.
-void Flatten(const Json& object, const std::string& prefix, std::map<std::string, std::string>* fields) {
+void Flatten(const Json& object, const std::string& prefix, int depth,
+             std::map<std::string, std::string>* fields) {
+  if (depth > kMaxDepth) return;
   for (const auto& [key, value] : object.items()) {
     std::string name = prefix + key;
     std::replace(name.begin(), name.end(), '.', '_');
     if (value.is_object())
-      Flatten(value, name + '_', fields);
+      Flatten(value, name + '_', depth + 1, fields);
     else if (value.is_string())
       (*fields)[name] = value.get<std::string>();
     else if (value.is_boolean())
@@ -50,6 +54,10 @@ ShipColumn* BlockMaker::Find(std::string_view name) {
   const auto found = std::find_if(columns_.begin(), columns_.end(),
                                   [&](const ShipColumn& column) { return column.name() == name; });
   return found == columns_.end() ? nullptr : &*found;
+}
+
+bool BlockMaker::IsOurs(const ShipColumn* column) const {
+  return column == host_ || column == boot_id_ || column == batch_ || column == row_ || column == time_;
 }
 
 Status BlockMaker::Take(std::string_view text) {
@@ -85,7 +93,11 @@ Status BlockMaker::TakeHeader() {
     const std::string_view name = fields_[i];
     if (name == "slot_start_unix_ns") unix_place_ = i;
     if (name == "end_ns") end_place_ = i;
-    by_place_.push_back(Find(name));
+    ShipColumn* const column = Find(name);
+    // Ours are not the recording's to say, and nobody says something twice.
+    const bool is_taken = column && (IsOurs(column) || std::find(by_place_.begin(), by_place_.end(),
+                                                                 column) != by_place_.end());
+    by_place_.push_back(is_taken ? nullptr : column);
     if (!by_place_.back()) lacking_.emplace_back(name);
   }
   if (unix_place_ != kNone || end_place_ != kNone) return {};
@@ -117,14 +129,14 @@ Status BlockMaker::TakeJson(std::string_view line) {
   }
   if (object.value("state", Json()) == "header") return {};
   std::map<std::string, std::string> fields;
-  Flatten(object, "", &fields);
+  Flatten(object, "", 0, &fields);
   if (source_.each.empty()) {
     fields["json"] = line;
     return AddJsonRow(object, fields);
   }
   for (const Json& element : object.value(source_.each, Json::array())) {
     std::map<std::string, std::string> of_element = fields;
-    if (element.is_object()) Flatten(element, "", &of_element);
+    if (element.is_object()) Flatten(element, "", 0, &of_element);
     if (Status status = AddJsonRow(object, of_element); !status.ok()) return status;
   }
   return {};
@@ -136,9 +148,7 @@ Status BlockMaker::AddJsonRow(const Json& object, const std::map<std::string, st
       !status.ok())
     return status;
   for (ShipColumn& column : columns_) {
-    const bool is_ours = &column == host_ || &column == boot_id_ || &column == batch_ ||
-                         &column == row_ || &column == time_;
-    if (is_ours) continue;
+    if (IsOurs(&column)) continue;
     const auto found = fields.find(column.name());
     const std::string_view field = found == fields.end() ? "" : std::string_view(found->second);
     if (!column.Add(field)) return Refuse(column, field);

@@ -79,6 +79,7 @@ class BlockMaker {
   Status Refuse(const ShipColumn& column, std::string_view field) const;
   Status EndBlock();
   ShipColumn* Find(std::string_view name);
+  bool IsOurs(const ShipColumn* column) const;
 
   ShipSource source_;
   std::string table_;

@@ -185,6 +185,22 @@ TEST(ShipBlock, LinesThatAreNoRowsAreCounted) {
   EXPECT_EQ(MakeBlocks("slot_start_unix_ns\n-1\n").status.code(), Exit::kBadInput);
 }
 
+TEST(ShipBlock, NobodySaysWhereRowsComeFromButUs) {
+  const Made made = MakeBlocks("slot_start_unix_ns,host,comm,comm,row\n1,evil,a,b,7\n");
+  ASSERT_TRUE(made.status.ok());
+  EXPECT_THAT(made.lacking, ElementsAre("host", "comm", "row"));
+  EXPECT_EQ(made.bytes[0].find("evil"), std::string::npos);
+  EXPECT_NE(made.bytes[0].find("\4comm\6String\1a"), std::string::npos);
+}
+
+TEST(ShipBlock, ObjectsInObjectsEnd) {
+  std::string deep = R"({"comm":"x")";
+  for (int i = 0; i < 100'000; i++) deep += R"(,"a":{"b":1)";
+  const Made made = MakeBlocks(deep + std::string(100'001, '}') + '\n', true);
+  ASSERT_TRUE(made.status.ok());
+  EXPECT_THAT(made.nr_rows, ElementsAre(1));
+}
+
 // Spans say CLOCK_MONOTONIC: the segment knows what that was.
 TEST(ShipBlock, OfSpansTheEndIsTheTime) {
   const Made made = MakeBlocks("comm,end_ns\nx,1999999996\n");
