@@ -58,6 +58,7 @@ VERSIONS = {
     "dkms.conf": r'PACKAGE_VERSION="(.*)"',
     "debian/changelog": r"^slotscope \((.*)\)",
     "collector/base/version.h": r'kVersion = "(.*)"',
+    "deploy/kubernetes/kustomization.yaml": r"newTag: (.*)",
 }
 
 
@@ -274,6 +275,7 @@ def self_test():
     good = {f"{folder}/README.md": "" for folder in FOLDERS} | {name: spdx for name in TOP_FILES} | {
         "dkms.conf": spdx + 'PACKAGE_VERSION="1"\n',
         "debian/changelog": "slotscope (1) unstable\n",
+        "deploy/kubernetes/kustomization.yaml": "newTag: 1\n",
         "include/slotscope/a.h": spdx + "#include <linux/types.h>\n",
         "kmod/Kbuild": spdx + "slotscope-y := main.o\n",
         "kmod/slotscope.h": spdx + '#define SS_VERSION "1"\n#include <slotscope/a.h>\n',

@@ -40,6 +40,16 @@ umoci raw add-layer --image "$image" "$work/root.tar"
 umoci config --image "$image" --config.entrypoint /usr/bin/slotscope --config.cmd check --config.label org.opencontainers.image.title=slotscope \
 	--config.label org.opencontainers.image.version="$version" --architecture amd64 --os linux
 umoci gc --layout "$work/image"
+# What docker and containerd call it.
+python3 - "$work/image/index.json" "docker.io/library/slotscope:$version" <<'END'
+import json
+import sys
+path, name = sys.argv[1:]
+index = json.load(open(path))
+for manifest in index["manifests"]:
+    manifest["annotations"]["io.containerd.image.name"] = name
+json.dump(index, open(path, "w"))
+END
 tar -C "$work/image" -cf "$out.part" .
 mv "$out.part" "$out"
 printf '  IMAGE  %s (%s)\n' "${out#"$top"/}" "$(du -h "$out" | cut -f1)"

@@ -53,9 +53,9 @@ inline CurlUrl ParseUrl(const std::string& text) {
 }
 
 // Empty: it has none.
-inline std::string PartOf(CURLU* url, CURLUPart part) {
+inline std::string PartOf(CURLU* url, CURLUPart part, unsigned flags = 0) {
   char* text = nullptr;
-  if (curl_url_get(url, part, &text, 0)) return "";
+  if (curl_url_get(url, part, &text, flags)) return "";
   return CurlText(text).get();
 }
 

@@ -69,13 +69,11 @@ constexpr VerbText kVerbs[] = {
      "  slotscope query \"SELECT comm, sum(cpu_ns) FROM slots GROUP BY comm\"\n"
      "  slotscope query --since -10min \"FROM waits\" -o waits.parquet\n"},
     {"replay", "[options] [RECORDING|FILE]",
-     "makes a recording again from what --raw-table or --raw FILE kept\n"
-     "(default: the newest recording here, else the service's); no root\n",
+     "makes a recording again from what --raw-table or --raw FILE kept\n",
      "  slotscope replay --slot 100 -o coarse.csv      the newest, in slots of 100 ms\n"
      "  slotscope replay run.raw --pid 4711            one process of a file\n"},
     {"ship", "--clickhouse URL [options] [RECORDING]",
-     "puts the complete segments of a recording into a fleet's database, each\n"
-     "row once (default: the newest recording here, else the service's)\n",
+     "puts a recording into a fleet's ClickHouse, each row once; no root\n",
      "  slotscope ship --clickhouse http://db:8123 --set-up     once: makes the tables\n"
      "  slotscope ship --clickhouse http://db:8123              what is not there yet\n"
      "  slotscope ship --clickhouse https://rack7@db:8443 --password-file pw --follow\n"},

@@ -74,11 +74,12 @@ std::string Summary(const Shipper& shipper, const ClickHouse& server) {
   std::string text =
       fmt::format("shipped {} rows to {}: {} tables of segments, {} sent", stats.nr_rows, server.host(),
                   stats.nr_batches, SizeText(static_cast<double>(stats.sent_bytes)));
-  const std::array<std::pair<uint64_t, const char*>, 5> more = {
+  const std::array<std::pair<uint64_t, const char*>, 6> more = {
       {{stats.nr_there, "blocks were there already"},
        {stats.nr_given_up, "given up (--max-waiting)"},
        {stats.nr_removed, "removed from the recording before they were shipped"},
        {stats.nr_damaged, "damaged"},
+       {stats.nr_refused, "refused"},
        {stats.nr_malformed, "lines were no rows"}}};
   for (const auto& [nr, what] : more)
     if (nr) text += fmt::format("; {} {}", nr, what);

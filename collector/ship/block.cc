@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/escape.h"
 #include "base/scan.h"
@@ -60,12 +61,18 @@ bool BlockMaker::IsOurs(const ShipColumn* column) const {
   return column == host_ || column == boot_id_ || column == batch_ || column == row_ || column == time_;
 }
 
+// Frames end with a line; what another program has packed ends anywhere.
 Status BlockMaker::Take(std::string_view text) {
-  while (!text.empty()) {
+  if (!rest_.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    if (Status status = TakeLine(text.substr(0, end)); !status.ok()) return status;
-    text.remove_prefix(std::min(end + 1, text.size()));
+    rest_ += text.substr(0, end);
+    if (end == text.size()) return {};
+    text.remove_prefix(end + 1);
+    if (Status status = TakeLine(std::exchange(rest_, {})); !status.ok()) return status;
   }
+  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1))
+    if (Status status = TakeLine(text.substr(0, end)); !status.ok()) return status;
+  rest_ = text;
   return {};
 }
 
@@ -185,7 +192,11 @@ Status BlockMaker::Refuse(const ShipColumn& column, std::string_view field) cons
                       EscapeName(field.substr(0, 40)), table_, column.type().name, column.name())};
 }
 
-Status BlockMaker::Finish() { return EndBlock(); }
+Status BlockMaker::Finish() {
+  if (!rest_.empty())
+    if (Status status = TakeLine(std::exchange(rest_, {})); !status.ok()) return status;
+  return EndBlock();
+}
 
 Status BlockMaker::EndBlock() {
   if (block_.nr_rows == 0) return {};

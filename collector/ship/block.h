@@ -55,8 +55,8 @@ class BlockMaker {
   // All outlive it. REQUIRES: the table has the columns host, boot_id, batch, row and time.
   BlockMaker(const ServerTable& table, const ShipSource& source, OnBlock on_block);
 
-  // Whole lines, in their order, first a header's. Exit::kBadInput: what a row says cannot be put into
-  // the table; else what OnBlock() returned.
+  // What comes behind what came before, first a header. Exit::kBadInput: what a row says cannot be put
+  // into the table; else what OnBlock() returned.
   Status Take(std::string_view text);
   // The last block.
   Status Finish();
@@ -90,6 +90,7 @@ class BlockMaker {
   std::vector<ShipColumn*> by_place_;  // of a line's fields; null: the table has no such column
   size_t unix_place_ = kNone, end_place_ = kNone;
   std::vector<std::string_view> fields_;
+  std::string rest_;  // a line that has no end yet
   std::vector<std::string> lacking_;
   uint64_t nr_rows_ = 0, nr_malformed_ = 0;
   Block block_;

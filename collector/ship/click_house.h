@@ -24,6 +24,7 @@ enum class Answered : uint8_t {
   kStopped,  // by us, and the same
   kRefused,  // the user, the password or the right to do this
   kLacking,  // there is no such database, table or column
+  kUnknown,  // it knows no such type or word
   kRunning,  // a question of that name is still being answered
   kFailed,   // anything else; nothing was done
 };

@@ -117,7 +117,7 @@ Reply SetUpSchema(ClickHouse* server, const std::function<void(const std::string
     if (file.version <= version) continue;
     for (const SchemaPart& part : PartsOf(file.sql)) {
       Reply reply = AskAll(server, part.probes);
-      if (reply.answered == Answered::kFailed) {
+      if (reply.answered == Answered::kUnknown) {
         on_step(fmt::format("{}: this server has no {}: it does without", file.name, part.needs));
         continue;
       }

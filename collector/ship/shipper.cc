@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include "ship/shipper.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <limits>
 #include <set>
 
+#include "base/clock.h"
+#include "base/errno_text.h"
 #include "base/escape.h"
 #include "base/scan.h"
 #include "base/size_text.h"
+#include "base/unique_fd.h"
 #include "base/version.h"
 #include "recording/folder.h"
 #include "ship/lz4_body.h"
@@ -53,6 +59,26 @@ bool IsProtected(const Segment& segment, const Intervals& protections) {
   });
 }
 
+// How long rows of which nobody knows what became are counted again, and of how many requests.
+constexpr uint64_t kDoubtNs = 15ull * 60 * 1'000'000'000;
+constexpr size_t kMaxDoubts = 1000;
+
+// Of Unix time, as a DateTime has them.
+int64_t SecondsOf(int64_t unix_ns) {
+  return std::clamp<int64_t>(unix_ns / 1'000'000'000, 0, std::numeric_limits<uint32_t>::max());
+}
+
+// Exit::kBadInput: not all of its bytes can be read.
+Status ReadAll(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  std::vector<char> bytes(1u << 20);
+  ssize_t got = fd.valid() ? 1 : -1;
+  while (got > 0) got = read(fd.get(), bytes.data(), bytes.size());
+  if (got == 0) return {};
+  return {Exit::kBadInput,
+          fmt::format("cannot read {}: {}; it waits", EscapeControls(path), ErrnoText(errno))};
+}
+
 // The day, as 20261128.
 int PartitionOf(uint32_t unix_s) {
   const std::chrono::year_month_day day{
@@ -75,6 +101,8 @@ Status Shipper::OpenRecording() {
   if (!RecordingReader::IsFolder(path_))
     return {Exit::kUsage,
             fmt::format("{} is no recording (a folder): files are not shipped", EscapeName(path_))};
+  // Before what is there: what was being written then is left alone.
+  is_held_ = IsHeld(path_);
   RecordingReader reader;
   if (Status status = reader.Open(path_); !status.ok()) return status;
   Segments all;
@@ -85,16 +113,15 @@ Status Shipper::OpenRecording() {
   return {};
 }
 
+// What nobody writes any more is complete, also if who did was killed.
 void Shipper::FindWaiting() {
-  // What nobody writes any more is complete, also if who did was killed.
-  const bool is_held = IsHeld(path_);
   const std::vector<Batch> before = std::move(waiting_);
   waiting_.clear();
   waiting_bytes_ = 0;
   has_open_segment_ = false;
   std::unordered_set<uint64_t> there;
   for (const auto& [number, segment] : reader_.segments()) {
-    if (is_held && !IsFinished(segment)) {
+    if (is_held_ && !IsFinished(segment)) {
       has_open_segment_ = true;
       continue;
     }
@@ -102,28 +129,36 @@ void Shipper::FindWaiting() {
     for (const Shipped& shipped : kShipped) {
       const auto file = segment.files.find(std::string(shipped.file));
       if (file == segment.files.end()) continue;
-      const uint64_t bytes = file->second.bytes;
+      const auto& [file_name, bytes] = file->second;
       const uint64_t name = BatchName(segment, shipped.table, bytes);
       there.insert(name);
-      if (done_.contains(name) || removed_.contains(name)) continue;
-      if (shipped.is_of_milliseconds && !wants_milliseconds) continue;
+      if (done_.contains(name) || (shipped.is_of_milliseconds && !wants_milliseconds)) continue;
       waiting_.push_back({name, std::string(shipped.table), std::string(shipped.each),
-                          path_ + "/" + file->second.name, bytes, shipped.is_of_milliseconds, &segment});
+                          path_ + "/" + file_name, bytes, shipped.is_of_milliseconds,
+                          file_name.find(".ndjson") != file_name.npos, segment.host, segment.boot_id,
+                          number, segment.times});
       waiting_bytes_ += bytes;
     }
   }
   for (const Batch& batch : before)
-    if (!there.contains(batch.name) && !done_.contains(batch.name)) NoteRemoved(batch);
+    if (!there.contains(batch.name) && !done_.contains(batch.name)) removed_.push_back(batch);
+  // Of what is gone nobody asks again.
+  std::erase_if(done_, [&](uint64_t name) { return !there.contains(name); });
 }
 
-void Shipper::NoteRemoved(const Batch& batch) {
-  if (!removed_.insert(batch.name).second) return;
-  stats_.nr_removed++;
-  if (told_.insert("removed").second)
-    on_news_(
-        fmt::format("{} was removed from the recording before it was shipped: let it keep more "
-                    "(record --keep); further ones are only counted",
-                    EscapeName(batch.path)));
+Reply Shipper::EnterRemoved() {
+  while (!removed_.empty()) {
+    const Batch& batch = removed_.back();
+    if (Reply reply = Enter(batch, "removed", 0); !reply.ok()) return reply;
+    stats_.nr_removed++;
+    if (told_.insert("removed").second)
+      on_news_(
+          fmt::format("{} was removed from the recording before it was shipped: let it keep more "
+                      "(record --keep); further ones are only counted",
+                      EscapeName(batch.path)));
+    removed_.pop_back();
+  }
+  return {};
 }
 
 // Which batches of this recording the server has, and which tables.
@@ -139,10 +174,15 @@ Reply Shipper::Begin() {
   if (Reply reply = ReadServerTables(server_, &tables_); !reply.ok()) return reply;
   done_.clear();
   std::set<std::string> hosts;
-  for (const auto& [number, segment] : reader_.segments()) hosts.insert(segment.host);
+  int64_t oldest_ns = std::numeric_limits<int64_t>::max();
+  for (const auto& [number, segment] : reader_.segments()) {
+    hosts.insert(segment.host);
+    oldest_ns = std::min(oldest_ns, segment.times.unix_start_ns());
+  }
   for (const std::string& host : hosts) {
-    Reply reply =
-        server_->Ask(fmt::format("SELECT DISTINCT batch FROM batches WHERE host = {}", SqlText(host)));
+    Reply reply = server_->Ask(
+        fmt::format("SELECT DISTINCT batch FROM batches WHERE host = {} AND start >= toDateTime({})",
+                    SqlText(host), SecondsOf(oldest_ns)));
     if (!reply.ok()) {
       tables_.clear();
       return reply;
@@ -177,77 +217,95 @@ Reply Shipper::GiveUp() {
 Reply Shipper::ShipAll(Status* status) {
   *status = OpenRecording();
   if (!status->ok()) return {};
-  Reply begun;
-  if (tables_.empty()) begun = Begin();
-  FindWaiting();  // also while the server is away
-  if (!begun.ok()) return begun;
-  if (Reply reply = GiveUp(); !reply.ok()) return reply;
-  while (!waiting_.empty()) {
-    const Batch batch = waiting_.front();
-    Done done = Done::kNo;
-    if (Reply reply = Ship(batch, status, &done); !reply.ok() || !status->ok()) {
-      // It may be another server, or one that was set up anew.
-      if (!reply.ok()) tables_.clear();
-      return reply;
-    }
-    if (done == Done::kYes) done_.insert(batch.name);
-    waiting_bytes_ -= batch.bytes;
-    waiting_.erase(waiting_.begin());
+  FindWaiting();
+  Reply reply;
+  // Each time that something waits: it may be another server, or one that was set up anew.
+  if (tables_.empty() || !waiting_.empty()) {
+    reply = Begin();
+    FindWaiting();
   }
-  return {};
+  if (reply.ok()) reply = EnterRemoved();
+  if (reply.ok()) reply = GiveUp();
+  if (reply.ok()) reply = ShipWaiting(status);
+  if (reply.ok()) reply = SettleDoubts();
+  if (!reply.ok()) tables_.clear();
+  return reply;
+}
+
+// One that cannot be shipped now stands in nobody's way.
+Reply Shipper::ShipWaiting(Status* status) {
+  std::vector<Batch> left;
+  Reply reply;
+  size_t i = 0;
+  for (; i < waiting_.size() && reply.ok(); i++) {
+    Done done = Done::kNo;
+    Status of_batch;
+    reply = Ship(waiting_[i], &of_batch, &done);
+    if (status->ok()) *status = of_batch;
+    if (done == Done::kYes) {
+      done_.insert(waiting_[i].name);
+      waiting_bytes_ -= waiting_[i].bytes;
+    } else {
+      left.push_back(waiting_[i]);
+    }
+  }
+  left.insert(left.end(), waiting_.begin() + static_cast<ptrdiff_t>(i), waiting_.end());
+  waiting_ = std::move(left);
+  return reply;
 }
 
 Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
   const auto table = std::find_if(tables_.begin(), tables_.end(),
                                   [&](const ServerTable& one) { return one.name == batch.table; });
-  if (table == tables_.end())
-    return {Answered::kLacking,
-            fmt::format("there is no table {} in its database {}", batch.table, server_->database())};
-  RecordingReader file;
-  if (Status opened = file.Open(batch.path); !opened.ok()) {
-    *status = opened;
+  if (table == tables_.end()) {
+    *status = {Exit::kUsage, fmt::format("there is no table {} in the database {}: what is for it waits",
+                                         batch.table, server_->database())};
     return {};
   }
-  const FrameTimes& times = batch.segment->times;
-  ShipSource source = {batch.segment->host,
-                       batch.segment->boot_id,
-                       times.unix_start_ns(),
-                       times.unix_offset_ns,
-                       batch.name,
-                       batch.path.find(".ndjson") != std::string::npos,
-                       batch.each};
+  const ShipSource source = {
+      batch.host,    batch.boot_id, batch.times.unix_start_ns(), batch.times.unix_offset_ns, batch.name,
+      batch.is_json, batch.each};
   Reply reply;
   BlockMaker maker(*table, source, [&](const BlockMaker::Block& block) -> Status {
     reply = ShipBlock(*table, batch, block);
     return reply.ok() ? Status() : Status(Exit::kOutput, reply.text);
   });
+  RecordingReader file;
   Status taken;
-  Status read = file.Read("", {}, [&](std::string_view text) {
-    if (taken.ok()) taken = maker.Take(text);
-  });
-  const bool is_gone = !read.ok() && access(batch.path.c_str(), F_OK) != 0;
-  // It has got its name.
-  if (is_gone && batch.path.ends_with(kPart)) return {};
+  Status read = file.Open(batch.path);
+  if (read.ok())
+    read = file.Read("", {}, [&](std::string_view text) {
+      if (taken.ok()) taken = maker.Take(text);
+    });
   if (taken.ok()) taken = maker.Finish();
   if (!reply.ok()) return reply;
-  if (!taken.ok()) {
-    *status = {taken.code(), fmt::format("{}: {}", EscapeName(batch.path), taken.message())};
-    return {};
-  }
+  if (!read.ok() && access(batch.path.c_str(), F_OK) != 0) return {};  // see FindWaiting()
+  // What cannot be read now may be later; what is damaged stays so.
+  if (!read.ok())
+    if (Status whole = ReadAll(batch.path); !whole.ok()) {
+      *status = whole;
+      return {};
+    }
   for (const std::string& column : maker.lacking())
     if (told_.insert(batch.table + "." + column).second)
       on_news_(fmt::format("the database has no column {} in its table {}: it is not shipped",
                            EscapeName(column), batch.table));
   stats_.nr_malformed += maker.nr_malformed();
-  if (is_gone) {
-    NoteRemoved(batch);
-    return Enter(batch, "removed", maker.nr_rows());
-  }
-  if (!read.ok()) {
+  const char* state = "shipped";
+  if (!taken.ok()) {
+    state = "refused";
+    stats_.nr_refused++;
+    on_news_(fmt::format("{}: {}; what is in front of that row was shipped", EscapeName(batch.path),
+                         taken.message()));
+  } else if (!read.ok() || maker.nr_malformed() > 0) {
+    state = "damaged";
     stats_.nr_damaged++;
-    on_news_(fmt::format("{}; what could be read was shipped", read.message()));
+    on_news_(fmt::format("{}; what could be read was shipped",
+                         read.ok() ? fmt::format("{}: {} lines of it are no rows",
+                                                 EscapeName(batch.path), maker.nr_malformed())
+                                   : read.message()));
   }
-  reply = Enter(batch, read.ok() ? "shipped" : "damaged", maker.nr_rows());
+  reply = Enter(batch, state, maker.nr_rows());
   if (!reply.ok()) return reply;
   stats_.nr_batches++;
   stats_.nr_rows += maker.nr_rows();
@@ -255,26 +313,39 @@ Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
   return {};
 }
 
-Reply Shipper::CountRows(const ServerTable& table, const std::string& where, uint64_t* nr,
+Reply Shipper::CountRows(const std::string& table, const std::string& where, uint64_t* nr,
                          uint64_t* nr_distinct) {
   Reply reply =
-      server_->Ask(fmt::format("SELECT count(), uniqExact(row) FROM {} WHERE {}", table.name, where));
+      server_->Ask(fmt::format("SELECT count(), uniqExact(row) FROM {} WHERE {}", table, where));
   if (!reply.ok()) return reply;
   std::string_view text = reply.text;
   if (TakeNumber(&text, nr) && TakeText(&text, "\t") && TakeNumber(&text, nr_distinct)) return reply;
   return {Answered::kFailed, "it does not say how many rows there are"};
 }
 
-// Exactly once: it is asked for, put in if it is not there, and, if a request of which nobody knows what
-// became has put it in as well, made one again.
+// Rows of one key become one where parts are merged. (The whole day of all hosts is: it is as rare as
+// requests that are carried out twice.)
+Reply Shipper::MakeOne(const std::string& table, const std::string& where, uint64_t nr_rows,
+                       uint32_t first_s) {
+  if (Reply reply =
+          server_->Ask(fmt::format("OPTIMIZE TABLE {} PARTITION {} FINAL", table, PartitionOf(first_s)));
+      !reply.ok())
+    return reply;
+  uint64_t nr = 0, nr_distinct = 0;
+  if (Reply reply = CountRows(table, where, &nr, &nr_distinct); !reply.ok()) return reply;
+  if (nr <= nr_rows) return {};
+  return {Answered::kRunning, fmt::format("rows of {} are there twice until it has merged them", table)};
+}
+
+// Exactly once: it is asked for, put in if it is not there, and counted.
 Reply Shipper::ShipBlock(const ServerTable& table, const Batch& batch, const BlockMaker::Block& block) {
   const std::string where = fmt::format(
       "host = {} AND time >= toDateTime({}) AND time <= toDateTime({}) AND batch = {} AND row >= {} AND "
       "row < {}",
-      SqlText(batch.segment->host), block.first_s, block.last_s, batch.name, block.first_row,
+      SqlText(batch.host), block.first_s, block.last_s, batch.name, block.first_row,
       block.first_row + block.nr_rows);
   uint64_t nr = 0, nr_distinct = 0;
-  if (Reply reply = CountRows(table, where, &nr, &nr_distinct); !reply.ok()) return reply;
+  if (Reply reply = CountRows(table.name, where, &nr, &nr_distinct); !reply.ok()) return reply;
   if (nr_distinct >= block.nr_rows) {
     stats_.nr_there++;
   } else {
@@ -283,32 +354,47 @@ Reply Shipper::ShipBlock(const ServerTable& table, const Batch& batch, const Blo
     std::string bytes, columns;
     if (!body.Take(&bytes)) return {Answered::kFailed, "there is not enough memory to compress rows"};
     for (const ShipColumn* column : block.columns)
-      columns += fmt::format("{}{}", columns.empty() ? "" : ", ", column->name());
+      columns += fmt::format("{}`{}`", columns.empty() ? "" : ", ", column->name());
     Reply reply = server_->Insert(table.name, columns,
                                   fmt::format("slotscope-{:016x}-{}", batch.name, block.number), bytes);
+    if (reply.answered == Answered::kAway && doubts_.size() < kMaxDoubts)
+      doubts_.push_back({table.name, where, block.nr_rows, block.first_s, MonotonicNs()});
     if (!reply.ok()) return reply;
     stats_.sent_bytes += bytes.size();
-    if (reply = CountRows(table, where, &nr, &nr_distinct); !reply.ok()) return reply;
+    if (reply = CountRows(table.name, where, &nr, &nr_distinct); !reply.ok()) return reply;
     if (nr_distinct < block.nr_rows)
       return {Answered::kFailed, fmt::format("it took {} rows for its table {}, and has {} of them",
                                              block.nr_rows, table.name, nr_distinct)};
   }
   if (nr <= block.nr_rows) return {};
-  // Rows of one key become one where parts are merged.
-  return server_->Ask(
-      fmt::format("OPTIMIZE TABLE {} PARTITION {} FINAL", table.name, PartitionOf(block.first_s)));
+  return MakeOne(table.name, where, block.nr_rows, block.first_s);
+}
+
+Reply Shipper::SettleDoubts() {
+  for (size_t i = 0; i < doubts_.size();) {
+    const Doubt& doubt = doubts_[i];
+    uint64_t nr = 0, nr_distinct = 0;
+    if (Reply reply = CountRows(doubt.table, doubt.where, &nr, &nr_distinct); !reply.ok()) return reply;
+    if (nr > doubt.nr_rows)
+      if (Reply reply = MakeOne(doubt.table, doubt.where, doubt.nr_rows, doubt.first_s); !reply.ok())
+        return reply;
+    if (MonotonicNs() - doubt.since_ns > kDoubtNs)
+      doubts_.erase(doubts_.begin() + static_cast<ptrdiff_t>(i));
+    else
+      i++;
+  }
+  return {};
 }
 
 // What became of it, for everybody who asks the database what it has.
 Reply Shipper::Enter(const Batch& batch, std::string_view state, uint64_t nr_rows) {
-  const Segment& segment = *batch.segment;
   return server_->Ask(fmt::format(
       "INSERT INTO batches (host, batch, boot_id, segment, table_name, start, start_unix_ns, "
       "end_unix_ns, rows, bytes, state, version) VALUES ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "
       "{})",
-      SqlText(segment.host), batch.name, SqlText(segment.boot_id), segment.number, SqlText(batch.table),
-      segment.times.unix_start_ns() / 1'000'000'000, segment.times.unix_start_ns(),
-      segment.times.unix_end_ns(), nr_rows, batch.bytes, SqlText(state), SqlText(kVersion)));
+      SqlText(batch.host), batch.name, SqlText(batch.boot_id), batch.number, SqlText(batch.table),
+      SecondsOf(batch.times.unix_start_ns()), batch.times.unix_start_ns(), batch.times.unix_end_ns(),
+      nr_rows, batch.bytes, SqlText(state), SqlText(kVersion)));
 }
 
 }  // namespace slotscope

@@ -4,7 +4,8 @@
 // What waits is what is in the recording and not in the server's table `batches`: nothing is kept beside
 // the two. A table's segment is a batch. Its blocks are put in one behind the other, and each only after
 // a question whether it is there already: whoever was killed, or lost the answer, goes on where that
-// was.
+// was. A request of which nobody knows what became may be carried out later: its rows are counted again
+// then.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "recording/frame.h"
 #include "recording/manifest.h"
 #include "recording/reader.h"
 #include "ship/block.h"
@@ -38,6 +40,7 @@ struct ShipStats {
   uint64_t nr_given_up = 0;   // batches that waited for too long, see max_waiting_bytes
   uint64_t nr_removed = 0;    // batches that the recording removed while they waited
   uint64_t nr_damaged = 0;    // batches of which some rows could not be read
+  uint64_t nr_refused = 0;    // batches with a row that the server's table cannot have
   uint64_t nr_malformed = 0;  // lines that are no rows
 };
 
@@ -50,14 +53,15 @@ class Shipper {
       : path_(std::move(path)), options_(options), server_(server), on_news_(std::move(on_news)) {}
 
   // Looks into the recording, and ships what waits. An answer of the server's that is not kYes: nothing
-  // is lost, and this may be called again. *status: Exit::kBadInput if it is no recording (any more).
+  // is lost, and this may be called again. *status: what cannot be read, or has no place there, waits;
+  // the rest is shipped.
   Reply ShipAll(Status* status);
 
   const ShipStats& stats() const { return stats_; }
   // In the recording, after ShipAll().
   uint64_t waiting_bytes() const { return waiting_bytes_; }
   size_t nr_waiting() const { return waiting_.size(); }
-  // A segment that is being written, or was when its recorder was killed.
+  // A segment that is being written.
   bool has_open_segment() const { return has_open_segment_; }
 
  private:
@@ -67,19 +71,33 @@ class Shipper {
     std::string table, each, path;
     uint64_t bytes = 0;
     bool is_of_milliseconds = false;
-    const Segment* segment = nullptr;
+    bool is_json = false;
+    // Of its segment, which the recording may have no more.
+    std::string host, boot_id;
+    uint64_t number = 0;
+    FrameTimes times;
   };
+  // Rows that were sent, in a request of which nobody knows what became.
+  struct Doubt {
+    std::string table, where;
+    uint64_t nr_rows = 0;
+    uint32_t first_s = 0;
+    uint64_t since_ns = 0;  // MonotonicNs()
+  };
+  enum class Done { kNo, kYes };
 
   Status OpenRecording();
   Reply Begin();
   void FindWaiting();
-  void NoteRemoved(const Batch& batch);
+  Reply EnterRemoved();
   Reply GiveUp();
-  enum class Done { kNo, kYes };
+  Reply ShipWaiting(Status* status);
   Reply Ship(const Batch& batch, Status* status, Done* done);
   Reply ShipBlock(const ServerTable& table, const Batch& batch, const BlockMaker::Block& block);
-  Reply CountRows(const ServerTable& table, const std::string& where, uint64_t* nr,
+  Reply SettleDoubts();
+  Reply CountRows(const std::string& table, const std::string& where, uint64_t* nr,
                   uint64_t* nr_distinct);
+  Reply MakeOne(const std::string& table, const std::string& where, uint64_t nr_rows, uint32_t first_s);
   Reply Enter(const Batch& batch, std::string_view state, uint64_t nr_rows);
 
   std::string path_;
@@ -88,11 +106,13 @@ class Shipper {
   OnNews on_news_;
   ShipStats stats_;
   std::vector<ServerTable> tables_;    // empty: it is not known which the server has
-  std::unordered_set<uint64_t> done_;  // batches
-  std::unordered_set<uint64_t> removed_;
+  std::unordered_set<uint64_t> done_;  // batches of what the recording has
   RecordingReader reader_;
   Intervals protections_;
+  bool is_held_ = false;        // by a recorder
   std::vector<Batch> waiting_;  // in the order in which they are shipped
+  std::vector<Batch> removed_;  // from the recording, and not entered yet
+  std::vector<Doubt> doubts_;
   uint64_t waiting_bytes_ = 0;
   bool has_open_segment_ = false;
   std::unordered_set<std::string> told_;  // sentences that are said once

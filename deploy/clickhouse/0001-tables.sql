@@ -9,8 +9,8 @@ CREATE TABLE IF NOT EXISTS schema_versions (
   applied DateTime('UTC')
 ) ENGINE = MergeTree ORDER BY version;
 
--- What became of each batch: shipped, damaged (all that could be read), removed (by the recording's ring, before it was shipped)
--- or given up (it waited for too long).
+-- What became of each batch: shipped, damaged (all that could be read), refused (up to a row that has no place in its table), removed
+-- (by the recording's ring, while a shipper waited for the server) or given up (it waited for too long).
 CREATE TABLE IF NOT EXISTS batches (
   host String,
   batch UInt64,
@@ -149,7 +149,7 @@ CREATE TABLE IF NOT EXISTS rank_evidence (
 ) ENGINE = ReplacingMergeTree PARTITION BY toYYYYMMDD(time) ORDER BY (host, time, batch, row);
 
 -- What follows makes it smaller and faster, where the server can.
--- where LowCardinality: DROP TABLE IF EXISTS probe; CREATE TABLE probe (word LowCardinality(String)) ENGINE = Memory; DROP TABLE probe
+-- where LowCardinality: DROP TABLE IF EXISTS slotscope_probe; CREATE TABLE slotscope_probe (word LowCardinality(String)) ENGINE = Memory; DROP TABLE slotscope_probe
 ALTER TABLE slots
   MODIFY COLUMN boot_id LowCardinality(String),
   MODIFY COLUMN comm LowCardinality(String),
@@ -202,7 +202,7 @@ ALTER TABLE rank_evidence
   MODIFY COLUMN boot_id LowCardinality(String),
   MODIFY COLUMN state LowCardinality(String),
   MODIFY COLUMN comm LowCardinality(String);
--- where CODEC: DROP TABLE IF EXISTS probe; CREATE TABLE probe (n UInt64 CODEC(DoubleDelta, LZ4)) ENGINE = Memory; DROP TABLE probe
+-- where CODEC: DROP TABLE IF EXISTS slotscope_probe; CREATE TABLE slotscope_probe (n UInt64 CODEC(DoubleDelta, LZ4)) ENGINE = Memory; DROP TABLE slotscope_probe
 ALTER TABLE slots
   MODIFY COLUMN slot_start_ns UInt64 CODEC(DoubleDelta, LZ4), MODIFY COLUMN slot_start_unix_ns Int64 CODEC(DoubleDelta, LZ4);
 ALTER TABLE seconds

@@ -20,6 +20,7 @@ fail() { echo "FAILED: $*" && exit 1; }
 mkdir "$work/layout"
 tar -C "$work/layout" -xf "$image"
 version=$(sed -n 's/^#define SS_VERSION "\(.*\)"/\1/p' "$top/kmod/slotscope.h")
+grep -q "docker.io/library/slotscope:$version" "$work/layout/index.json" || fail "it has no name"
 umoci unpack --image "$work/layout:$version" "$work/bundle" >/dev/null
 grep -q '"/usr/bin/slotscope"' "$work/bundle/config.json" || fail "its entry point is not slotscope"
 [ "$(find "$root/usr/bin" -name 'g++*' -o -name gcc -o -name make | wc -l)" = 0 ] || fail "there is a compiler in it"

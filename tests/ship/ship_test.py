@@ -206,34 +206,161 @@ def test_killed_shippers(server, recording):
     check_rows(server, recording, "after kills of the shipper")
 
 
+def nr_batches(server):
+    return int(server.ask("SELECT uniqExact(batch) FROM batches"))
+
+
+def nr_of(recording):
+    return sum(len(list(recording.glob(f"{table}-*"))) for table in tables_of(recording))
+
+
+def nr_rows_out(server, recording):
+    return {table: int(server.ask(f"SELECT count() FROM {table}")) for table in tables_of(recording)}
+
+
+def nr_rows_in(recording):
+    return {table: sum(rows_in(recording, table)[1].values()) for table in tables_of(recording)}
+
+
 def test_killed_server(server, recording):
+    """In the midst of it, three times."""
     fresh(server)
-    process, out = follow(server, recording)
-    for _ in range(3):
-        time.sleep(random.uniform(0.1, 0.6))
+    begun = time.monotonic()
+    ship(server, recording)
+    whole_s = time.monotonic() - begun
+    nr_killed = 0
+    for _ in range(20):
+        if nr_killed == 3:
+            break
+        fresh(server)
+        process, out = follow(server, recording)
+        time.sleep(random.uniform(0.1, 0.5) * whole_s)
+        is_midst = nr_batches(server) < nr_of(recording)
         server.kill()
-        check(wait_for(lambda: said(out, "does not answer") or not said(out, "x"), "it says that the server is away", 30), "away")
-        time.sleep(0.5)
+        if is_midst:
+            nr_killed += 1
+            wait_for(lambda: said(out, "does not answer"), "it says that the server is away", 30)
         server.start()
-        time.sleep(1)
-    batches = sum(len(list(recording.glob(f"{table}-*"))) for table in tables_of(recording))
-    wait_for(lambda: server.ask("SELECT uniqExact(batch) FROM batches") == f"{batches}\n", "all is shipped after the server was killed")
-    ends(process, out)
-    check_rows(server, recording, "after kills of the server")
+        wait_for(lambda: nr_batches(server) == nr_of(recording), "all is shipped after the server was killed")
+        ends(process, out)
+        check_rows(server, recording, "after a kill of the server")
+    check(nr_killed == 3, f"only {nr_killed} servers were killed in the midst of it")
 
 
 def test_a_server_that_stands_still(server, recording):
+    """For longer than a shipper waits: what it was sent is carried out later, when it was sent again already."""
+    truth = nr_rows_in(recording)
+    for part in (0.1, 0.3, 0.5):
+        fresh(server)
+        os.environ["SLOTSCOPE_TEST_SILENCE_S"] = "1"
+        process, out = follow(server, recording)
+        del os.environ["SLOTSCOPE_TEST_SILENCE_S"]
+        time.sleep(part)
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(4)
+        check(process.poll() is None, "it waits for who stands still")
+        server.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: nr_batches(server) == nr_of(recording), "all is shipped after the server stood still")
+        wait_for(lambda: nr_rows_out(server, recording) == truth, "what is there twice becomes one", 60)
+        ends(process, out)
+        check_rows(server, recording, "after it stood still")
+
+
+def segments_of(recording):
+    return [json.loads(line) for line in (recording / "manifest.ndjson").read_text().splitlines()[1:]]
+
+
+def write_segments(recording, segments):
+    (recording / "manifest.ndjson").write_text("".join(json.dumps(line) + "\n" for line in [{"slotscope": "recording", "version": 1}, *segments]))
+
+
+def take_away(recording, segment):
+    """As the ring does."""
+    with open(recording / "manifest.ndjson", "a") as manifest:
+        manifest.write(json.dumps({"removed": segment["segment"], "tables": list(segment["tables"])}) + "\n")
+    for table in segment["tables"].values():
+        (recording / table["file"]).unlink()
+
+
+def test_removed_while_the_server_is_away(server, recording):
     fresh(server)
-    process, out = follow(server, recording)
-    time.sleep(0.3)
-    server.process.send_signal(signal.SIGSTOP)
-    time.sleep(3)
-    check(process.poll() is None, "it waits for who stands still")
-    server.process.send_signal(signal.SIGCONT)
-    batches = sum(len(list(recording.glob(f"{table}-*"))) for table in tables_of(recording))
-    wait_for(lambda: server.ask("SELECT uniqExact(batch) FROM batches") == f"{batches}\n", "all is shipped after the server stood still")
+    copy = folder / "removed.rec"
+    shutil.copytree(recording, copy)
+    server.kill()
+    process, out = follow(server, copy)
+    wait_for(lambda: said(out, "does not answer"), "the server is away")
+    first = segments_of(copy)[0]
+    take_away(copy, first)
+    time.sleep(3)  # it looks again, and again nobody answers
+    server.start()
+    left = nr_of(copy)
+    wait_for(lambda: nr_batches(server) == left + len(first["tables"]), "each batch is shipped, or entered as removed")
+    told = ends(process, out)
+    check("was removed from the recording before it was shipped" in told, f"that is said: {told}")
+    lost = server.rows("SELECT DISTINCT state, segment FROM lost_batches")
+    check(lost == [["removed", str(first["segment"])]], f"and it is in the database: {lost}")
+    check_rows(server, copy, "what is left")
+    shutil.rmtree(copy)
+
+
+def test_set_up_anew_while_it_follows(server, recording):
+    """What the new database does not have is shipped again, when there is something to ship."""
+    fresh(server)
+    copy = folder / "anew.rec"
+    shutil.copytree(recording, copy)
+    segments = segments_of(copy)
+    last = segments.pop()
+    write_segments(copy, segments)
+    aside = folder / "aside"
+    aside.mkdir()
+    for table in last["tables"].values():
+        (copy / table["file"]).rename(aside / table["file"])
+    process, out = follow(server, copy)
+    wait_for(lambda: nr_batches(server) == nr_of(copy), "all but the last is shipped")
+    fresh(server)
+    for table in last["tables"].values():
+        (aside / table["file"]).rename(copy / table["file"])
+    write_segments(copy, [*segments, last])
+    wait_for(lambda: nr_batches(server) == nr_of(copy), "all of it is shipped into the new one")
     ends(process, out)
-    check_rows(server, recording, "after it stood still")
+    check_rows(server, copy, "into a new database")
+    shutil.rmtree(copy)
+
+
+def test_what_cannot_be_shipped_stands_in_nobodys_way(server, recording):
+    fresh(server)
+    copy = folder / "odd.rec"
+    shutil.copytree(recording, copy)
+    segments = segments_of(copy)
+    # A verdict whose evidence has no rank; a file that cannot be read; one that another program has packed.
+    add_verdict(copy, segments[0], {"pattern.id": "15", "headline": "x", "host_evidence": [{"rank": None, "role": "suspect"}]})
+    write_segments(copy, segments)
+    foreign = copy / segments[1]["tables"]["slots"]["file"]
+    text = subprocess.run(["zstdcat", foreign], check=True, capture_output=True).stdout
+    foreign.write_bytes(subprocess.run(["zstd", "-qc"], input=text, check=True, capture_output=True).stdout)
+    unreadable = copy / segments[0]["tables"]["waits"]["file"]
+    whole = unreadable.read_bytes()
+    unreadable.unlink()
+    unreadable.mkdir()
+    told = ship(server, copy, code=9)
+    check("refused" in told.stdout and "no Int32" in told.stderr, f"a row that has no place: {told}")
+    check(unreadable.name in told.stderr and "1 wait" in told.stdout, f"a file that cannot be read waits: {told}")
+    columns, truth = rows_in(copy, "slots")
+    check(agrees(truth, rows_out(server, "slots", columns)), "what another program has packed is shipped to the row")
+    lost = server.rows("SELECT table_name, state FROM lost_batches")
+    check(lost == [["rank_evidence", "refused"]], f"what was refused is in the database: {lost}")
+    unreadable.rmdir()
+    unreadable.write_bytes(whole)
+    ship(server, copy)
+    check_rows(server, copy, "when it can be read")
+    shutil.rmtree(copy)
+
+
+def add_verdict(recording, segment, verdict):
+    name = re.sub("^slots", "verdicts", segment["tables"]["slots"]["file"]).replace(".csv.", ".ndjson.")
+    packed = subprocess.run(["zstd", "-qc"], input=(json.dumps(verdict) + "\n").encode(), check=True, capture_output=True).stdout
+    (recording / name).write_bytes(packed)
+    segment["tables"]["verdicts"] = {"file": name, "bytes": len(packed)}
 
 
 def test_refusals(server, recording):
@@ -311,8 +438,7 @@ def test_damage(server, recording):
 def test_given_up(server, recording):
     fresh(server)
     process, out = follow(server, recording, "--max-waiting", "1M")
-    batches = sum(len(list(recording.glob(f"{table}-*"))) for table in tables_of(recording))
-    wait_for(lambda: server.ask("SELECT uniqExact(batch) FROM batches") == f"{batches}\n", "each batch is shipped or given up")
+    wait_for(lambda: nr_batches(server) == nr_of(recording), "each batch is shipped or given up")
     told = ends(process, out)
     check("--max-waiting" in told and "given up" in told, f"what waits is limited: {told}")
     states = dict(server.rows("SELECT state, count() FROM batches GROUP BY state"))
@@ -324,7 +450,7 @@ def test_incidents_only(server, recording):
     fresh(server)
     protected = folder / "protected.rec"
     shutil.copytree(recording, protected)
-    segments = [json.loads(line) for line in (protected / "manifest.ndjson").read_text().splitlines()[1:]]
+    segments = segments_of(protected)
     middle = segments[len(segments) // 2]
     begin = middle["start_ns"] + middle["unix_offset_ns"] + 1000
     told = ship(server, "--milliseconds", "incidents", protected).stdout
@@ -351,8 +477,7 @@ def test_full_disk(program, recording):
         process, out = follow(server, recording)
         wait_for(lambda: said(out, "cannot do it"), "a full disk is said")
         subprocess.run(["mount", "-o", "remount,size=400m", mount], check=True)
-        batches = sum(len(list(recording.glob(f"{table}-*"))) for table in tables_of(recording))
-        wait_for(lambda: server.ask("SELECT uniqExact(batch) FROM batches") == f"{batches}\n", "all is shipped when there is room again")
+        wait_for(lambda: nr_batches(server) == nr_of(recording), "all is shipped when there is room again")
         told = ends(process, out)
         check("answers again" in told, f"and that is said: {told}")
         check_rows(server, recording, "after a full disk")
@@ -392,8 +517,7 @@ def test_live(server):
     check(recorder.poll() is None, "while it goes on")
     recorder.send_signal(signal.SIGINT)
     check(recorder.wait(60) == 0, "the recorder ends well")
-    batches = sum(len(list(recording.glob(f"{table}-*"))) for table in tables_of(recording))
-    wait_for(lambda: server.ask("SELECT uniqExact(batch) FROM batches") == f"{batches}\n", "and so is the last")
+    wait_for(lambda: nr_batches(server) == nr_of(recording), "and so is the last")
     ends(process, out)
     check_rows(server, recording, "live")
     end()
@@ -417,18 +541,15 @@ def as_text(rows, columns):
 
 def test_questions(server, recording):
     """Of a fleet, and of one recording: the same answers."""
-    segments = [json.loads(line) for line in (recording / "manifest.ndjson").read_text().splitlines()[1:]]
+    segments = segments_of(recording)
     # A verdict with what this host saw, as record --detect writes it.
     verdict = {"pattern.id": "15", "headline": "ranks 0, 2 wait; held up by ranks 1, 3", "operation": "nccl:all_reduce", "pg_description": "default_pg",
                "host_evidence": [{"rank": 0, "role": "hanging", "state": "asleep", "pid": 11, "comm": "python3"},
                                  {"rank": 1, "role": "suspect", "state": "waiting", "pid": 12, "comm": "train", "wait_ms": 17.5, "wait_cause": "others", "culprit": {"pid": 7, "comm": "tar", "ms": 12.25}},
                                  {"rank": 3, "role": "suspect", "state": "silent", "pid": 13, "comm": "train"}]}
     first = segments[0]
-    name = re.sub("^slots", "verdicts", first["tables"]["slots"]["file"]).replace(".csv.", ".ndjson.")
-    packed = subprocess.run(["zstd", "-qc"], input=(json.dumps(verdict) + "\n").encode(), check=True, capture_output=True).stdout
-    (recording / name).write_bytes(packed)
-    first["tables"]["verdicts"] = {"file": name, "bytes": len(packed)}
-    (recording / "manifest.ndjson").write_text("".join(json.dumps(line) + "\n" for line in [{"slotscope": "recording", "version": 1}, *segments]))
+    add_verdict(recording, first, verdict)
+    write_segments(recording, segments)
     fresh(server)
     ship(server, recording)
     check(server.ask("SELECT headline, json FROM verdicts").split("\t")[0] == verdict["headline"], "the verdict is there")
@@ -562,7 +683,8 @@ def main():
         test_killed_shippers(server, recording)
         test_killed_server(server, recording)
         test_a_server_that_stands_still(server, recording)
-        for test in (test_refusals, test_an_older_schema, test_a_column_of_a_newer_recorder, test_given_up, test_incidents_only):
+        for test in (test_refusals, test_an_older_schema, test_a_column_of_a_newer_recorder, test_given_up, test_incidents_only, test_removed_while_the_server_is_away,
+                     test_set_up_anew_while_it_follows, test_what_cannot_be_shipped_stands_in_nobodys_way):
             test(server, small if test is not test_given_up else recording)
         test_damage(server, recording)
         test_tls(program, small)

@@ -654,9 +654,9 @@ TEST(Options, AnUnknownVerbListsTheVerbs) {
   Options options;
   const Status status = Parse({"recrod"}, &options);
   EXPECT_EQ(status.code(), Exit::kUsage);
-  EXPECT_NE(
-      status.message().find("check, record, explain, report, top, query, replay, rmids, gpu, detect"),
-      std::string::npos)
+  EXPECT_NE(status.message().find(
+                "check, record, explain, report, top, query, replay, ship, rmids, gpu, detect"),
+            std::string::npos)
       << status.message();
   ASSERT_TRUE(Parse({"-V"}, &options).ok());
   EXPECT_EQ(options.verb, Options::Verb::kShowVersion);
