@@ -502,11 +502,10 @@ def test_tls(program, recording):
         server.stop()
 
 
-def test_live(server):
+def record_live(server):
     """A recording while it is made, whose ring is short; the recorder does not know of it."""
     fresh(server)
     recording = folder / "live.rec"
-    end = pods_that_meet(20)
     metrics_port = free_port()
     recorder = subprocess.Popen([SLOTSCOPE, "record", "--source", os.environ.get("SLOTSCOPE_TEST_SOURCE", "bpf"), "--segment", "2", "--keep", "1h", "--metrics", str(metrics_port), "-o", recording],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -520,8 +519,15 @@ def test_live(server):
     wait_for(lambda: nr_batches(server) == nr_of(recording), "and so is the last")
     ends(process, out)
     check_rows(server, recording, "live")
-    end()
     return recording
+
+
+def test_live(server):
+    end = pods_that_meet(300)
+    try:
+        return record_live(server)
+    finally:
+        end()
 
 
 def questions():
@@ -589,6 +595,7 @@ def pods_that_meet(seconds):
         busy.append(subprocess.Popen(["sh", "-c", f"echo $$ >'{place}/cgroup.procs' && exec taskset -c 0 timeout {seconds} sh -c 'while :; do :; done'"]))
     def end():
         for process in busy:
+            process.terminate()
             process.wait()
         for place in made:
             for path in (place, *place.parents):
