@@ -266,8 +266,10 @@ Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
       batch.host,    batch.boot_id, batch.times.unix_start_ns(), batch.times.unix_offset_ns, batch.name,
       batch.is_json, batch.each};
   Reply reply;
+  uint64_t nr_shipped = 0;  // a row that is refused takes those of its block with it
   BlockMaker maker(*table, source, [&](const BlockMaker::Block& block) -> Status {
     reply = ShipBlock(*table, batch, block);
+    if (reply.ok()) nr_shipped += block.nr_rows;
     return reply.ok() ? Status() : Status(Exit::kOutput, reply.text);
   });
   RecordingReader file;
@@ -295,8 +297,8 @@ Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
   if (!taken.ok()) {
     state = "refused";
     stats_.nr_refused++;
-    on_news_(fmt::format("{}: {}; what is in front of that row was shipped", EscapeName(batch.path),
-                         taken.message()));
+    on_news_(fmt::format("{}: {}; {} rows in front of it were shipped", EscapeName(batch.path),
+                         taken.message(), nr_shipped));
   } else if (!read.ok() || maker.nr_malformed() > 0) {
     state = "damaged";
     stats_.nr_damaged++;
@@ -305,10 +307,10 @@ Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
                                                  EscapeName(batch.path), maker.nr_malformed())
                                    : read.message()));
   }
-  reply = Enter(batch, state, maker.nr_rows());
+  reply = Enter(batch, state, nr_shipped);
   if (!reply.ok()) return reply;
   stats_.nr_batches++;
-  stats_.nr_rows += maker.nr_rows();
+  stats_.nr_rows += nr_shipped;
   *done = Done::kYes;
   return {};
 }

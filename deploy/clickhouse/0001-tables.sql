@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS schema_versions (
   applied DateTime('UTC')
 ) ENGINE = MergeTree ORDER BY version;
 
--- What became of each batch: shipped, damaged (all that could be read), refused (up to a row that has no place in its table), removed
+-- What became of each batch: shipped, damaged (all that could be read), refused (a row has no place in its table; "rows" of those before it are there), removed
 -- (by the recording's ring, while a shipper waited for the server) or given up (it waited for too long).
 CREATE TABLE IF NOT EXISTS batches (
   host String,

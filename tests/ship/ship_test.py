@@ -333,7 +333,7 @@ def test_what_cannot_be_shipped_stands_in_nobodys_way(server, recording):
     shutil.copytree(recording, copy)
     segments = segments_of(copy)
     # A verdict whose evidence has no rank; a file that cannot be read; one that another program has packed.
-    add_verdict(copy, segments[0], {"pattern.id": "15", "headline": "x", "host_evidence": [{"rank": None, "role": "suspect"}]})
+    add_verdict(copy, segments[0], {"pattern.id": "15", "headline": "x", "host_evidence": [{"rank": 1, "role": "suspect"}, {"rank": None, "role": "suspect"}]})
     write_segments(copy, segments)
     foreign = copy / segments[1]["tables"]["slots"]["file"]
     text = subprocess.run(["zstdcat", foreign], check=True, capture_output=True).stdout
@@ -347,8 +347,8 @@ def test_what_cannot_be_shipped_stands_in_nobodys_way(server, recording):
     check(unreadable.name in told.stderr and "1 wait" in told.stdout, f"a file that cannot be read waits: {told}")
     columns, truth = rows_in(copy, "slots")
     check(agrees(truth, rows_out(server, "slots", columns)), "what another program has packed is shipped to the row")
-    lost = server.rows("SELECT table_name, state FROM lost_batches")
-    check(lost == [["rank_evidence", "refused"]], f"what was refused is in the database: {lost}")
+    lost = server.rows("SELECT table_name, state, rows FROM lost_batches")
+    check(server.ask("SELECT count() FROM rank_evidence") == "0\n" and lost == [["rank_evidence", "refused", "0"]], f"what was refused is in the database: {lost}")
     unreadable.rmdir()
     unreadable.write_bytes(whole)
     ship(server, copy)
