@@ -345,7 +345,7 @@ class Recording {
         return status;
       }
     }
-    output_.SayWhatIsOld();
+    output_.Stay();
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
     const EndsAtOnce from_here_on;
     manager_.Stopping();

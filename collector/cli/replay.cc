@@ -39,7 +39,7 @@ Status RunReplay(const ReplayOptions& options) {
     output.Discard();
     return begun;
   }
-  output.SayWhatIsOld();
+  output.Stay();
 
   RunSummary run = Summarize(engine);
   if (facts.raw_segment > 0)

@@ -263,7 +263,7 @@ Status RecordingFolder::Recover() {
 
 void RecordingFolder::Discard() {
   std::ignore = Close();
-  if (!segments_.empty() || (made_ && !RemoveRecording(path_).ok())) return;
+  if (made_ ? !RemoveRecording(path_).ok() : !segments_.empty()) return;
   if (has_old_) std::ignore = rename(OldOf(path_).c_str(), path_.c_str());
   if (has_older_) std::ignore = rename(OlderOf(path_).c_str(), OldOf(path_).c_str());
   has_old_ = has_older_ = false;
@@ -356,7 +356,7 @@ void RecordingFolder::Run() {
 }
 
 Status RecordingFolder::Commit(Job* job) {
-  RemoveOlder();
+  if (stays_) RemoveOlder();
   if (Status status = Write(job); !status.ok()) return status;
   std::lock_guard lock(segments_mutex_);
   Count(job->segment);

@@ -49,10 +49,12 @@ class RecordingFolder {
   // With limits a recording that is there goes on, and what a killed recorder left there becomes a
   // segment. Without any it is renamed to PATH.old, in the place of an older one.
   Status Open(const std::string& path, const KeepLimits& keep);
-  // There is nothing worth keeping. Takes the folder away if it was made here, and what it has replaced
-  // is back.
+  // There is nothing worth keeping. Takes the folder away if it was made here, with what is in it, and
+  // what it has replaced is back. REQUIRES: not Stay().
   void Discard();
-  // What was there is now PATH.old; what was PATH.old goes when the first segment is complete.
+  // It is not discarded any more: what was PATH.old goes with the next segment that is complete.
+  void Stay() { stays_ = true; }
+  // What was there is now PATH.old, and something was PATH.old. REQUIRES: not Stay().
   bool has_old() const { return has_old_; }
   bool has_older() const { return has_older_; }
 
@@ -114,6 +116,7 @@ class RecordingFolder {
   UniqueFd lock_;
   bool made_ = false;
   bool has_old_ = false, has_older_ = false;  // see Discard()
+  std::atomic<bool> stays_ = false;
   std::atomic<uint64_t> next_number_{1};
   size_t nr_recovered_ = 0;
   // What the writer tells the thread; held for a moment only.

@@ -259,11 +259,12 @@ Status Output::MakeFolder() {
   return {};
 }
 
-void Output::SayWhatIsOld() const {
+void Output::Stay() {
   const std::string name = EscapeName(options_.path);
   if (folder_.has_old())
     Say(stderr, "slotscope: the recording that was {} is now {}.old{}\n", name, name,
         folder_.has_older() ? "; the .old before it is removed" : "");
+  folder_.Stay();
 }
 
 Status Output::OpenRawTable(const Facts& facts, uint64_t begin_ns, RawSink** sink) {

@@ -45,9 +45,9 @@ class Output final : public VerdictListener {
   Writer* MakeWriter(const Facts& facts, Writer::Queue queue);
   // Makes the folder, if it is one.
   Status MakeFolder();
-  // Which recording that moved, if one did. Until it is sure that this one stays, Discard() moves it
-  // back.
-  void SayWhatIsOld() const;
+  // It is not discarded any more; says which recording it has moved, if one. Until then Discard() moves
+  // that back.
+  void Stay();
   // Then, if the raw stream is a table of it: where that goes, from a recording that begins at begin_ns.
   // It is not used any more when Finish() is called. Null: it is none.
   Status OpenRawTable(const Facts& facts, uint64_t begin_ns, RawSink** sink);

@@ -54,8 +54,9 @@ std::string BytesOf(const std::string& path) {
 // Writes segments as a recorder does.
 class Recorder {
  public:
-  explicit Recorder(const std::string& path, const KeepLimits& keep = {}) {
+  explicit Recorder(const std::string& path, const KeepLimits& keep = {}, bool stays = true) {
     status = folder.Open(path, keep);
+    if (stays) folder.Stay();
   }
 
   // Frames of a second each, "FROM\n".."TO-1\n".
@@ -416,7 +417,7 @@ TEST(RecordingFolderTest, WhatAnotherOneWritesIsNotRemoved) {
   EXPECT_EQ(RowsIn(temp.At("a.old")), "1 ");
 }
 
-// A start that fails afterwards leaves all as it was.
+// A start that fails afterwards leaves all as it was, also if it took so long that a segment is there.
 TEST(RecordingFolderTest, WhatWasReplacedIsBackIfNothingCameOfIt) {
   const TempFolder temp;
   for (uint64_t i = 1; i <= 2; i++) {
@@ -430,6 +431,11 @@ TEST(RecordingFolderTest, WhatWasReplacedIsBackIfNothingCameOfIt) {
     EXPECT_TRUE(folder.has_old());
     EXPECT_EQ(RowsIn(temp.At("r.old")), "2 ");
     folder.Discard();
+  }
+  {
+    Recorder recorder(temp.At("r"), {}, false);
+    recorder.Record(3, 4);
+    recorder.folder.Discard();
   }
   EXPECT_EQ(RowsIn(temp.At("r")), "2 ");
   EXPECT_EQ(RowsIn(temp.At("r.old")), "1 ");
