@@ -36,7 +36,7 @@ def guest(kernel, words, rdt=False):
     if words == ["waits"]:
         command += ["--in", without_states()]
     if words == ["full"]:  # as many free lists as that, and one CPU that is there
-        command += ["--qemu", "-smp 1,maxcpus=64"]
+        command += ["--in", small(), "--qemu", "-smp 1,maxcpus=64"]
     if rdt:
         environment = {**os.environ, "QEMU": line_of(top / "tests/vm/qemu-rdt/build.sh")}
         command += ["--qemu", line_of(top / "tests/vm/qemu-rdt/run.sh", "--qemu-arguments") + ",rdt-max-rmid=511"]
@@ -50,22 +50,32 @@ def guest(kernel, words, rdt=False):
     return [line.split() for line in result.stdout.splitlines()]
 
 
-def without_states():
-    """A slotscope whose eBPF programs do not look at how a process leaves a CPU: it is in a copy of the tree."""
-    copy = build.resolve() / "without-states"
+def changed(name, path, pattern, replacement):
+    """A slotscope of which one place is another: it is built in a copy of the tree."""
+    copy = build.resolve() / name
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(top, copy, symlinks=True, ignore=lambda folder, _: ["build", ".git"] if Path(folder) == top else [])
-    for name in ("obj", "bpf"):  # what is made from unchanged files
-        shutil.copytree(build / name, copy / "build" / name)
-    source = copy / "bpf/cpu.bpf.h"
-    text, count = re.subn(r"(static __always_inline __u32 ss_left_of\([^)]*\)\n\{\n).*?\n\}", r"\1\treturn 0;\n}", source.read_text(), flags=re.DOTALL)
+    for made in ("obj", "bpf", "report", "ship"):  # from unchanged files
+        shutil.copytree(build / made, copy / "build" / made)
+    source = copy / path
+    text, count = re.subn(pattern, replacement, source.read_text(), flags=re.DOTALL)
     if count != 1:
-        sys.exit(f"vm.py: there is no ss_left_of() in {source.name}")
+        sys.exit(f"vm.py: in {path} there is no {pattern}")
     source.write_text(text)
     subprocess.run(["make", "-C", copy, "build/slotscope"], check=True, stdout=subprocess.DEVNULL)
-    shutil.copy(copy / "build/slotscope", build / "slotscope-without-states")
+    shutil.copy(copy / "build/slotscope", build / f"slotscope-{name}")
     shutil.rmtree(copy)
-    return build / "slotscope-without-states"
+    return build / f"slotscope-{name}"
+
+
+def without_states():
+    """Its eBPF programs do not look at how a process leaves a CPU."""
+    return changed("without-states", "bpf/task.bpf.h", r"(static __always_inline __u32 ss_left_of\([^)]*\)\n\{\n).*?\n\}", r"\1\treturn 0;\n}")
+
+
+def small():
+    """The eBPF source's tables have room for 600 processes, whatever pid_max is."""
+    return changed("small", "collector/ring/native_source.cc", r"return std::clamp\(pid_max, 32768u, kMaxThreads\);", "return 600;")
 
 
 def instructions(ns):

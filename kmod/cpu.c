@@ -79,17 +79,13 @@ static void ss_cpu_set_process(struct ss_cpu *cpu, struct task_struct *p)
 	cpu->slot = id.slot;
 }
 
-static void ss_cpu_take_wait(struct ss_cpu *cpu, struct task_struct *running, u64 now_ns)
+static noinline void ss_cpu_tell_wait(struct ss_cpu *cpu, struct task_struct *running, u64 now_ns,
+				      u64 wait_ns)
 {
 	struct ss_interval *interval = &cpu->interval;
-	u64 wait_ns = ss_interval_take_wait(interval, ss_run_delay(running));
 	const u64 rode_ns = interval->wait_ns;
 	struct ss_wait msg = {};
 
-	if (!trace_ss_wait_enabled()) {
-		interval->wait_ns += wait_ns;
-		return;
-	}
 	if (unlikely(interval->wait_odd & SS_WAIT_THROTTLED) && wait_ns) {
 		ss_interval_fill_wait_until(interval, &msg, raw_smp_processor_id(), now_ns,
 					    interval->in_ns, wait_ns);
@@ -105,29 +101,47 @@ static void ss_cpu_take_wait(struct ss_cpu *cpu, struct task_struct *running, u6
 	ss_tell_wait(&msg, running);
 }
 
-/* Most of what a measure costs is its message: while nobody listens, there is none. */
-static void ss_cpu_measure(struct ss_cpu *cpu, u64 now_ns, s32 next_tgid, u32 cause)
+/* Most of what it costs to tell is the message, and room for it: while nobody listens, there is none. */
+static __always_inline void ss_cpu_take_wait(struct ss_cpu *cpu, struct task_struct *running,
+					     u64 now_ns)
 {
-	struct ss_interval *interval = &cpu->interval;
+	const u64 wait_ns = ss_interval_take_wait(&cpu->interval, ss_run_delay(running));
 
-	if (unlikely(interval->self_ns)) {
-		struct ss_wait msg = {};
+	if (trace_ss_wait_enabled())
+		ss_cpu_tell_wait(cpu, running, now_ns, wait_ns);
+	else
+		cpu->interval.wait_ns += wait_ns;
+}
 
-		ss_interval_fill_own_waits(interval, &msg, raw_smp_processor_id(), now_ns);
-		trace_ss_wait(&msg);
-	}
-	if (trace_ss_measure_enabled()) {
-		struct ss_grouped_measure msg;
+static noinline void ss_cpu_tell_own_waits(const struct ss_interval *interval, u64 now_ns)
+{
+	struct ss_wait msg = {};
 
-		memset(&msg, 0, sizeof(msg));
-		ss_interval_fill(interval, &msg.measure, raw_smp_processor_id(), now_ns, next_tgid,
-				 cause);
-		msg.measure.hdr.size = sizeof(msg);
-		msg.wait_group = cpu->wait_group;
-		trace_ss_measure(&msg.measure);
-	}
+	ss_interval_fill_own_waits(interval, &msg, raw_smp_processor_id(), now_ns);
+	trace_ss_wait(&msg);
+}
+
+static noinline void ss_cpu_tell_measure(const struct ss_cpu *cpu, u64 now_ns, s32 next_tgid,
+					 u32 cause)
+{
+	struct ss_grouped_measure msg;
+
+	memset(&msg, 0, sizeof(msg));
+	ss_interval_fill(&cpu->interval, &msg.measure, raw_smp_processor_id(), now_ns, next_tgid,
+			 cause);
+	msg.measure.hdr.size = sizeof(msg);
+	msg.wait_group = cpu->wait_group;
+	trace_ss_measure(&msg.measure);
+}
+
+static __always_inline void ss_cpu_measure(struct ss_cpu *cpu, u64 now_ns, s32 next_tgid, u32 cause)
+{
+	if (unlikely(cpu->interval.self_ns))
+		ss_cpu_tell_own_waits(&cpu->interval, now_ns);
+	if (trace_ss_measure_enabled())
+		ss_cpu_tell_measure(cpu, now_ns, next_tgid, cause);
 	cpu->wait_group = 0;
-	ss_interval_next(interval, now_ns);
+	ss_interval_next(&cpu->interval, now_ns);
 }
 
 u32 ss_cpu_hold_name(void)

@@ -199,7 +199,14 @@ void ss_rdt_show(struct seq_file *m);
 
 int ss_waits_init(void);
 void ss_waits_exit(void);
-u64 ss_run_delay(const struct task_struct *p);
+static inline u64 ss_run_delay(const struct task_struct *p)
+{
+#ifdef CONFIG_SCHED_INFO
+	return p->sched_info.run_delay;
+#else
+	return 0;
+#endif
+}
 void ss_waits_begin_run(struct ss_interval *interval, struct task_struct *p, u64 in_ns);
 /* p is born, or switched out at out_ns; 0: on a CPU that is not watched. */
 void ss_waits_end_run(struct task_struct *p, u64 out_ns);

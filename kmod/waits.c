@@ -48,15 +48,6 @@ void ss_waits_exit(void)
 	ss_waits_set_table(NULL);
 }
 
-u64 ss_run_delay(const struct task_struct *p)
-{
-#ifdef CONFIG_SCHED_INFO
-	return p->sched_info.run_delay;
-#else
-	return 0;
-#endif
-}
-
 /* SS_WAIT_THROTTLED or 0. */
 static u32 ss_is_throttled(const struct task_struct *p)
 {
