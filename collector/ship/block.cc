@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -17,6 +19,20 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kNsPerS = 1'000'000'000;
+
+// Bit i: byte i of 64 is a comma.
+uint64_t CommasOf(const char* bytes) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kLow = 0x7f * kOnes;
+  uint64_t commas = 0;
+  for (unsigned at = 0; at < 64; at += 8) {
+    uint64_t eight;
+    std::memcpy(&eight, bytes + at, sizeof(eight));
+    eight ^= ',' * kOnes;                                              // a comma's byte is 0 now
+    const uint64_t found = ~(((eight & kLow) + kLow) | eight | kLow);  // and has its highest bit only
+    commas |= (found >> 7) * 0x0102040810204080 >> 56 << at;           // which are brought together
+  }
+  return commas;
+}
 
 constexpr int kMaxDepth = 8;  // of objects in objects: ours have two
 
@@ -80,24 +96,31 @@ Status BlockMaker::TakeLine(std::string_view line) {
   if (source_.is_json) return TakeJson(line);
   if (line.starts_with("# ")) return {};
   Split(line);
-  return by_place_.empty() ? TakeHeader() : TakeCsv();
+  return by_place_.empty() ? TakeHeader(line) : TakeCsv(line);
 }
 
-// Most fields have a few characters, or none: to search each for a comma by a call takes longer.
+// Most fields have a few characters, or none: whether one ends at a byte cannot be foretold, so that is
+// asked of 64 at a time.
 void BlockMaker::Split(std::string_view line) {
-  fields_.clear();
-  size_t begin = 0;
-  for (size_t i = 0; i < line.size(); i++)
-    if (line[i] == ',') {
-      fields_.push_back(line.substr(begin, i - begin));
-      begin = i + 1;
+  ends_.resize(line.size() + 1);
+  size_t nr = 0;
+  for (size_t at = 0; at < line.size(); at += 64) {
+    char last[64] = {};
+    const char* bytes = line.data() + at;
+    if (line.size() - at < sizeof(last)) {
+      std::memcpy(last, bytes, line.size() - at);
+      bytes = last;
     }
-  fields_.push_back(line.substr(begin));
+    for (uint64_t commas = CommasOf(bytes); commas; commas &= commas - 1)
+      ends_[nr++] = static_cast<uint32_t>(at + static_cast<size_t>(std::countr_zero(commas)));
+  }
+  ends_[nr++] = static_cast<uint32_t>(line.size());
+  ends_.resize(nr);
 }
 
-Status BlockMaker::TakeHeader() {
-  for (size_t i = 0; i < fields_.size(); i++) {
-    const std::string_view name = fields_[i];
+Status BlockMaker::TakeHeader(std::string_view line) {
+  for (size_t i = 0; i < ends_.size(); i++) {
+    const std::string_view name = Field(line, i);
     if (name == "slot_start_unix_ns") unix_place_ = i;
     if (name == "end_ns") end_place_ = i;
     ShipColumn* const column = Find(name);
@@ -111,10 +134,10 @@ Status BlockMaker::TakeHeader() {
   return {Exit::kBadInput, fmt::format("nothing says of what time the rows of {} are", table_)};
 }
 
-Status BlockMaker::TakeCsv() {
+Status BlockMaker::TakeCsv(std::string_view line) {
   std::optional<int64_t> at_ns;
-  if (fields_.size() == by_place_.size())
-    at_ns = NumberOf<int64_t>(fields_[unix_place_ != kNone ? unix_place_ : end_place_]);
+  if (ends_.size() == by_place_.size())
+    at_ns = NumberOf<int64_t>(Field(line, unix_place_ != kNone ? unix_place_ : end_place_));
   if (!at_ns) {
     nr_malformed_++;
     return {};
@@ -122,8 +145,12 @@ Status BlockMaker::TakeCsv() {
   if (Status status = AddRow(unix_place_ != kNone ? *at_ns : *at_ns + source_.unix_offset_ns);
       !status.ok())
     return status;
-  for (size_t i = 0; i < fields_.size(); i++)
-    if (by_place_[i] && !by_place_[i]->Add(fields_[i])) return Refuse(*by_place_[i], fields_[i]);
+  size_t begin = 0;
+  for (size_t i = 0; i < ends_.size(); i++) {
+    const std::string_view field = line.substr(begin, ends_[i] - begin);
+    if (by_place_[i] && !by_place_[i]->Add(field)) return Refuse(*by_place_[i], field);
+    begin = ends_[i] + 1;
+  }
   return {};
 }
 
@@ -178,10 +205,7 @@ Status BlockMaker::AddRow(int64_t unix_ns) {
   block_.first_s = std::min(block_.first_s, at_s);
   block_.last_s = std::max(block_.last_s, at_s);
   block_.nr_rows++;
-  host_->Add(source_.host);
-  boot_id_->Add(source_.boot_id);
-  batch_->AddNumber(source_.batch);
-  row_->AddNumber(nr_rows_++);
+  nr_rows_++;
   time_->AddNumber(at_s);
   return {};
 }
@@ -200,14 +224,38 @@ Status BlockMaker::Finish() {
 
 Status BlockMaker::EndBlock() {
   if (block_.nr_rows == 0) return {};
+  for (size_t i = 0; i < block_.nr_rows; i++) {
+    host_->Add(source_.host);
+    boot_id_->Add(source_.boot_id);
+    batch_->AddNumber(source_.batch);
+    row_->AddNumber(block_.first_row + i);
+  }
   block_.columns.clear();
-  for (const ShipColumn& column : columns_)
-    if (!column.is_empty()) block_.columns.push_back(&column);
+  for (ShipColumn& column : columns_) {
+    if (column.is_empty()) continue;
+    column.Finish();
+    block_.columns.push_back(&column);
+  }
   Status status = on_block_(block_);
   for (ShipColumn& column : columns_) column.Clear();
   block_.number++;
   block_.nr_rows = 0;
   return status;
+}
+
+void PutBlock(const BlockMaker::Block& block, PackedBytes* body) {
+  std::string head;
+  AppendVarint(block.columns.size(), &head);
+  AppendVarint(block.nr_rows, &head);
+  for (const ShipColumn* column : block.columns) {
+    AppendText(column->name(), &head);
+    AppendText(column->type().name, &head);
+    body->Add(head);
+    body->Add(column->Head());
+    body->Add(column->nulls());
+    body->Add(column->values());
+    head.clear();
+  }
 }
 
 }  // namespace slotscope

@@ -70,8 +70,12 @@ class BlockMaker {
  private:
   Status TakeLine(std::string_view line);
   void Split(std::string_view line);
-  Status TakeHeader();
-  Status TakeCsv();
+  Status TakeHeader(std::string_view line);
+  Status TakeCsv(std::string_view line);
+  std::string_view Field(std::string_view line, size_t place) const {
+    const size_t begin = place == 0 ? 0 : ends_[place - 1] + 1;
+    return line.substr(begin, ends_[place] - begin);
+  }
   Status TakeJson(std::string_view line);
   Status AddJsonRow(const nlohmann::ordered_json& object,
                     const std::map<std::string, std::string>& fields);
@@ -89,8 +93,8 @@ class BlockMaker {
   ShipColumn *host_ = nullptr, *boot_id_ = nullptr, *batch_ = nullptr, *row_ = nullptr, *time_ = nullptr;
   std::vector<ShipColumn*> by_place_;  // of a line's fields; null: the table has no such column
   size_t unix_place_ = kNone, end_place_ = kNone;
-  std::vector<std::string_view> fields_;
-  std::string rest_;  // a line that has no end yet
+  std::vector<uint32_t> ends_;  // of a line's fields, in it
+  std::string rest_;            // a line that has no end yet
   std::vector<std::string> lacking_;
   uint64_t nr_rows_ = 0, nr_malformed_ = 0;
   Block block_;
@@ -99,20 +103,6 @@ class BlockMaker {
 };
 
 // What a request's body has of it.
-template <typename Body>
-void PutBlock(const BlockMaker::Block& block, Body* body) {
-  std::string head;
-  AppendVarint(block.columns.size(), &head);
-  AppendVarint(block.nr_rows, &head);
-  for (const ShipColumn* column : block.columns) {
-    AppendText(column->name(), &head);
-    AppendText(column->type().name, &head);
-    body->Add(head);
-    body->Add(column->Head());
-    body->Add(column->nulls());
-    body->Add(column->values());
-    head.clear();
-  }
-}
+void PutBlock(const BlockMaker::Block& block, PackedBytes* body);
 
 }  // namespace slotscope

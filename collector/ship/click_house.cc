@@ -13,7 +13,7 @@
 #include "base/bounded_file.h"
 #include "base/curl.h"
 #include "base/scan.h"
-#include "ship/lz4_body.h"
+#include "ship/packed_bytes.h"
 
 namespace slotscope {
 
@@ -214,7 +214,7 @@ Reply ClickHouse::Insert(std::string_view table, const std::string& columns, con
   CURL* const curl = impl_->easy.get();
   const std::string sql = fmt::format("INSERT INTO {} ({}) FORMAT Native", table, columns);
   return impl_->Post(
-      fmt::format("{}&database={}&max_execution_time={}&query_id={}&query={}", Lz4Body::kParameters,
+      fmt::format("{}&database={}&max_execution_time={}&query_id={}&query={}", PackedBytes::kParameters,
                   database(), kMaxSeconds, UrlEscaped(curl, id), UrlEscaped(curl, sql)),
       body);
 }

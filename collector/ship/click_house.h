@@ -58,7 +58,7 @@ class ClickHouse {
   // One statement, with its whole answer, of rows as TabSeparated. kNoDatabase: it may not be there yet.
   enum class In { kDatabase, kNoDatabase };
   Reply Ask(const std::string& sql, In in = In::kDatabase);
-  // INSERT INTO `table` (`columns`) FORMAT Native; the body is a Lz4Body's. `id`: of a second one by
+  // INSERT INTO `table` (`columns`) FORMAT Native; the body is a PackedBytes's. `id`: of a second one by
   // this name the server wants nothing to know as long as it is at the first.
   Reply Insert(std::string_view table, const std::string& columns, const std::string& id,
                std::string_view body);

@@ -80,19 +80,14 @@ void AppendText(std::string_view text, std::string* bytes) {
   *bytes += text;
 }
 
-void ShipColumn::PutEmpty(size_t nr) {
-  values_.AddTimes(nr * std::max<size_t>(type_.bytes, 1), '\0');  // a text's length is 0
-  if (type_.nullable) nulls_.AddTimes(nr, '\1');
-}
-
-void ShipColumn::Begin() {
-  if (nr_filled_++ == 0) PutEmpty(nr_empty_);
-  if (type_.nullable) nulls_.Add('\0');
-}
-
-void ShipColumn::Put(uint64_t number) {
-  Begin();
-  values_.AddNumber(number, type_.bytes);
+void ShipColumn::PutWaiting() {
+  values_.AddTimes(nr_waiting_ * std::max<size_t>(type_.bytes, 1), '\0');  // a text's length is 0
+  if (type_.nullable) {
+    nulls_.AddTimes(nr_run_, '\0');
+    nulls_.AddTimes(nr_waiting_, '\1');
+  }
+  nr_put_ += std::exchange(nr_waiting_, 0);
+  nr_run_ = 0;
 }
 
 bool ShipColumn::AddFilled(std::string_view field) {
@@ -123,7 +118,7 @@ bool ShipColumn::AddFilled(std::string_view field) {
     case kText: {
       Begin();
       struct Length {  // as a text that it is appended to
-        Bytes* bytes;
+        PackedBytes* bytes;
         void push_back(char byte) { bytes->Add(byte); }
       } length = {&values_};
       AppendVarint(field.size(), &length);
@@ -166,7 +161,7 @@ std::string ShipColumn::Head() const {
 }
 
 void ShipColumn::Clear() {
-  nr_empty_ = nr_filled_ = 0;
+  nr_put_ = nr_run_ = nr_waiting_ = 0;
   nulls_.Clear();
   values_.Clear();
   words_.clear();

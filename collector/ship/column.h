@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ship/bytes.h"
+#include "ship/packed_bytes.h"
 
 namespace slotscope {
 
@@ -41,20 +41,21 @@ class ShipColumn {
   bool Add(std::string_view field) {
     if (!field.empty()) return AddFilled(field);
     if (!type_.nullable && type_.kind < ServerType::Kind::kText) return false;  // it would be a 0
-    if (nr_filled_ > 0) PutEmpty(1);
-    nr_empty_++;
+    nr_waiting_++;
     return true;
   }
   // Of numbers without a sign.
   void AddNumber(uint64_t number) { Put(number); }
 
   // Nobody has measured anything: the block can do without it.
-  bool is_empty() const { return nr_filled_ == 0; }
-  size_t nr_rows() const { return nr_filled_ + nr_empty_; }
+  bool is_empty() const { return nr_put_ == 0; }
+  size_t nr_rows() const { return nr_put_ + nr_waiting_; }
+  // The last row is there. REQUIRES: !is_empty(); so do the next three.
+  void Finish() { PutWaiting(); }
   // What a block has of it behind its name and its type: head, nulls and values, one behind the other.
   std::string Head() const;
-  std::string_view nulls() const { return nulls_.text(); }
-  std::string_view values() const { return values_.text(); }
+  const PackedBytes& nulls() const { return nulls_; }
+  const PackedBytes& values() const { return values_; }
   // No rows.
   void Clear();
 
@@ -62,16 +63,26 @@ class ShipColumn {
   bool AddFilled(std::string_view field);
   void AddWord(std::string_view word);
   // Of the number's lower bytes those that a value has.
-  void Put(uint64_t number);
-  void PutEmpty(size_t nr);
-  // The next row has something: rows in front of it that have not get their room with the first.
-  void Begin();
+  void Put(uint64_t number) {
+    Begin();
+    values_.AddNumber(number, type_.bytes);
+  }
+  // The next row has something.
+  void Begin() {
+    if (nr_waiting_ > 0) PutWaiting();
+    nr_put_++;
+    nr_run_++;
+  }
+  // Rows that wait get their room.
+  void PutWaiting();
 
   std::string name_;
   ServerType type_;
-  size_t nr_empty_ = 0, nr_filled_ = 0;
-  Bytes nulls_;   // a byte for each row: 1 is none
-  Bytes values_;  // of fixed size, or length and text; nothing while all rows are empty
+  size_t nr_put_ = 0;  // rows whose values are there
+  size_t nr_run_ = 0;  // of these, the last ones, which have something: their nulls are not there yet
+  size_t nr_waiting_ = 0;                            // rows behind them, which have nothing
+  PackedBytes nulls_;                                // a byte for each row: 1 is none
+  PackedBytes values_;                               // of fixed size, or length and text
   std::unordered_map<std::string, uint32_t> words_;  // and their numbers; "" has 0
   std::string words_text_;                           // in the order of their numbers
   const std::pair<const std::string, uint32_t>* last_word_ = nullptr;

@@ -21,7 +21,7 @@
 #include "base/unique_fd.h"
 #include "base/version.h"
 #include "recording/folder.h"
-#include "ship/lz4_body.h"
+#include "ship/packed_bytes.h"
 #include "ship/schema.h"
 
 namespace slotscope {
@@ -351,10 +351,10 @@ Reply Shipper::ShipBlock(const ServerTable& table, const Batch& batch, const Blo
   if (nr_distinct >= block.nr_rows) {
     stats_.nr_there++;
   } else {
-    Lz4Body body;
+    PackedBytes body;
     PutBlock(block, &body);
-    std::string bytes, columns;
-    if (!body.Take(&bytes)) return {Answered::kFailed, "there is not enough memory to compress rows"};
+    const std::string bytes = body.Take();
+    std::string columns;
     for (const ShipColumn* column : block.columns)
       columns += fmt::format("{}`{}`", columns.empty() ? "" : ", ", column->name());
     Reply reply = server_->Insert(table.name, columns,

@@ -33,11 +33,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(!block.columns.empty());
     for (const ShipColumn* column : block.columns) {
       Require(column->nr_rows() == block.nr_rows);
-      Require(column->nulls().size() == (column->type().nullable ? block.nr_rows : 0));
+      Require(column->nulls().nr_bytes() == (column->type().nullable ? block.nr_rows : 0));
       if (const size_t bytes = column->type().bytes)
-        Require(column->values().size() == bytes * block.nr_rows);
+        Require(column->values().nr_bytes() == bytes * block.nr_rows);
       else
-        Require(column->values().size() >= block.nr_rows);
+        Require(column->values().nr_bytes() >= block.nr_rows);
     }
     nr_rows += block.nr_rows;
     return {};

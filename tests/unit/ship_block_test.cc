@@ -6,12 +6,13 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <lz4.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "ship/lz4_body.h"
+#include "ship/packed_bytes.h"
 #include "ship/schema.h"
 #include "sinks/csv_sink.h"
 #include "slots/column.h"
@@ -43,11 +44,31 @@ ServerTable SomeTable() {
            {"culprit_comm", TypeOf("String")}}};
 }
 
-// What a body is made of, uncompressed.
-struct Collector {
+// What pieces were made of; each has 16 bytes in front of it that would be its checksum. sizes: of each.
+std::string Unpacked(const std::string& packed, std::vector<size_t>* sizes = nullptr) {
   std::string bytes;
-  void Add(std::string_view more) { bytes += more; }
-};
+  for (size_t at = 0; at < packed.size();) {
+    EXPECT_EQ(packed.substr(at, 16), std::string(16, '\0')) << "no checksum";
+    at += 16;
+    EXPECT_EQ(packed[at], static_cast<char>(0x82));
+    uint32_t both[2];
+    std::copy_n(packed.data() + at + 1, sizeof(both), reinterpret_cast<char*>(both));
+    std::string piece(both[1], '\0');
+    EXPECT_EQ(LZ4_decompress_safe(packed.data() + at + 9, piece.data(), static_cast<int>(both[0] - 9),
+                                  static_cast<int>(piece.size())),
+              static_cast<int>(piece.size()));
+    if (sizes) sizes->push_back(piece.size());
+    bytes += piece;
+    at += both[0];
+  }
+  return bytes;
+}
+
+std::string Unpacked(const PackedBytes& bytes) {
+  PackedBytes copy;
+  copy.Add(bytes);
+  return Unpacked(copy.Take());
+}
 
 struct Made {
   std::vector<size_t> nr_rows;
@@ -72,9 +93,9 @@ Made MakeBlocks(const std::string& text, bool is_json = false, const std::string
                      made.columns.emplace_back();
                      for (const ShipColumn* column : block.columns)
                        made.columns.back().push_back(column->name());
-                     Collector body;
+                     PackedBytes body;
                      PutBlock(block, &body);
-                     made.bytes.push_back(body.bytes);
+                     made.bytes.push_back(Unpacked(body.Take()));
                      return {};
                    });
   made.status = maker.Take(text);
@@ -106,8 +127,10 @@ TEST(ShipColumn, WhatWasNotMeasuredIsNullAndNeverZero) {
   EXPECT_TRUE(column.is_empty());
   EXPECT_TRUE(column.Add("18446744073709551615"));
   EXPECT_TRUE(column.Add(""));
-  EXPECT_EQ(column.nulls(), std::string("\1\0\1", 3));
-  EXPECT_EQ(column.values(), Little(0, 8) + Little(UINT64_MAX, 8) + Little(0, 8));
+  EXPECT_EQ(column.nr_rows(), 3u);
+  column.Finish();
+  EXPECT_EQ(Unpacked(column.nulls()), std::string("\1\0\1", 3));
+  EXPECT_EQ(Unpacked(column.values()), Little(0, 8) + Little(UINT64_MAX, 8) + Little(0, 8));
   ShipColumn needed("cpu_ns", TypeOf("UInt64"));
   EXPECT_FALSE(needed.Add("")) << "it would be a 0";
   EXPECT_EQ(needed.nr_rows(), 0u);
@@ -121,7 +144,7 @@ TEST(ShipColumn, RefusesWhatIsNoValueOfItsType) {
   ShipColumn negative("n", TypeOf("Int64"));
   EXPECT_TRUE(negative.Add("-9223372036854775808"));
   EXPECT_FALSE(negative.Add("9223372036854775808"));
-  EXPECT_EQ(negative.values(), Little(uint64_t{1} << 63, 8));
+  EXPECT_EQ(Unpacked(negative.values()), Little(uint64_t{1} << 63, 8));
 }
 
 // Version, flags (32 bits, of this block), how many words, they, how many rows; then numbers.
@@ -130,10 +153,11 @@ TEST(ShipColumn, WordsAreSaidOnce) {
   for (const char* word : {"", "ls", "ls", "cc1", "ls"}) EXPECT_TRUE(column.Add(word));
   EXPECT_EQ(column.Head(), Little(1, 8) + Little(2 | 1 << 9 | 1 << 10, 8) + Little(3, 8) +
                                std::string("\0\2ls\3cc1", 8) + Little(5, 8));
-  EXPECT_EQ(column.values(), Little(0, 4) + Little(1, 4) + Little(1, 4) + Little(2, 4) + Little(1, 4));
+  EXPECT_EQ(Unpacked(column.values()),
+            Little(0, 4) + Little(1, 4) + Little(1, 4) + Little(2, 4) + Little(1, 4));
   column.Clear();
   EXPECT_TRUE(column.Add("gcc"));
-  EXPECT_EQ(column.values(), Little(1, 4));
+  EXPECT_EQ(Unpacked(column.values()), Little(1, 4));
 }
 
 TEST(ShipBlock, IsWhatNativeSays) {
@@ -274,27 +298,66 @@ TEST(ShipSchema, HasEveryColumnOfSlots) {
   for (const Column& column : kMoreColumns) check(column.name);
 }
 
-TEST(Lz4Body, HasPiecesWithTheirSizes) {
-  Lz4Body body;
-  std::string bytes(3'000'000, 'x');
-  body.Add(bytes);
-  EXPECT_EQ(body.nr_bytes(), bytes.size());
-  std::string packed;
-  ASSERT_TRUE(body.Take(&packed));
-  EXPECT_LT(packed.size(), bytes.size() / 50);
-  size_t at = 0, sum = 0, nr = 0;
-  while (at < packed.size()) {
-    EXPECT_EQ(packed.substr(at, 16), std::string(16, '\0')) << "no checksum";
-    EXPECT_EQ(packed[at + 16], static_cast<char>(0x82));
-    uint32_t sizes[2];
-    std::copy_n(packed.data() + at + 17, sizeof(sizes), reinterpret_cast<char*>(sizes));
-    at += 16 + sizes[0];
-    sum += sizes[1];
-    nr++;
+// Runs of both kinds, longer than a piece, and each row is still where it was.
+TEST(ShipColumn, WhatIsLongerThanAPieceIsWhole) {
+  ShipColumn column("cycles", TypeOf("Nullable(UInt16)"));
+  std::string nulls, values;
+  for (size_t i = 0; i < 300'000; i++) {
+    const bool is_filled = i / 70'000 % 2 || i % 3 == 0;
+    EXPECT_TRUE(column.Add(is_filled ? fmt::format("{}", i % 65536) : ""));
+    nulls += is_filled ? '\0' : '\1';
+    values += Little(is_filled ? i % 65536 : 0, 2);
   }
-  EXPECT_EQ(at, packed.size());
-  EXPECT_EQ(sum, bytes.size());
-  EXPECT_EQ(nr, 3u);
+  column.Finish();
+  EXPECT_TRUE(Unpacked(column.nulls()) == nulls);
+  EXPECT_TRUE(Unpacked(column.values()) == values);
+}
+
+TEST(PackedBytes, ArePiecesWithTheirSizes) {
+  PackedBytes bytes, more;
+  std::string expected(150'000, 'x');
+  bytes.Add(expected);
+  more.AddTimes(70'000, 'y');
+  more.AddNumber(0x0403020100, 5);
+  bytes.Add(more);
+  expected += std::string(70'000, 'y') + std::string("\0\1\2\3\4", 5);
+  EXPECT_EQ(bytes.nr_bytes(), expected.size());
+  const std::string packed = bytes.Take();
+  EXPECT_LT(packed.size(), expected.size() / 50);
+  std::vector<size_t> sizes;
+  EXPECT_TRUE(Unpacked(packed, &sizes) == expected);
+  EXPECT_THAT(sizes, ElementsAre(65536, 65536, 150'000 - 2 * 65536, 65536, 70'005 - 65536));
+  EXPECT_EQ(bytes.nr_bytes(), 0u);
+  EXPECT_EQ(bytes.Take(), "");
+}
+
+TEST(PackedBytes, WhatCannotBeCompressedIsWhole) {
+  std::string noise;
+  for (uint64_t i = 0, seed = 1; i < 20'000; i++)
+    noise += Little(seed = seed * 6364136223846793005 + 1442695040888963407, 8);
+  PackedBytes bytes;
+  bytes.Add(noise);
+  EXPECT_TRUE(Unpacked(bytes) == noise);
+}
+
+// A field ends where its comma is, wherever in the line.
+TEST(ShipBlock, FieldsOfEveryLength) {
+  std::string text = "comm,json,culprit_comm,slot_start_unix_ns\n", expected[3];
+  const auto put = [](size_t nr, char byte, std::string* text_of) {
+    AppendText(std::string(nr, byte), text_of);
+  };
+  for (size_t i = 0; i < 200; i++) {
+    text +=
+        std::string(i, 'a') + ',' + std::string(200 - i, 'b') + ',' + std::string(i % 7, '-') + ",1\n";
+    put(i, 'a', &expected[0]);
+    put(200 - i, 'b', &expected[1]);
+    put(i % 7, '-', &expected[2]);
+  }
+  const Made made = MakeBlocks(text);
+  ASSERT_TRUE(made.status.ok());
+  EXPECT_THAT(made.nr_rows, ElementsAre(200));
+  EXPECT_EQ(made.nr_malformed, 0u);
+  for (const std::string& values : expected) EXPECT_NE(made.bytes[0].find(values), std::string::npos);
 }
 
 TEST(ClickHouse, UrlsThatCanBeMeant) {
