@@ -406,7 +406,8 @@ $(B)/manual/zsh: $(B)/slotscope scripts/manual.py doc/columns.md doc/recordings.
 
 manual: $(B)/manual/zsh ## man pages and completion, to build/manual
 
-docs: all ## the outputs and the picture in README.md and doc/, anew, on this machine; root, chromium
+docs: all ## the outputs and the pictures in README.md and doc/, anew, on this machine; root, chromium
+	$(Q)$(MAKE) $(B)/demo/trainer $(STANDIN)
 	$(Q)scripts/docs.py $(B)/slotscope
 
 # Where zsh looks for the completion of others.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""docs.py SLOTSCOPE: makes the outputs in README.md and doc/, and doc/report.png, anew: what slotscope says on this machine.
+"""docs.py SLOTSCOPE: makes the outputs in README.md and doc/, doc/report.png and doc/demo.png, anew: what slotscope says on this machine.
 
 A block of code behind "<!-- output: NAME -->" is what NAME printed. Needs root; for the picture chromium. Look at what changed
 before you keep it.
@@ -28,6 +28,13 @@ def shell(script, folder):
     return done.stdout
 
 
+def picture(page, name):
+    """The first screen of a page, as doc/NAME."""
+    subprocess.run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,900",
+                    "--virtual-time-budget=5000", f"--screenshot={TOP}/doc/{name}", f"file://{page}"],
+                   check=True, capture_output=True)
+
+
 def blocks_of(text, kind):
     return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.M | re.S)
 
@@ -44,10 +51,9 @@ def main():
         outputs["top"] = shell("mkdir live && cd live && (taskset -c 0 ../web & (for i in 1 2 3 4; do taskset -c 0 ../backup; done) & sleep 0.2; "
                                "slotscope top --once -n 4; kill %1) 2>/dev/null", f"{folder}/tutorial")
         outputs["record"] = shell(f"slotscope record -- bash -c '{BUSY}'", folder)
-        report = f"{folder}/tutorial/report.html"
-        subprocess.run(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,900",
-                        "--virtual-time-budget=5000", f"--screenshot={TOP}/doc/report.png", f"file://{report}"],
-                       check=True, capture_output=True)
+        picture(f"{folder}/tutorial/report.html", "report.png")
+        shell(f"{TOP}/scripts/demo/demo.sh {SLOTSCOPE.parent}", folder)
+        picture(f"{folder}/slotscope-demo/report.html", "demo.png")
     for path in [TOP / "README.md", *sorted((TOP / "doc").glob("*.md"))]:
         text = path.read_text(encoding="utf-8")
 

@@ -39,7 +39,8 @@ nice -n -5 taskset 1 "$build/demo/trainer" --hog 30 &
 hog=$!
 pids+=("$hog")
 sleep 2
-echo "... and is moved to another one."
+echo "... and is moved to another one, where it takes what others leave."
+renice -n 19 -p $hog >/dev/null
 taskset -p -c "$(($(nproc --all) - 1))" $hog >/dev/null
 wait $recorder || { cat record.txt >&2; exit 1; }
 

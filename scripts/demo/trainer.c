@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -23,6 +24,7 @@
 #define KERNEL_US 6000u
 #define PREPARE_US 2000u
 #define BATCH_US 3000u
+#define BATCH_BYTES 4096 // a page: a pipe of two pages is as many batches ahead as a loader is
 
 // Spins for so many ns by the GPU's own clock.
 static const char ptx[] =
@@ -80,9 +82,10 @@ static void work(uint64_t us)
 // A child that makes batches as long as they are taken. Returns where they come from.
 static int start_loader(void)
 {
+	static char batch[BATCH_BYTES];
 	int ends[2];
 
-	if (pipe(ends)) {
+	if (pipe(ends) || fcntl(ends[1], F_SETPIPE_SZ, 2 * BATCH_BYTES) < 0) {
 		perror("trainer: pipe");
 		exit(1);
 	}
@@ -98,7 +101,7 @@ static int start_loader(void)
 		sched_setaffinity(0, sizeof(all), &all); // anywhere but with the trainer; where there is one CPU, there
 		do
 			work(BATCH_US);
-		while (write(ends[1], "b", 1) == 1);
+		while (write(ends[1], batch, sizeof(batch)) == sizeof(batch));
 		_exit(0);
 	}
 	close(ends[1]);
@@ -138,9 +141,9 @@ static int train(uint64_t seconds)
 	void *parameters[] = { &ns };
 	void *kernel = prepare_kernel();
 	int batches = start_loader();
-	char batch;
+	char batch[BATCH_BYTES];
 
-	while (now_us(CLOCK_MONOTONIC) < end_us && read(batches, &batch, 1) == 1) {
+	while (now_us(CLOCK_MONOTONIC) < end_us && read(batches, batch, sizeof(batch)) == sizeof(batch)) {
 		work(PREPARE_US);
 		check(launch(kernel, 1, 1, 1, 32, 1, 1, load ? 0 : KERNEL_US, NULL, load ? parameters : NULL, NULL),
 		      "cuLaunchKernel");
