@@ -5,6 +5,7 @@
 Guests with one CPU whose clock counts instructions (QEMU -icount): the same run gives nearly the same numbers,
 whatever else the host does. Nobody listens to the module's tracepoints. See vm-guest.sh for what runs there."""
 import collections
+import functools
 import os
 import re
 import shutil
@@ -68,11 +69,13 @@ def changed(name, path, pattern, replacement):
     return build / f"slotscope-{name}"
 
 
+@functools.cache
 def without_states():
     """Its eBPF programs do not look at how a process leaves a CPU."""
     return changed("without-states", "bpf/task.bpf.h", r"(static __always_inline __u32 ss_left_of\([^)]*\)\n\{\n).*?\n\}", r"\1\treturn 0;\n}")
 
 
+@functools.cache
 def small():
     """The eBPF source's tables have room for 600 processes, whatever pid_max is."""
     return changed("small", "collector/ring/native_source.cc", r"return std::clamp\(pid_max, 32768u, kMaxThreads\);", "return 600;")

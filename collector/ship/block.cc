@@ -145,11 +145,9 @@ Status BlockMaker::TakeCsv(std::string_view line) {
   if (Status status = AddRow(unix_place_ != kNone ? *at_ns : *at_ns + source_.unix_offset_ns);
       !status.ok())
     return status;
-  size_t begin = 0;
   for (size_t i = 0; i < ends_.size(); i++) {
-    const std::string_view field = line.substr(begin, ends_[i] - begin);
+    const std::string_view field = Field(line, i);
     if (by_place_[i] && !by_place_[i]->Add(field)) return Refuse(*by_place_[i], field);
-    begin = ends_[i] + 1;
   }
   return {};
 }

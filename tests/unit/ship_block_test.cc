@@ -340,18 +340,18 @@ TEST(PackedBytes, WhatCannotBeCompressedIsWhole) {
   EXPECT_TRUE(Unpacked(bytes) == noise);
 }
 
-// A field ends where its comma is, wherever in the line.
+// A field ends where its comma is, wherever in the line: also where that is its last byte.
 TEST(ShipBlock, FieldsOfEveryLength) {
-  std::string text = "comm,json,culprit_comm,slot_start_unix_ns\n", expected[3];
+  std::string text = "comm,json,culprit_comm,slot_start_unix_ns,cycles\n", expected[3];
   const auto put = [](size_t nr, char byte, std::string* text_of) {
     AppendText(std::string(nr, byte), text_of);
   };
   for (size_t i = 0; i < 200; i++) {
     text +=
-        std::string(i, 'a') + ',' + std::string(200 - i, 'b') + ',' + std::string(i % 7, '-') + ",1\n";
+        std::string(i, 'a') + ',' + std::string(200 - i, 'b') + ',' + std::string(i % 67, '-') + ",1,\n";
     put(i, 'a', &expected[0]);
     put(200 - i, 'b', &expected[1]);
-    put(i % 7, '-', &expected[2]);
+    put(i % 67, '-', &expected[2]);
   }
   const Made made = MakeBlocks(text);
   ASSERT_TRUE(made.status.ok());
