@@ -6,16 +6,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "harness.h"
 
 namespace slotscope {
-// For `ms` each, all at once, after 100 ms in which they work: in the state that is their name.
+// As /proc says it in one letter; 0 if that cannot be read.
+static char StateOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const size_t end_of_name = text.rfind(')');
+  return end_of_name == std::string::npos || end_of_name + 2 >= text.size() ? 0 : text[end_of_name + 2];
+}
+
+// For `ms` each, all at once, after 100 ms in which they work: in the state that is their name. All are
+// on one CPU, so that who is looked at does not run.
 int RunStates(int ms) {
   const uint64_t at_ns = MonotonicNs() + 100'000'000,
                  end_ns = at_ns + static_cast<uint64_t>(ms) * 1'000'000;
@@ -25,14 +38,17 @@ int RunStates(int ms) {
   };
   struct Child {
     const char* state;
+    char letter;
     pid_t pid;
+    uint64_t seen_ns = 0;  // when it was found in that state for the first time
   };
+  PinTo(0, NrCpus() - 1);
   std::vector<Child> children;
   // [child] when it was about to: a busy machine may have kept it waiting. Shared with them.
   auto* const begun_ns = static_cast<uint64_t*>(
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   if (begun_ns == MAP_FAILED) return 1;
-  const auto start = [&](const char* state, const std::function<void()>& body) {
+  const auto start = [&](const char* state, char letter, const std::function<void()>& body) {
     std::fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -42,11 +58,11 @@ int RunStates(int ms) {
       Spin(MonotonicNs() + 5'000'000);
       _exit(0);
     }
-    children.push_back({state, pid});
+    children.push_back({state, letter, pid});
   };
-  start("asleep", [&] { sleep_until(end_ns); });
-  start("stopped", [] { raise(SIGSTOP); });
-  start("blocked", [&] {
+  start("asleep", 'S', [&] { sleep_until(end_ns); });
+  start("stopped", 'T', [] { raise(SIGSTOP); });
+  start("blocked", 'D', [&] {
     if (vfork() == 0) {  // its parent waits for it, and no signal wakes it
       const timespec until = {static_cast<time_t>(end_ns / 1'000'000'000),
                               static_cast<long>(end_ns % 1'000'000'000)};
@@ -54,7 +70,7 @@ int RunStates(int ms) {
       _exit(0);
     }
   });
-  start("traced", [] {
+  start("traced", 't', [] {
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
     raise(SIGUSR1);
   });
@@ -62,10 +78,17 @@ int RunStates(int ms) {
   const int disk = open("/dev/nullb0", O_RDONLY | O_DIRECT | O_CLOEXEC);
   alignas(4096) static char sector[4096];
   if (disk >= 0)
-    start("disk", [&] {
+    start("disk", 'D', [&] {
       if (read(disk, sector, sizeof(sector)) < 0) std::perror("/dev/nullb0");
     });
-  sleep_until(end_ns);
+  while (MonotonicNs() < end_ns) {
+    for (size_t i = 0; i < children.size(); i++) {
+      const uint64_t begun = std::atomic_ref(begun_ns[i]).load();
+      if (begun && !children[i].seen_ns && StateOf(children[i].pid) == children[i].letter)
+        children[i].seen_ns = MonotonicNs();
+    }
+    sleep_until(MonotonicNs() + 1'000'000);
+  }
   for (const Child& child : children) {
     int status = 0;
     const std::string_view state = child.state;
@@ -78,7 +101,8 @@ int RunStates(int ms) {
   for (size_t i = 0; i < children.size(); i++) {
     int status = 0;
     if (waitpid(children[i].pid, &status, 0) != children[i].pid || !WIFEXITED(status)) return 1;
-    std::printf("is-%s %d %lu %lu\n", children[i].state, children[i].pid, begun_ns[i], end_ns);
+    std::printf("is-%s %d %lu %lu %lu\n", children[i].state, children[i].pid, begun_ns[i],
+                children[i].seen_ns, end_ns);
   }
   return 0;
 }
