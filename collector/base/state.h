@@ -25,7 +25,7 @@
 
 namespace slotscope {
 
-inline constexpr uint32_t kStateVersion = 7;
+inline constexpr uint32_t kStateVersion = 8;
 
 class StateWriter {
  public:

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "slots/process_state.h"
+#include "slots/wait_row.h"
 
 namespace slotscope {
 namespace {
@@ -134,13 +136,14 @@ void History::OnSlot(const SlotRow& row) {
                        left.waits == kNrHindrances && row.cpu_ns == 0;
   if (!goes_on) {
     AddSpan(process, left, end_ns);
-    left = {HindranceOf(row.state), asleep, kNrHindrances, row.state_since_ns};
+    left = {HindranceOf(row.state), asleep, kNrHindrances, row.state_since_ns, left.cpu};
     if (!asleep || left.since_ns == 0 || is_known) left.since_ns = std::max(row.state_since_ns, end_ns);
   }
   if (row.state == NameOf(ProcessState::kWaiting) || row.state == NameOf(ProcessState::kThrottled)) {
     left.waits = row.state == NameOf(ProcessState::kWaiting) ? kByUnknown : kByQuota;
     left.since_ns = row.start_ns + row.slot_ns;
   }
+  if (row.main_cpu >= 0) left.cpu = row.main_cpu;
   has_states_ |= !row.state.empty();
   has_counters_ |= row.has_counters;
   has_traffic_ |= row.has_traffic;
@@ -191,10 +194,19 @@ void History::OnWait(int64_t start_ns, const ProcessKey& waiter, const ProcessKe
   waits_[{{Process(waiter, ""), by}, cpu}] += ns;
 }
 
-void History::OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns,
-                            int64_t told_ns) {
-  if (earlier_.size() < kMostEarlierWaits && ns <= kLongestWaitNs)
-    earlier_.push_back({start_ns, Process(waiter, ""), cpu, ns, told_ns});
+void History::OnEarlierWait(const WaitTableRow& row) {
+  if (earlier_.size() >= kMostEarlierWaits || row.ns > kLongestWaitNs ||
+      row.earlier_length_ns() > kLongestWaitNs)
+    return;
+  EarlierWait wait = {row.wait_start_ns, row.earlier_end_ns(), Process(row.waiter, ""), row.cpu, row.ns,
+                      row.start_ns};
+  const auto cause = std::find(kWaitCauseNames.begin(), kWaitCauseNames.end(), row.earlier_cause);
+  const auto which = static_cast<size_t>(cause - kWaitCauseNames.begin());
+  if (which < kNrWaitHindrances) {
+    wait.why = static_cast<Hindrance>(which);
+    if (row.ran.tgid > 0) wait.ran = Process(row.ran, row.ran_comm);
+  }
+  earlier_.push_back(wait);
 }
 
 // Whoever waited was not asleep, and not blocked.
@@ -216,35 +228,56 @@ void History::CutSpans(uint32_t process, int64_t from_ns, int64_t to_ns) {
 
 void History::Place(const EarlierWait& wait) {
   if (wait.start_ns >= to_ns_ || wait.start_ns < from_ns_ - static_cast<int64_t>(kLongestWaitNs)) return;
-  const int64_t end_ns = std::min(to_ns_, wait.end_ns());
+  const int64_t end_ns = std::min(to_ns_, wait.end_ns);
   CutSpans(wait.waiter, wait.start_ns, end_ns);
+  const double density = static_cast<double>(wait.ns) / static_cast<double>(wait.end_ns - wait.start_ns);
   for (int64_t at_ns = std::max(wait.start_ns, from_ns_); at_ns < end_ns;) {
     const int64_t index = IndexOf(at_ns);
     const int64_t to_ns = std::min(end_ns, (index + 1) * kBinNs);
-    auto left_ns = static_cast<uint64_t>(to_ns - at_ns);
-    const double share = static_cast<double>(left_ns) / kBinNs;
-    ProcessBin& bin = BinOf(wait.waiter, index);
-    const auto here = ran_on_.find({index, wait.cpu});
-    if (here != ran_on_.end() && ran_instead_.size() < kMostPairs)
-      for (const auto& [process, cpu_ns] : here->second) {
-        const uint64_t ns =
-            std::min(left_ns, static_cast<uint64_t>(share * static_cast<double>(cpu_ns)));
-        bin.ns[process == wait.waiter ? kBySelf : kByOthers] += ns;
-        if (process != wait.waiter) ran_instead_.push_back({wait.waiter, process, index, wait.cpu, ns});
-        left_ns -= ns;
-      }
-    bin.ns[kByUnknown] += left_ns;
-    LeaveRoom(&bin, static_cast<uint64_t>(to_ns - at_ns));
+    PlaceInBin(wait, index, static_cast<uint64_t>(density * static_cast<double>(to_ns - at_ns)));
     at_ns = to_ns;
   }
 }
 
+void History::PlaceInBin(const EarlierWait& wait, int64_t index, uint64_t ns) {
+  ProcessBin& bin = BinOf(wait.waiter, index);
+  uint64_t left_ns = ns;
+  const auto ran = [&](uint32_t process, uint64_t ran_ns) {
+    if (ran_instead_.size() < kMostPairs)
+      ran_instead_.push_back({wait.waiter, process, index, wait.cpu, ran_ns});
+  };
+  if (wait.why != kNrHindrances) {
+    bin.ns[wait.why] += std::exchange(left_ns, 0);
+    if (wait.ran != kNobody) ran(wait.ran, ns);
+  } else if (const auto here = ran_on_.find({index, wait.cpu}); here != ran_on_.end()) {
+    const double share = static_cast<double>(ns) / kBinNs;
+    for (const auto& [process, cpu_ns] : here->second) {
+      const uint64_t ran_ns =
+          std::min(left_ns, static_cast<uint64_t>(share * static_cast<double>(cpu_ns)));
+      bin.ns[process == wait.waiter ? kBySelf : kByOthers] += ran_ns;
+      if (process != wait.waiter) ran(process, ran_ns);
+      left_ns -= ran_ns;
+    }
+  }
+  bin.ns[kByUnknown] += left_ns;
+  LeaveRoom(&bin, ns);
+}
+
 void History::Finish() {
   FlushWaits();
-  // No row told of the rest of their waits; whoever waits for a moment is not worth it.
+  // No row told of the rest of their waits; whoever waits for a moment is not worth it. Most wait where
+  // they ran.
   constexpr int64_t kLongNs = 100'000'000;
-  for (Left& left : left_)
-    if (left.waits != kNrHindrances && to_ns_ - left.since_ns >= kLongNs) left.why = left.waits;
+  for (uint32_t process = 0; process < left_.size(); process++) {
+    Left& left = left_[process];
+    const int64_t ns = to_ns_ - left.since_ns;
+    if (left.waits == kNrHindrances || ns < kLongNs) continue;
+    if (left.waits == kByUnknown && left.cpu >= 0 && earlier_.size() < kMostEarlierWaits)
+      earlier_.push_back(
+          {left.since_ns, to_ns_, process, left.cpu, static_cast<uint64_t>(ns), to_ns_ - kBinNs});
+    else
+      left.why = left.waits;
+  }
   CloseSpans();
   for (const EarlierWait& wait : earlier_) Place(wait);
   std::stable_sort(earlier_.begin(), earlier_.end(),
@@ -260,7 +293,7 @@ int64_t History::ToldUntil(uint32_t process, int64_t from_ns, int64_t to_ns) con
   for (auto wait = std::lower_bound(earlier_.begin(), earlier_.end(), process,
                                     [](const auto&one, uint32_t wanted) { return one.waiter < wanted; });
        wait != earlier_.end() && wait->waiter == process; ++wait)
-    if (wait->start_ns < to_ns && wait->end_ns() > from_ns)
+    if (wait->start_ns < to_ns && wait->end_ns > from_ns)
       until_ns = std::max(until_ns, wait->told_ns + kBinNs);
   return until_ns;
 }

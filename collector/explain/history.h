@@ -124,11 +124,23 @@ struct WaitTableRow {
   int64_t start_ns = 0;  // Unix time, of its slot
   ProcessKey waiter = {};
   std::string_view cause;
-  ProcessKey ran = {};  // of cause others
+  ProcessKey ran = {};  // of cause others, if it is named
   std::string_view ran_comm;
   int32_t cpu = -1;  // -1: not known
   uint64_t ns = 0;
-  int64_t wait_start_ns = 0;  // Unix time; of cause earlier
+  // Of cause earlier: Unix time, when it passed and why. Older recordings have only its start.
+  int64_t wait_start_ns = 0, wait_until_ns = 0;
+  std::string_view earlier_cause = {};
+
+  // Foreign numbers may be any: whoever asks looks at the length first.
+  uint64_t earlier_length_ns() const {
+    return wait_until_ns > wait_start_ns
+               ? static_cast<uint64_t>(wait_until_ns) - static_cast<uint64_t>(wait_start_ns)
+               : ns;
+  }
+  int64_t earlier_end_ns() const {
+    return static_cast<int64_t>(static_cast<uint64_t>(wait_start_ns) + earlier_length_ns());
+  }
 };
 
 class History {
@@ -138,11 +150,10 @@ class History {
   // A row of waits whose cause is another process.
   void OnWait(int64_t start_ns, const ProcessKey& waiter, const ProcessKey& ran,
               std::string_view ran_comm, int32_t cpu, uint64_t ns);
-  // Waiting that was told when its slots had retired, so that nobody has said who ran. Whoever ran on
-  // that CPU then, by what the slots have, ran instead. told_ns: the start of the slot whose row says
-  // it.
-  void OnEarlierWait(int64_t start_ns, const ProcessKey& waiter, int32_t cpu, uint64_t ns,
-                     int64_t told_ns);
+  // Waiting that was told when its slots had retired: row.start_ns is that of the slot whose row says
+  // it. Where nobody has said who ran (older recordings), whoever ran on that CPU then, by what the
+  // slots have, ran instead.
+  void OnEarlierWait(const WaitTableRow& row);
   void SetCpus(uint64_t nr) { nr_cpus_ = nr; }
   // Of the processes that it has.
   void SetPlaces(const ProcessPlaces& places);
@@ -175,15 +186,18 @@ class History {
     bool asleep = false;
     Hindrance waits = kNrHindrances;  // for a CPU: rows tell of it, unless they end
     int64_t since_ns = 0;
+    int32_t cpu = -1;  // its last one
   };
   struct EarlierWait {
-    int64_t start_ns = 0;
+    int64_t start_ns = 0, end_ns = 0;
     uint32_t waiter = 0;
     int32_t cpu = -1;
-    uint64_t ns = 0;
+    uint64_t ns = 0;  // of it, by this cause
     int64_t told_ns = 0;
-    int64_t end_ns() const { return start_ns + static_cast<int64_t>(ns); }
+    Hindrance why = kNrHindrances;  // kNrHindrances: not known
+    uint32_t ran = kNobody;
   };
+  static constexpr uint32_t kNobody = UINT32_MAX;
   using CpuBin = std::pair<int64_t, int32_t>;  // a bin of a CPU
 
   uint32_t Process(const ProcessKey& key, std::string_view comm);
@@ -195,6 +209,7 @@ class History {
   void FlushWaits();
   void CutSpans(uint32_t process, int64_t from_ns, int64_t to_ns);
   void Place(const EarlierWait& wait);
+  void PlaceInBin(const EarlierWait& wait, int64_t index, uint64_t ns);
 
   std::vector<ProcessHistory> processes_;
   std::unordered_map<ProcessKey, uint32_t, ProcessKeyHash> places_;

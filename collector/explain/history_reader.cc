@@ -214,12 +214,14 @@ class WaitLines {
     kCpu,
     kNs,
     kWaitStart,
+    kWaitUntil,
+    kEarlierCause,
     kMonotonic
   };
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "slot_start_unix_ns", "tgid",     "start_time_ns", "cause", "ran_tgid",
-      "ran_start_time_ns",  "ran_comm", "cpu",           "ns",    "wait_start_ns",
-      "slot_start_ns"};
+  static constexpr std::array<std::string_view, 13> kNames = {
+      "slot_start_unix_ns", "tgid",          "start_time_ns", "cause", "ran_tgid",
+      "ran_start_time_ns",  "ran_comm",      "cpu",           "ns",    "wait_start_ns",
+      "wait_until_ns",      "earlier_cause", "slot_start_ns"};
 
   template <typename T>
   T Number(Wanted column, T otherwise = {}) const {
@@ -238,6 +240,8 @@ class WaitLines {
     row.cpu = Number<int32_t>(kCpu, -1);
     row.ns = Number<uint64_t>(kNs);
     row.wait_start_ns = Moved(start_ns, Number<int64_t>(kMonotonic), Number<int64_t>(kWaitStart));
+    row.wait_until_ns = Moved(start_ns, Number<int64_t>(kMonotonic), Number<int64_t>(kWaitUntil));
+    row.earlier_cause = rows_.At(places_[kEarlierCause]);
     on_row_(row);
   }
 
@@ -407,8 +411,13 @@ Status RecordingTables::ReadHistory(const UnixRange& range, History* history) co
     int64_t& since_ns = may_wait_since.try_emplace(row.key, 0).first->second;
     if (row.wait_earlier_ns) {
       const auto waited_ns = static_cast<int64_t>(row.wait_earlier_ns);
-      history->OnEarlierWait(std::max(since_ns, row.start_ns - waited_ns), row.key, row.main_cpu,
-                             row.wait_earlier_ns, row.start_ns);
+      WaitTableRow earlier;
+      earlier.start_ns = row.start_ns;
+      earlier.waiter = row.key;
+      earlier.cpu = row.main_cpu;
+      earlier.ns = row.wait_earlier_ns;
+      earlier.wait_start_ns = std::max(since_ns, row.start_ns - waited_ns);
+      history->OnEarlierWait(earlier);
     }
     const bool waits = row.state == kProcessStateNames[static_cast<size_t>(ProcessState::kWaiting)];
     since_ns = waits && row.state_since_ns ? row.state_since_ns : row.start_ns;
@@ -418,7 +427,7 @@ Status RecordingTables::ReadHistory(const UnixRange& range, History* history) co
       if (row.cause == kWaitCauseNames[kWaitOthers])
         history->OnWait(row.start_ns, row.waiter, row.ran, row.ran_comm, row.cpu, row.ns);
       else if (row.cause == kWaitCauseNames.back())
-        history->OnEarlierWait(row.wait_start_ns, row.waiter, row.cpu, row.ns, row.start_ns);
+        history->OnEarlierWait(row);
     });
     if (status.ok()) status = of_waits;
   }

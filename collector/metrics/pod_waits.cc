@@ -43,8 +43,12 @@ void PodWaits::OnSlot(const Slot& slot) {
     if (row.wait == 0 || !IsProcess(row.kind)) continue;
     const auto pod = pod_of_.find(row.key);
     if (pod == pod_of_.end()) continue;
-    std::array<uint64_t, kNrWaitCauses>& sums = pods_[pod->second].wait_ns;
-    for (size_t i = 0; i < kNrWaitCauses; i++) sums[i] += slot.waits[row.wait - 1].ns[i];
+    AddCauses(slot.waits[row.wait - 1], &pods_[pod->second].wait_ns);
+  }
+  for (const WaitDetail& one : slot.wait_details) {
+    if (!one.is_earlier()) continue;
+    const auto pod = pod_of_.find(one.waiter);
+    if (pod != pod_of_.end()) AddEarlierCause(one, &pods_[pod->second].wait_ns);
   }
 }
 

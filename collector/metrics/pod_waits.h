@@ -17,7 +17,7 @@ class PodWaits {
  public:
   static constexpr size_t kMost = 200;
   struct Pod {
-    std::array<uint64_t, kNrWaitCauses> wait_ns = {};
+    WaitCauseSums wait_ns = {};
     size_t nr_processes = 0;  // that are in it
   };
 

@@ -25,8 +25,7 @@ void SlotMeter::Count(const Slot& slot) {
     counts_.cpu_ns[static_cast<size_t>(row.kind)] += row.sums[kCpuNs];
     if (!IsProcess(row.kind)) continue;
     counts_.nr_processes++;
-    if (row.wait)
-      for (size_t i = 0; i < kNrWaitCauses; i++) counts_.wait_ns[i] += slot.waits[row.wait - 1].ns[i];
+    if (row.wait) AddCauses(slot.waits[row.wait - 1], &counts_.wait_ns);
     if (const uint64_t wait_ns = LongestWait(slot, row))
       counts_.wait.Add(static_cast<double>(wait_ns) / 1e9);
     if (row.gpu == 0) continue;
@@ -35,6 +34,7 @@ void SlotMeter::Count(const Slot& slot) {
     counts_.nr_straggling += gpu.straggle == Straggle::kInitial || gpu.straggle == Straggle::kSustained;
     if (!(gpu.unmeasured >> kGpuLaunches & 1)) counts_.nr_gpu_launches += gpu.values[kGpuLaunches];
   }
+  for (const WaitDetail& one : slot.wait_details) AddEarlierCause(one, &counts_.wait_ns);
   counts_.nr_straggle_reports += slot.straggles.size();
   pods_.OnSlot(slot);
 }

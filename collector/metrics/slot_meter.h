@@ -37,7 +37,7 @@ struct SlotCounts {
   uint64_t nr_gpu_launches = 0;  // of which slots know
   uint64_t nr_straggle_reports = 0;
   std::array<uint64_t, kRowKindNames.size()> cpu_ns = {};  // by RowKind
-  std::array<uint64_t, kNrWaitCauses> wait_ns = {};        // by WaitCause
+  WaitCauseSums wait_ns = {};
   WaitCauses wait_causes = kNoWaitCauses;
   std::map<std::string, PodWaits::Pod> pods;
   // In the last slot.

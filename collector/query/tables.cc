@@ -30,10 +30,11 @@ constexpr std::array<std::string_view, 9> kTables = {kSlotsTable,     kSecondsTa
                                                      "straggle",      "events",      "verdicts"};
 
 // What a column holds: numbers, unless it is one of these.
-constexpr std::array<std::string_view, 21> kWords = {
-    "comm",      "ran_comm", "kind",     "rdt_status", "state",  "cause", "executable",
-    "arguments", "cgroup",   "pod",      "pod_uid",    "unit",   "span",  "container_id",
-    "event",     "what",     "gpu_uuid", "handle",     "memory", "end",   "sm_active_source"};
+constexpr std::array<std::string_view, 22> kWords = {
+    "comm",         "ran_comm", "kind",     "rdt_status", "state",  "cause", "executable",
+    "arguments",    "cgroup",   "pod",      "pod_uid",    "unit",   "span",  "container_id",
+    "event",        "what",     "gpu_uuid", "handle",     "memory", "end",   "sm_active_source",
+    "earlier_cause"};
 
 const char* TypeOf(std::string_view column) {
   if (std::find(kWords.begin(), kWords.end(), column) != kWords.end()) return "VARCHAR";

@@ -29,6 +29,12 @@ void Join(std::vector<BinWait>* waits) {
 
 }  // namespace
 
+// kNrWaitValues: none.
+static size_t CauseOf(std::string_view name) {
+  return static_cast<size_t>(std::find(kWaitCauseNames.begin(), kWaitCauseNames.end(), name) -
+                             kWaitCauseNames.begin());
+}
+
 bool IsIn(const Stretches& stretches, uint32_t ms) {
   const auto behind =
       std::upper_bound(stretches.begin(), stretches.end(), ms,
@@ -43,25 +49,32 @@ WaitTable::WaitTable(const UnixRange& range, Stretches near, PlaceOf place_of)
       first_bin_(range.from_ns / kBinNs) {}
 
 void WaitTable::OnWait(const WaitTableRow& row) {
-  const auto cause = std::find(kWaitCauseNames.begin(), kWaitCauseNames.end(), row.cause);
-  if (cause == kWaitCauseNames.end()) return;
-  const auto which = static_cast<size_t>(cause - kWaitCauseNames.begin());
-  if (which == kWaitEarlier) return AddEarlier(row.wait_start_ns, row.waiter, row.ns);
-  const bool has_ran = which == kWaitOthers && row.ran.tgid > 0;
-  Add(row.start_ns, row.waiter, has_ran ? kNrWaitValues + place_of_(row.ran) : which, row.ns);
+  const size_t which = CauseOf(row.cause);
+  if (which == kNrWaitValues) return;
+  if (which != kWaitEarlier) return Add(row.start_ns, row.waiter, CauseOrRan(which, row.ran), row.ns);
+  const size_t why = CauseOf(row.earlier_cause);
+  AddEarlier(row, why < kNrWaitCauses ? CauseOrRan(why, row.ran) : kWaitEarlier);
 }
 
-// When it was waited, not when that was told.
-void WaitTable::AddEarlier(int64_t start_ns, const ProcessKey& waiter, uint64_t ns) {
-  if (ns > kLongestWaitNs || start_ns >= range_.to_ns) return;
-  const int64_t to_ns = std::min(range_.to_ns, start_ns + static_cast<int64_t>(ns));
-  const auto who = static_cast<uint16_t>(place_of_(waiter));
+size_t WaitTable::CauseOrRan(size_t cause, const ProcessKey& ran) const {
+  return cause == kWaitOthers && ran.tgid > 0 ? kNrWaitValues + place_of_(ran) : cause;
+}
+
+// When it was waited, not when that was told; in equal parts where there are other causes between.
+void WaitTable::AddEarlier(const WaitTableRow& row, size_t cause) {
+  const int64_t start_ns = row.wait_start_ns;
+  if (row.ns > kLongestWaitNs || start_ns >= range_.to_ns) return;
+  const uint64_t length_ns = row.earlier_length_ns();
+  if (length_ns == 0 || length_ns > kLongestWaitNs) return;
+  const double density = static_cast<double>(row.ns) / static_cast<double>(length_ns);
+  const int64_t to_ns = std::min(range_.to_ns, row.earlier_end_ns());
+  const auto who = static_cast<uint16_t>(place_of_(row.waiter));
   for (int64_t at_ns = std::max(start_ns, range_.from_ns), end_ns; at_ns < to_ns; at_ns = end_ns) {
     if (nr_earlier_++ >= kMost) return;
     const int64_t index = at_ns / kBinNs;
     end_ns = std::min(to_ns, (index + 1) * kBinNs);
-    Put(static_cast<uint32_t>(index - first_bin_), who, kWaitEarlier,
-        static_cast<uint64_t>(end_ns - at_ns));
+    Put(static_cast<uint32_t>(index - first_bin_), who, static_cast<uint16_t>(cause),
+        static_cast<uint64_t>(density * static_cast<double>(end_ns - at_ns)));
   }
 }
 
@@ -75,8 +88,12 @@ void WaitTable::OnSlot(const SlotRow& row) {
   }
   Add(row.start_ns, row.key, kByOthers, others_ns);
   for (size_t why = kBySelf; why <= kByUnknown; why++) Add(row.start_ns, row.key, why, row.wait_ns[why]);
-  if (row.wait_earlier_ns)
-    AddEarlier(row.start_ns - static_cast<int64_t>(row.wait_earlier_ns), row.key, row.wait_earlier_ns);
+  if (row.wait_earlier_ns == 0) return;
+  WaitTableRow earlier;
+  earlier.waiter = row.key;
+  earlier.ns = row.wait_earlier_ns;
+  earlier.wait_start_ns = row.start_ns - static_cast<int64_t>(row.wait_earlier_ns);
+  AddEarlier(earlier, kWaitEarlier);
 }
 
 void WaitTable::Add(int64_t start_ns, const ProcessKey& waiter, size_t cause, uint64_t ns) {

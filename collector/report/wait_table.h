@@ -47,7 +47,8 @@ class WaitTable {
 
  private:
   void Add(int64_t start_ns, const ProcessKey& waiter, size_t cause, uint64_t ns);
-  void AddEarlier(int64_t start_ns, const ProcessKey& waiter, uint64_t ns);
+  void AddEarlier(const WaitTableRow& row, size_t cause);
+  size_t CauseOrRan(size_t cause, const ProcessKey& ran) const;
   void EndBin();
   void Put(uint32_t bin, uint16_t waiter, uint16_t cause, uint64_t ns);
   void Coarsen();

@@ -42,10 +42,29 @@ std::vector<std::vector<std::string>> RowsOf(std::string_view answer) {
   return rows;
 }
 
+// As IF NOT EXISTS of an ALTER TABLE ... ADD COLUMN, which not every server knows.
+Reply IsThereAlready(ClickHouse* server, std::string_view statement, bool* is_there) {
+  constexpr std::string_view kAlter = "ALTER TABLE ", kAdd = " ADD COLUMN ";
+  *is_there = false;
+  const size_t add = statement.find(kAdd);
+  if (!statement.starts_with(kAlter) || add == statement.npos) return {};
+  const std::string_view table = statement.substr(kAlter.size(), add - kAlter.size());
+  statement.remove_prefix(add + kAdd.size());
+  Reply reply = server->Ask(fmt::format(
+      "SELECT count() FROM system.columns WHERE database = {} AND table = {} AND name = {}",
+      SqlText(server->database()), SqlText(table), SqlText(statement.substr(0, statement.find(' ')))));
+  *is_there = reply.text == "1\n";
+  return reply;
+}
+
 // Up to the first that fails.
 Reply AskAll(ClickHouse* server, const std::vector<std::string>& statements) {
-  for (const std::string& statement : statements)
-    if (Reply reply = server->Ask(statement); !reply.ok()) return reply;
+  for (const std::string& statement : statements) {
+    bool is_there = false;
+    Reply reply = IsThereAlready(server, statement, &is_there);
+    if (reply.ok() && !is_there) reply = server->Ask(statement);
+    if (!reply.ok()) return reply;
+  }
   return {};
 }
 

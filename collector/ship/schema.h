@@ -24,8 +24,10 @@ struct SchemaFile {
 // Those that this program was built with, in the order of their numbers, which begin with 1.
 std::vector<SchemaFile> SchemaFiles();
 
-// Its statements, without comments. Behind a line "-- where NAME: STATEMENT; STATEMENT" are those for
-// servers that can do these, up to another one or a line "-- everywhere".
+// Its statements, without comments. Each may be carried out again: a file may have been applied in part,
+// and a column that an ALTER TABLE t ADD COLUMN c adds is left alone if it is there. Behind a line "--
+// where NAME: STATEMENT; STATEMENT" are those for servers that can do these, up to another one or a line
+// "-- everywhere".
 struct SchemaPart {
   std::string needs;                // a name; empty: of every server
   std::vector<std::string> probes;  // whether it has that

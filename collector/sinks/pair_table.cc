@@ -7,7 +7,7 @@ namespace slotscope {
 
 void PairTable::OnSlot(const Slot& slot) {
   for (const WaitDetail& one : slot.wait_details) {
-    if (one.cause != kWaitOthers) continue;
+    if (!one.has_ran()) continue;
     PairTotal& total = pairs_[{one.waiter, one.ran}];
     total.waiter = one.waiter;
     total.ran = one.ran;

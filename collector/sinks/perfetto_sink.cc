@@ -256,7 +256,7 @@ void PerfettoSink::AppendWaits(const Slot& slot) {
     waiting.ns += wait.ran_ns;
   }
   for (const WaitDetail& one : slot.wait_details)
-    if (one.cause == kWaitOthers && one.ran_comm != Comm{})
+    if (one.has_ran() && one.ran_comm != Comm{})
       if (auto found = waiting_.find(one.waiter);
           found != waiting_.end() && found->second.ran == one.ran)
         found->second.ran_comm = one.ran_comm;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kColumns =
     "slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,cause,ran_tgid,ran_start_time_ns,ran_comm,"
-    "cpu,ns,waits,wait_start_ns\n";
+    "cpu,ns,waits,wait_start_ns,wait_until_ns,earlier_cause\n";
 
 std::string NumberOrNone(uint64_t number, uint64_t none) {
   return number == none ? "" : std::to_string(number);
@@ -28,15 +28,16 @@ void WaitSink::Append(const Slot& slot) {
   for (const WaitDetail& one : slot.wait_details) {
     fmt::format_to(std::back_inserter(text_), "{},{},{},{},{},{},", slot.start_ns, unix_ns,
                    one.waiter.tgid, one.waiter.start_time_ns, EscapeName(CommText(one.waiter_comm)),
-                   kWaitCauseNames[one.cause]);
-    if (one.cause == kWaitOthers)
+                   kWaitCauseNames[one.is_earlier() ? kWaitEarlier : one.cause]);
+    if (one.has_ran())
       fmt::format_to(std::back_inserter(text_), "{},{},{}", one.ran.tgid, one.ran.start_time_ns,
                      EscapeName(CommText(one.ran_comm)));
     else
       text_ += ",,";
-    fmt::format_to(std::back_inserter(text_), ",{},{},{},{}\n",
+    fmt::format_to(std::back_inserter(text_), ",{},{},{},{},{},{}\n",
                    NumberOrNone(one.cpu, WaitDetail::kNoCpu), one.ns, NumberOrNone(one.nr, 0),
-                   NumberOrNone(one.start_ns, 0));
+                   NumberOrNone(one.start_ns, 0), NumberOrNone(one.until_ns, 0),
+                   one.is_earlier() ? kWaitCauseNames[one.cause] : "");
     nr_rows_++;
   }
 }

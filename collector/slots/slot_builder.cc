@@ -460,10 +460,11 @@ void SlotBuilder::FinishWaits(OpenSlot* slot) {
   details.clear();
   for (const WaitPair& pair : slot->wait_pairs) {
     const Process& waiter = tracker_.process(pair.process);
-    const uint32_t ran = pair.cause == kWaitOthers ? tracker_.Lookup(pair.ran) : Tracker::kNoProcess;
+    const bool has_ran = pair.cause == kWaitOthers && pair.ran.tgid > 0;
+    const uint32_t ran = has_ran ? tracker_.Lookup(pair.ran) : Tracker::kNoProcess;
     const Comm ran_comm = ran == Tracker::kNoProcess ? Comm{} : tracker_.process(ran).comm;
     details.push_back({waiter.key, waiter.comm, pair.cause, pair.ran, ran_comm, pair.cpu, pair.start_ns,
-                       pair.ns, pair.nr});
+                       pair.until_ns, pair.ns, pair.nr});
   }
   std::stable_sort(details.begin(), details.end(),
                    [](const WaitDetail& a, const WaitDetail& b) { return a.waiter < b.waiter; });

@@ -7,10 +7,12 @@ namespace slotscope {
 
 void Timeline::Put(const Run& run) {
   if (!runs_.empty() && runs_.back().kind == run.kind && runs_.back().key == run.key &&
-      !runs_.back().is_sum && !run.is_sum && runs_.back().stolen_ns == 0 && run.stolen_ns == 0)
+      !runs_.back().is_sum && !run.is_sum && runs_.back().stolen_ns == 0 && run.stolen_ns == 0) {
     runs_.back().end_ns = run.end_ns;
-  else
+    nr_retired_ = std::min(nr_retired_, runs_.size() - 1);
+  } else {
     runs_.push_back(run);
+  }
 }
 
 void Timeline::Add(const ss_measure& measure) {
@@ -36,9 +38,12 @@ size_t Timeline::FirstOfBatch(size_t i) const {
   return i;
 }
 
-void Timeline::Forget(uint64_t until_ns) {
-  while (!runs_.empty() && runs_.front().end_ns <= until_ns) {
-    begin_ns_ = runs_.front().end_ns;
+void Timeline::Retire(uint64_t until_ns) {
+  while (nr_retired_ < runs_.size() && runs_[nr_retired_].end_ns <= until_ns) nr_retired_++;
+  for (; nr_retired_ > 0; nr_retired_--) {
+    const uint64_t end_ns = runs_.front().end_ns;
+    if (nr_retired_ <= kKeptRuns && until_ns - end_ns < kKeptNs) return;
+    begin_ns_ = end_ns;
     runs_.pop_front();
   }
 }

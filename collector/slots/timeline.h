@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Who ran on a CPU, one after the other, as far back as slots are open.
+// Who ran on a CPU, one after the other, as far back as slots are open, and then some seconds: of a wait
+// that was longer, it is still to be known who ran.
 #pragma once
 
 #include <slotscope/events.h>
@@ -34,8 +35,10 @@ class Timeline {
 
   // Each measure of the CPU, in the order of time; what is behind the end already is left out.
   void Add(const ss_measure& measure);
-  // Nothing is asked in front of it any more.
-  void Forget(uint64_t until_ns);
+  // Slots in front of until_ns have retired. Some of what is there is kept.
+  void Retire(uint64_t until_ns);
+  static constexpr size_t kKeptRuns = 2048;  // 100 KB per CPU, and what a wait looks at, at most
+  static constexpr uint64_t kKeptNs = 5'000'000'000;
 
   uint64_t end_ns() const { return runs_.empty() ? begin_ns_ : runs_.back().end_ns; }
   // How many end in front of ts_ns, or there.
@@ -72,6 +75,7 @@ class Timeline {
 
   uint64_t begin_ns_ = 0;
   std::deque<Run> runs_;
+  size_t nr_retired_ = 0;  // of them, from the first one on: found anew when it is 0
 };
 
 }  // namespace slotscope

@@ -62,12 +62,14 @@ struct WaitRow {
   }
 };
 
+using WaitCauseSums = std::array<uint64_t, kNrWaitCauses>;
+
 inline constexpr std::array<const char*, kNrWaitCauses + 1> kWaitCauseNames = {
     "others", "self", "throttled", "wakeup", "steal", "unknown", "earlier"};
 
 // One reason for which a process waited in a slot, in one CPU's queue: `ran` ran meanwhile (cause
-// others). Of cause kWaitEarlier: what of a wait that ended in the slot passed before, and since when it
-// had waited.
+// others; tgid 0: several that are not named). Earlier: of a wait that ended in the slot, somewhere in
+// [start_ns, until_ns), which are its beginning and that of the first slot that was open.
 struct WaitDetail {
   ProcessKey waiter = {};
   Comm waiter_comm = {};
@@ -75,12 +77,27 @@ struct WaitDetail {
   ProcessKey ran = {};
   Comm ran_comm = {};
   uint32_t cpu = kNoCpu;
-  uint64_t start_ns = 0;  // 0: in the slot
+  uint64_t start_ns = 0, until_ns = 0;  // 0: in the slot
   uint64_t ns = 0;
   uint64_t nr = 0;  // pieces of waits; 0: they were summed up
 
+  bool is_earlier() const { return start_ns > 0; }
+  bool has_ran() const { return cause == kWaitOthers && ran.tgid > 0; }
+
   static constexpr uint32_t kNoCpu = UINT32_MAX;  // it is not known
 };
+
+// All that a process waited until the end of a slot, by why: the causes of what passed earlier are with
+// the slot's details, and are to be added behind its rows.
+inline void AddCauses(const WaitRow& wait, WaitCauseSums* sums) {
+  for (size_t i = 0; i < kNrWaitCauses; i++) (*sums)[i] += wait.ns[i];
+  (*sums)[kWaitUnknown] += wait.earlier_ns;
+}
+inline void AddEarlierCause(const WaitDetail& one, WaitCauseSums* sums) {
+  if (!one.is_earlier()) return;
+  (*sums)[kWaitUnknown] -= one.ns;
+  (*sums)[one.cause] += one.ns;
+}
 
 // Adds up; who ran longest is the one of the two that ran longer.
 inline void AddWait(WaitRow* to, const WaitRow& what) {

@@ -20,6 +20,7 @@ constexpr uint32_t kSum = 1u << 31;
 
 constexpr size_t kMaxPairs = 1u << 16;    // of one slot
 constexpr size_t kMaxPending = 1u << 18;  // 20 MiB
+constexpr size_t kMaxEarlier = 16;        // that are named, of those who ran in a wait's earlier part
 
 // Who ran meanwhile is not asked of the CPU.
 constexpr uint32_t kNoTimeline = SS_WAIT_HIDDEN | SS_WAIT_PHANTOM | kSum;
@@ -27,7 +28,7 @@ constexpr uint32_t kNoTimeline = SS_WAIT_HIDDEN | SS_WAIT_PHANTOM | kSum;
 constexpr uint32_t kOfBatch = SS_WAIT_FOR | SS_WAIT_IDLE | SS_WAIT_FAR;
 
 auto ReasonOf(const WaitPair& pair) {
-  return std::tie(pair.process, pair.cause, pair.ran, pair.cpu, pair.start_ns);
+  return std::tie(pair.process, pair.start_ns, pair.until_ns, pair.cause, pair.ran, pair.cpu);
 }
 
 bool IsSameReason(const WaitPair& a, const WaitPair& b) { return ReasonOf(a) == ReasonOf(b); }
@@ -97,7 +98,7 @@ void Waits::OnWatermark(uint64_t ts_ns, uint64_t patience_ns) {
 void Waits::OnSlots(uint64_t first_ns, uint64_t next_ns) {
   first_ns_ = first_ns;
   next_ns_ = next_ns;
-  for (Timeline& line : lines_) line.Forget(next_ns);
+  for (Timeline& line : lines_) line.Retire(next_ns);
 }
 
 void Waits::OnEnd() {
@@ -125,6 +126,7 @@ void Waits::Resolve(const ss_wait& wait) {
   stats_.nr_phantom += (odd & SS_WAIT_PHANTOM) != 0;
   const ProcessKey ran = {wait.ran_tgid, wait.ran_start_time_ns};
   one_ = {};
+  earlier_.clear();
   const auto sum = [&](WaitCause cause, const ProcessKey& of) {
     const Piece piece = {cause, of, wait.queue_cpu, 0};
     const uint64_t stolen_ns =
@@ -145,6 +147,7 @@ void Waits::Resolve(const ss_wait& wait) {
     AttributeThrottled(who, wait);
   else
     Attribute(who, odd ? UINT32_MAX : wait.queue_cpu, wait.end_ns, wait.wait_ns, wait.cut_ns);
+  PutEarlier(who, one_.to_ns > 0 ? one_ : Stretch{wait.start_ns, wait.end_ns});
   if (!is_sum && !(wait.flags & (SS_WAIT_OWN | SS_WAIT_PHANTOM | kOfBatch)) && wait.wait_ns > 0 &&
       wait.end_ns > next_ns_)
     if (OpenSlot* slot = open_->At(wait.end_ns - 1, next_ns_)) {
@@ -175,22 +178,21 @@ void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t
   const Timeline& line = cpu < lines_.size() ? lines_[cpu] : kNobody;
   cut_ns = std::min(cut_ns, wait_ns);
   const uint64_t begin_ns = end_ns - wait_ns + cut_ns;
-  const uint64_t open_ns = std::max(begin_ns, std::min(next_ns_, end_ns));
   if (one_.to_ns == 0) one_ = {begin_ns, end_ns};
   uint64_t at_ns = end_ns;
   Piece piece = {kWaitUnknown, {}, cpu};
-  if (at_ns > line.end_ns() && at_ns > open_ns) {
-    const uint64_t from_ns = std::max(open_ns, std::min(line.end_ns(), at_ns));
+  if (at_ns > line.end_ns() && at_ns > begin_ns) {
+    const uint64_t from_ns = std::max(begin_ns, std::min(line.end_ns(), at_ns));
     Add(who, piece, from_ns, at_ns, at_ns - from_ns);
     at_ns = from_ns;
   }
   size_t i = line.NrUntil(at_ns);
   if (i == line.size() || line.StartOf(i) >= at_ns) i--;  // may be none: SIZE_MAX
-  for (; at_ns > open_ns && i < line.size(); i--) {
+  for (; at_ns > begin_ns && i < line.size(); i--) {
     const Timeline::Run& run = line[i];
     if (run.is_sum) {  // all of its batch has a share of any part of it
       const size_t first = line.FirstOfBatch(i);
-      const uint64_t from_ns = std::max(open_ns, line.StartOf(first));
+      const uint64_t from_ns = std::max(begin_ns, line.StartOf(first));
       const uint64_t more_ns = from_ns == begin_ns ? std::exchange(cut_ns, 0) : 0;
       AddShares(who, cpu, first, i + 1, {line.StartOf(first), run.end_ns}, from_ns, at_ns,
                 at_ns - from_ns + more_ns);
@@ -199,32 +201,27 @@ void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t
       continue;
     }
     piece = PieceOf(run, who.key, cpu, 1);
-    const uint64_t from_ns = std::max(open_ns, line.StartOf(i));
+    const uint64_t from_ns = std::max(begin_ns, line.StartOf(i));
     Add(who, piece, from_ns, at_ns, at_ns - from_ns, StolenOf(line, i));
     at_ns = from_ns;
   }
-  if (at_ns > open_ns) {
+  if (at_ns > begin_ns) {
     piece = {kWaitUnknown, {}, cpu};
-    Add(who, piece, open_ns, at_ns, at_ns - open_ns);
+    Add(who, piece, begin_ns, at_ns, at_ns - begin_ns);
   }
-  if (open_ns > begin_ns)
-    AddEarlier(who, cpu, begin_ns, end_ns, open_ns - begin_ns + cut_ns);
-  else if (cut_ns > 0)
-    Add(who, piece, begin_ns, begin_ns + 1, cut_ns);
+  if (cut_ns > 0) Add(who, piece, begin_ns, begin_ns + 1, cut_ns);
 }
 
 // In a part of it the quota was used up; whoever ran then has nothing to do with it.
 void Waits::AttributeThrottled(const Waiter& who, const ss_wait& wait) {
   const uint64_t begin_ns = wait.end_ns - wait.wait_ns;
-  const uint64_t open_ns = std::max(begin_ns, std::min<uint64_t>(next_ns_, wait.end_ns));
-  const uint64_t from_ns = std::clamp<uint64_t>(wait.start_ns, open_ns, wait.end_ns);
+  const uint64_t from_ns = std::clamp<uint64_t>(wait.start_ns, begin_ns, wait.end_ns);
   const uint64_t to_ns = std::clamp<uint64_t>(wait.throttled_until_ns, from_ns, wait.end_ns);
   one_ = {begin_ns, wait.end_ns};
-  AddEarlier(who, wait.queue_cpu, begin_ns, wait.end_ns, open_ns - begin_ns);
   Attribute(who, wait.queue_cpu, wait.end_ns, wait.end_ns - to_ns, 0);
   Add(who, {kWaitThrottled, {}, wait.queue_cpu}, from_ns, to_ns, to_ns - from_ns);
-  const uint64_t before_ns = from_ns - open_ns;
-  const uint64_t cut_ns = open_ns == begin_ns ? std::min<uint64_t>(wait.cut_ns, before_ns) : 0;
+  const uint64_t before_ns = from_ns - begin_ns;
+  const uint64_t cut_ns = std::min<uint64_t>(wait.cut_ns, before_ns);
   if (cut_ns == before_ns && to_ns > from_ns)  // it was throttled while it still ran
     Add(who, {kWaitThrottled, {}, wait.queue_cpu}, from_ns, from_ns + 1, before_ns);
   else
@@ -237,9 +234,7 @@ uint64_t Waits::StolenWhile(const Waiter& who, const Piece& ran, uint64_t from_n
   if (!IsToldApart(causes_, kWaitSteal) || ran.cpu >= lines_.size()) return 0;
   const Timeline& line = lines_[ran.cpu];
   uint64_t ran_ns = 0, stolen_ns = 0;
-  // What is in front of the slots that are open may be forgotten already.
-  for (size_t i = line.NrUntil(std::max(from_ns, next_ns_)); i < line.size() && line.StartOf(i) < to_ns;
-       i++) {
+  for (size_t i = line.NrUntil(from_ns); i < line.size() && line.StartOf(i) < to_ns; i++) {
     const Piece one = PieceOf(line[i], who.key, ran.cpu, 0);
     if (one.cause != ran.cause || one.ran != ran.ran) continue;
     const uint64_t one_from_ns = std::max(line.StartOf(i), from_ns);
@@ -285,8 +280,7 @@ void Waits::AttributeFar(const Waiter& who, const ss_wait& wait) {
   size_t first = 0, end = 0;
   if (wait.queue_cpu < lines_.size()) {
     const Timeline& line = lines_[wait.queue_cpu];
-    // What is in front of the slots that are open may be forgotten already.
-    end = first = line.NrUntil(std::max<uint64_t>(wait.start_ns, next_ns_));
+    end = first = line.NrUntil(wait.start_ns);
     while (end < line.size() && line.StartOf(end) < wait.end_ns) end++;
   }
   if (first == end)
@@ -304,8 +298,11 @@ void Waits::Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_
   const uint64_t length_ns = to_ns - from_ns;
   uint64_t done_ns = 0;
   if (from_ns < next_ns_) {
-    done_ns = Share(ns, std::min(next_ns_, to_ns) - from_ns, length_ns);
-    AddEarlier(who, piece.cpu, from_ns, to_ns, done_ns);
+    const uint64_t until_ns = std::min(next_ns_, to_ns);
+    done_ns = Share(ns, until_ns - from_ns, length_ns);
+    const uint64_t stolen_ns = std::min(done_ns, stolen.Between(from_ns, until_ns));
+    AddEarlier(piece, done_ns - stolen_ns);
+    AddEarlier({kWaitSteal, {}, piece.cpu, piece.nr}, stolen_ns);
   }
   for (uint64_t at_ns = std::max(from_ns, next_ns_); at_ns < to_ns;) {
     OpenSlot* slot = open_->At(at_ns, next_ns_);
@@ -327,7 +324,7 @@ void Waits::AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_
   OpenRow* row = RowOf(slot, who);
   row->sums[kWaitNs] += ns;
   slot->waits[row->wait - 1].ns[piece.cause] += ns;
-  AddDetail(slot, {who.process, piece.cpu, piece.cause, piece.ran, 0, ns, piece.nr});
+  AddDetail(slot, {who.process, piece.cpu, piece.cause, piece.ran, 0, 0, ns, piece.nr});
 }
 
 // It waits on when the slot ends.
@@ -356,21 +353,60 @@ void Waits::AddDetail(OpenSlot* slot, const WaitPair& pair) {
 
 // What passed in slots that have retired is said where the wait ended; if that has, too, it is late, and
 // in front of the first slot it is before.
-void Waits::AddEarlier(const Waiter& who, uint32_t cpu, uint64_t start_ns, uint64_t end_ns,
-                       uint64_t ns) {
-  if (ns == 0) return;
-  if (end_ns <= first_ns_) {
+void Waits::PutEarlier(const Waiter& who, const Stretch& whole) {
+  if (earlier_.empty()) return;
+  uint64_t ns = 0;
+  for (const Piece& piece : earlier_) ns += piece.ns;
+  if (whole.to_ns <= first_ns_) {
     accounting_->before[kWaitNs] += ns;
     return;
   }
-  OpenSlot* slot = end_ns > next_ns_ ? open_->At(end_ns - 1, next_ns_) : nullptr;
+  OpenSlot* slot = whole.to_ns > next_ns_ ? open_->At(whole.to_ns - 1, next_ns_) : nullptr;
   if (!slot) {
     accounting_->late[kWaitNs] += ns;
     return;
   }
   accounting_->wait_earlier_ns += ns;
   slot->waits[RowOf(slot, who)->wait - 1].earlier_ns += ns;
-  AddDetail(slot, {who.process, cpu, kWaitEarlier, {}, start_ns, ns, 1});
+  FoldEarlier();
+  const uint64_t start_ns = std::max<uint64_t>(1, whole.from_ns);
+  for (const Piece& piece : earlier_)
+    AddDetail(slot,
+              {who.process, piece.cpu, piece.cause, piece.ran, start_ns, next_ns_, piece.ns, piece.nr});
+}
+
+void Waits::AddEarlier(const Piece& piece, uint64_t ns) {
+  if (ns == 0) return;
+  earlier_.push_back(piece);
+  earlier_.back().ns = ns;
+}
+
+// One for each reason. Of the others, those are named that ran longest.
+void Waits::FoldEarlier() {
+  const auto join = [&] {
+    std::sort(earlier_.begin(), earlier_.end(), [](const Piece& a, const Piece& b) {
+      return std::tie(a.cause, a.ran, a.cpu) < std::tie(b.cause, b.ran, b.cpu);
+    });
+    auto out = earlier_.begin();
+    for (auto at = std::next(out); at != earlier_.end(); ++at) {
+      if (at->cause == out->cause && at->ran == out->ran && at->cpu == out->cpu) {
+        out->ns += at->ns;
+        out->nr += at->nr;
+      } else {
+        *++out = *at;
+      }
+    }
+    earlier_.erase(std::next(out), earlier_.end());
+  };
+  join();
+  if (earlier_.size() <= kMaxEarlier) return;
+  std::nth_element(earlier_.begin(), earlier_.begin() + kMaxEarlier, earlier_.end(),
+                   [](const Piece& a, const Piece& b) {
+                     return std::tie(b.ns, a.cause, a.ran, a.cpu) <
+                            std::tie(a.ns, b.cause, b.ran, b.cpu);
+                   });
+  for (size_t i = kMaxEarlier; i < earlier_.size(); i++) earlier_[i].ran = {};
+  join();
 }
 
 // With what it has of waits.
@@ -406,7 +442,8 @@ void Waits::Finish(OpenSlot* slot) {
                                    [&](const WaitPair& pair) { return pair.process < row.process; });
     // On all CPUs together.
     uint64_t ns = 0;
-    for (; at != pairs.end() && at->process == row.process && at->cause == kWaitOthers; ++at) {
+    for (; at != pairs.end() && at->process == row.process && at->cause == kWaitOthers && !at->start_ns;
+         ++at) {
       const bool is_first =
           at == pairs.begin() || std::prev(at)->process != row.process || std::prev(at)->ran != at->ran;
       ns = at->ns + (is_first ? 0 : ns);

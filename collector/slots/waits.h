@@ -9,8 +9,9 @@
 //   pieces               wakeup | others (B)         A itself: self
 //
 // What of a long wait passed in slots that have retired is said in the slot in which it ended
-// (earlier_ns). A wait that is told by its measure ends where that begins, so all of its CPU's time in
-// front of it is known. Others stay here until it is, and until the first slot is known.
+// (earlier_ns), with its causes, as far back as timelines go. A wait that is told by its measure ends
+// where that begins, so all of its CPU's time in front of it is known. Others stay here until it is, and
+// until the first slot is known.
 #pragma once
 
 #include <slotscope/events.h>
@@ -78,6 +79,7 @@ class Waits {
     ProcessKey ran;
     uint32_t cpu = WaitDetail::kNoCpu;
     uint64_t nr = 1;
+    uint64_t ns = 0;  // in earlier_
   };
 
   void Put(const ss_wait& wait, bool is_known);
@@ -100,7 +102,9 @@ class Waits {
            const Timeline::Stolen& stolen = {});
   void AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_t ns);
   void NoteThatItLasts(OpenSlot* slot, const Waiter& who, WaitCause cause);
-  void AddEarlier(const Waiter& who, uint32_t cpu, uint64_t start_ns, uint64_t end_ns, uint64_t ns);
+  void AddEarlier(const Piece& piece, uint64_t ns);
+  void PutEarlier(const Waiter& who, const Stretch& whole);
+  void FoldEarlier();
   void AddDetail(OpenSlot* slot, const WaitPair& pair);
   OpenRow* RowOf(OpenSlot* slot, const Waiter& who);
 
@@ -111,6 +115,7 @@ class Waits {
       threaded_;  // [process] -> its key, if threads of it have waited for each other
   uint64_t first_ns_ = 0, next_ns_ = 0;  // 0: not known
   Stretch one_;                          // the wait that is attributed, if it is one; else empty
+  std::vector<Piece> earlier_;           // what of it passed in slots that have retired
   OpenSlots* open_;
   Tracker* tracker_;
   Accounting* accounting_;

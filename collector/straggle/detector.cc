@@ -62,7 +62,7 @@ void StraggleDetector::Observe(Slot* slot) {
 
 void StraggleDetector::ObserveWaits(const Slot& slot) {
   for (const WaitDetail& one : slot.wait_details) {  // those of a waiter are one behind the other
-    if (one.cause != kWaitOthers) continue;
+    if (!one.has_ran()) continue;
     auto found = states_.find(one.waiter);
     if (found == states_.end()) continue;
     auto& ran_instead = found->second.ran_instead;

@@ -52,11 +52,14 @@ void Board::OnSlot(const SlotRow& row) {
 }
 
 // In the slots that the machine had then: a part of each.
-void Board::OnEarlierWait(const ProcessKey& waiter, int64_t from_ns, uint64_t ns) {
-  const auto found = processes_.find(waiter);
-  if (found == processes_.end() || ns > static_cast<uint64_t>(kKeptNs)) return;
+void Board::OnEarlierWait(const WaitTableRow& row) {
+  const auto found = processes_.find(row.waiter);
+  const uint64_t length_ns = row.earlier_length_ns();
+  constexpr auto kMostNs = static_cast<uint64_t>(kKeptNs);
+  if (found == processes_.end() || length_ns == 0 || length_ns > kMostNs || row.ns > kMostNs) return;
+  const int64_t from_ns = row.wait_start_ns, to_ns = row.earlier_end_ns();
+  const double density = static_cast<double>(row.ns) / static_cast<double>(length_ns);
   std::deque<Cell>& cells = found->second.cells;
-  const int64_t to_ns = from_ns + static_cast<int64_t>(ns);
   const auto before = [](const auto& one, int64_t at_ns) { return one.start_ns + one.slot_ns <= at_ns; };
   for (auto slot = std::lower_bound(machine_.begin(), machine_.end(), from_ns, before);
        slot != machine_.end() && slot->start_ns < to_ns; ++slot) {
@@ -66,7 +69,7 @@ void Board::OnEarlierWait(const ProcessKey& waiter, int64_t from_ns, uint64_t ns
                                  [](const Cell& one, int64_t at_ns) { return one.start_ns < at_ns; });
     if (cell == cells.end() || cell->start_ns != slot->start_ns)
       cell = cells.insert(cell, {slot->start_ns, slot->slot_ns, {}});
-    cell->did.wait_ns += static_cast<uint64_t>(part_ns);
+    cell->did.wait_ns += static_cast<uint64_t>(density * static_cast<double>(part_ns));
     cell->did.has_waits = true;
     slot->wait_ns += static_cast<uint64_t>(part_ns);
   }

@@ -86,7 +86,7 @@ class Board {
   // Rows of a table are to come in the order in which they were recorded.
   void OnSlot(const SlotRow& row);
   // What had passed of a wait before the slot in which it ended.
-  void OnEarlierWait(const ProcessKey& waiter, int64_t from_ns, uint64_t ns);
+  void OnEarlierWait(const WaitTableRow& row);
   // Who is where. All that are there, or those of whom there is news.
   enum class Known { kAll, kSome };
   void SetPlaces(const ProcessPlaces& places, Known known);

@@ -85,8 +85,7 @@ Status Follower::ReadNews(const RecordingTables& tables) {
   if (tables.Has(kWaitsTable)) {
     const UnixRange waits = {std::max(first_ns, waits_from_ns_), facts_.last_ns};
     keep(tables.ReadWaitRows(waits, [this](const WaitTableRow& row) {
-      if (row.cause == kWaitCauseNames.back())
-        board_.OnEarlierWait(row.waiter, row.wait_start_ns, row.ns);
+      if (row.cause == kWaitCauseNames.back()) board_.OnEarlierWait(row);
       waits_from_ns_ = std::max(waits_from_ns_, row.start_ns + 1);
     }));
   }

@@ -16,8 +16,7 @@ from pathlib import Path
 
 RIGHT = "\ue014"  # as WebDriver calls that key
 CAUSES = {"self", "throttled", "wakeup", "steal", "unknown"}
-# What the page says of a wait of cause `earlier`, in place of the column's head.
-LATE = "It waited for longer than a slot waits for what is told of it, so no row says who ran meanwhile."
+OTHERS = "others, not known who"
 failures = []
 
 
@@ -131,19 +130,23 @@ def truth_of(recording, names, from_ns, to_ns, scale=1, late_ms=0, swap=()):
         ms = int(row["ns"]) / 1e6 * scale
         waiter = names.get(int(row["tgid"]), "other processes")
         waiter = swap.get(waiter, waiter)
-        if row["cause"] == "earlier":  # it stands where it was waited, not where it was told
-            begin = at + int(row["wait_start_ns"]) - int(row["slot_start_ns"])
-            passed = min(begin + int(row["ns"]), to_ns) - max(begin, from_ns)
-            if passed > 0:
-                sums[waiter, LATE] += passed / 1e6 * scale
-            continue
+        cause = row["cause"]
+        if cause == "earlier":  # it stands where it was waited, not where it was told
+            begin, end = (at + int(row[which]) - int(row["slot_start_ns"]) for which in ("wait_start_ns", "wait_until_ns"))
+            passed = min(end, to_ns) - max(begin, from_ns)
+            if passed <= 0:
+                continue
+            ms *= passed / (end - begin)
+            cause = row["earlier_cause"]
         # The page has bins of 10 ms.
-        if not from_ns <= at // 10_000_000 * 10_000_000 < to_ns:
+        elif not from_ns <= at // 10_000_000 * 10_000_000 < to_ns:
             continue
-        if row["cause"] == "others":
+        if cause == "others" and row["ran_tgid"]:
             sums[waiter, names.get(int(row["ran_tgid"]), "other processes")] += ms
-        elif row["cause"] in CAUSES:
-            sums[waiter, row["cause"]] += ms
+        elif cause == "others":
+            sums[waiter, OTHERS] += ms
+        elif cause in CAUSES:
+            sums[waiter, cause] += ms
     return sums
 
 

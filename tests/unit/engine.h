@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "raw/facts.h"
 #include "run/engine.h"
@@ -16,12 +18,32 @@
 
 namespace slotscope {
 
+// What passed in retired slots, by (who waited, cause, who ran: {} of other causes and who is not
+// named).
+class EarlierWaits : public SlotSink {
+ public:
+  using Sums = std::map<std::tuple<ProcessKey, size_t, ProcessKey>, uint64_t>;
+
+  explicit EarlierWaits(SlotSink* next) : next_(next) {}
+  void OnSlot(Slot* slot) override {
+    for (const WaitDetail& one : slot->wait_details)
+      if (one.is_earlier()) sums_[{one.waiter, one.cause, one.ran}] += one.ns;
+    next_->OnSlot(slot);
+  }
+  const Sums& sums() const { return sums_; }
+
+ private:
+  SlotSink* next_;
+  Sums sums_;
+};
+
 struct CsvEngine {
   CsvEngine(const Facts& its_facts, uint64_t its_slot_ns, uint64_t its_window_ns)
       : facts(its_facts),
         slot_ns(its_slot_ns),
         window_ns(its_window_ns),
-        csv(&file, facts.unix_offset_ns, 0, facts.nr_more()) {
+        csv(&file, facts.unix_offset_ns, 0, facts.nr_more()),
+        earlier(&csv) {
     Make();
   }
 
@@ -41,13 +63,14 @@ struct CsvEngine {
     return file.text;
   }
   void Make() {
-    engine = std::make_unique<Engine>(facts, slot_ns, window_ns, GpuTracker::kNothing, &csv);
+    engine = std::make_unique<Engine>(facts, slot_ns, window_ns, GpuTracker::kNothing, &earlier);
   }
 
   Facts facts;
   uint64_t slot_ns, window_ns;
   TextFile file;
   CsvSink csv;
+  EarlierWaits earlier;
   std::unique_ptr<Engine> engine;
 };
 

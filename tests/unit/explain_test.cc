@@ -406,7 +406,13 @@ TEST(Explain, WhatWasToldTooLateIsOfWhoRanThere) {
     row.main_cpu = ms < 500 ? 1 : 0;
     with.OnSlot(row);
   }
-  with.OnEarlierWait(kUnix + 400 * kMs, {10, 7}, 1, 200 * kMs, kUnix + 999 * kMs);
+  WaitTableRow earlier;  // as an older recording has it
+  earlier.start_ns = kUnix + 999 * kMs;
+  earlier.waiter = {10, 7};
+  earlier.cpu = 1;
+  earlier.ns = 200 * kMs;
+  earlier.wait_start_ns = kUnix + 400 * kMs;
+  with.OnEarlierWait(earlier);
   with.Finish();
   const auto waiter = std::find_if(with.processes().begin(), with.processes().end(),
                                    [](const ProcessHistory& one) { return one.key.tgid == 10; });
@@ -416,6 +422,87 @@ TEST(Explain, WhatWasToldTooLateIsOfWhoRanThere) {
     for (size_t why = 0; why < kNrHindrances; why++) sum[why] += bin.ns[why];
   EXPECT_EQ(sum[kByOthers], 100u * kMs);   // while the hog was on that CPU
   EXPECT_EQ(sum[kByUnknown], 100u * kMs);  // nobody was
+}
+
+// Of what passed in retired slots the recording says who ran, and for how long; not when.
+TEST(Explain, WhatWasToldTooLateHasItsCauses) {
+  History with;
+  SlotRow row;
+  for (int64_t ms = 0; ms < 1000; ms++) {
+    row.start_ns = kUnix + ms * kMs;
+    row.slot_ns = kMs;
+    row.key = {30, 7};
+    row.comm = "innocent";
+    row.kind = "user";
+    row.cpu_ns = 1'000'000;
+    row.nr_cpus = 1;
+    row.main_cpu = 1;
+    with.OnSlot(row);
+  }
+  WaitTableRow earlier;
+  earlier.start_ns = kUnix + 999 * kMs;
+  earlier.waiter = {10, 7};
+  earlier.cpu = 1;
+  earlier.wait_start_ns = kUnix + 400 * kMs;
+  earlier.wait_until_ns = kUnix + 600 * kMs;
+  earlier.ns = 150 * kMs;
+  earlier.earlier_cause = "others";
+  earlier.ran = {20, 7};
+  earlier.ran_comm = "hog";
+  with.OnEarlierWait(earlier);
+  earlier.ns = 50 * kMs;
+  earlier.earlier_cause = "throttled";
+  earlier.ran = {};
+  with.OnEarlierWait(earlier);
+  with.Finish();
+  const std::vector<ProcessHistory>& processes = with.processes();
+  const auto waiter = std::find_if(processes.begin(), processes.end(),
+                                   [](const ProcessHistory& one) { return one.key.tgid == 10; });
+  ASSERT_NE(waiter, processes.end());
+  ASSERT_EQ(waiter->bins.size(), 20u);
+  for (const ProcessBin& bin : waiter->bins) {
+    EXPECT_EQ(bin.ns[kByOthers], 7'500'000u);
+    EXPECT_EQ(bin.ns[kByQuota], 2'500'000u);
+    EXPECT_EQ(bin.ns[kByUnknown], 0u);
+  }
+  uint64_t ran_ns = 0;
+  for (const RanWhile& ran : with.ran_instead()) {
+    EXPECT_EQ(processes.at(ran.ran).key.tgid, 20);
+    ran_ns += ran.ns;
+  }
+  EXPECT_EQ(ran_ns, 150u * kMs);
+}
+
+// The recording ends first: whoever ran on its last CPU is in its way.
+TEST(Explain, AWaitThatHasNotEndedIsOfWhoRanThere) {
+  History with;
+  SlotRow row;
+  const auto add = [&](int64_t ms, int32_t tgid, const char* comm, int32_t cpu, const char* state) {
+    row.start_ns = kUnix + ms * kMs;
+    row.slot_ns = kMs;
+    row.key = {tgid, 7};
+    row.comm = comm;
+    row.kind = "user";
+    row.cpu_ns = 1'000'000;
+    row.nr_cpus = 1;
+    row.main_cpu = cpu;
+    row.state = state;
+    with.OnSlot(row);
+  };
+  for (int64_t ms = 0; ms < 1000; ms++) {
+    if (ms <= 500) add(ms, 10, "web", 1, ms == 500 ? "waiting" : "running");
+    if (ms > 500) add(ms, 20, "hog", 1, "running");
+    add(ms, 30, "other", 0, "running");
+  }
+  with.Finish();
+  const auto waiter = std::find_if(with.processes().begin(), with.processes().end(),
+                                   [](const ProcessHistory& one) { return one.key.tgid == 10; });
+  Hindered sum = {};
+  for (const ProcessBin& bin : waiter->bins)
+    for (size_t why = 0; why < kNrHindrances; why++) sum[why] += bin.ns[why];
+  EXPECT_GE(sum[kByOthers], 498u * kMs);
+  EXPECT_EQ(sum[kByUnknown], 0u);
+  for (const RanWhile& ran : with.ran_instead()) EXPECT_EQ(with.processes().at(ran.ran).key.tgid, 20);
 }
 
 // Blocked for a moment, then woken up; that it waited from then on is told when it runs at last.
@@ -441,7 +528,13 @@ TEST(Explain, AStateLastsNoLongerThanTheNextRowSays) {
         if (ms == 740) {
           // With the beginning of the wait, or with that of what it did before that row.
           add(ms, 10, 500'000, "asleep", is_in_table ? ms * kMs + 500'000 : 501 * kMs);
-          if (is_in_table) history.OnEarlierWait(kUnix + 501 * kMs, {10, 7}, 1, 239 * kMs, row.start_ns);
+          WaitTableRow earlier;
+          earlier.start_ns = row.start_ns;
+          earlier.waiter = {10, 7};
+          earlier.cpu = 1;
+          earlier.ns = 239 * kMs;
+          earlier.wait_start_ns = kUnix + 501 * kMs;
+          if (is_in_table) history.OnEarlierWait(earlier);
         }
         add(ms, 20, 1'000'000, "running", ms * kMs);
       }

@@ -178,9 +178,9 @@ TEST(HostEvidence, SaysWhatEachRankDid) {
     if (ms < 990) uses.push_back({12, 500'000});
     host.lost_ns = ms == 1200 ? 250'000 : 0;
     if (ms == 1005)
-      host.waits = {{{11, 1000}, {}, kWaitOthers, {10, 1000}, {'p', '1', '0'}, 0, 0, 700'000, 2},
-                    {{11, 1000}, {}, kWaitSelf, {}, {}, 0, 0, 3'000'000, 2},
-                    {{99, 1}, {}, kWaitOthers, {10, 1000}, {'p', '1', '0'}, 0, 0, 5, 1}};
+      host.waits = {{{11, 1000}, {}, kWaitOthers, {10, 1000}, {'p', '1', '0'}, 0, 0, 0, 700'000, 2},
+                    {{11, 1000}, {}, kWaitSelf, {}, {}, 0, 0, 0, 3'000'000, 2},
+                    {{99, 1}, {}, kWaitOthers, {10, 1000}, {'p', '1', '0'}, 0, 0, 0, 5, 1}};
     host.AddSlot(ms, uses, ms == 0 ? kRanks : std::vector<std::string>());
   }
   const auto evidence = host.Evidence(HangAt(1000));
@@ -222,7 +222,7 @@ TEST(HostEvidence, ACulpritRanForMostOfAWaitThatMatters) {
     Host host;
     for (int64_t ms = 0; ms < 3000; ms++) {
       host.waits = {
-          {{12, 1000}, {}, kWaitOthers, {99, 1000}, {'h', 'o', 'g'}, 0, 0, c.ran_us * 1000, 1}};
+          {{12, 1000}, {}, kWaitOthers, {99, 1000}, {'h', 'o', 'g'}, 0, 0, 0, c.ran_us * 1000, 1}};
       host.AddSlot(ms, {{12, 10'000, c.wait_us * 1000, 1000, c.others_us * 1000}},
                    ms == 0 ? kRanks : std::vector<std::string>());
     }

@@ -52,7 +52,8 @@ struct DomainSum {
 struct WaitSum {
   std::array<uint64_t, 6> causes = {};
   uint64_t earlier_ns = 0;
-  std::map<Key, uint64_t> others;  // who ran
+  std::map<std::pair<size_t, Key>, uint64_t> earlier;  // by cause, and by who ran
+  std::map<Key, uint64_t> others;                      // who ran
   // Waits that last beyond the slot: since when, and are they throttled then.
   std::set<std::pair<uint64_t, bool>> lasting;
 };
@@ -125,6 +126,7 @@ class Oracle {
     while (EndOf(next_ns_) <= last_ns) Retire();
     for (const auto& [start_ns, slot] : slots_)
       for (const auto& [key, row] : slot.rows) {
+        for (const auto& [why, ns] : row.wait.earlier) earlier[{key, why.first, why.second}] -= ns;
         AddTo(&after, row.values);
         after[1] += row.wait.earlier_ns;
         earlier_ns -= row.wait.earlier_ns;
@@ -137,7 +139,8 @@ class Oracle {
   uint64_t nr_slots = 0, nr_rows = 0, lost_ns = 0, offline_ns = 0;
   uint64_t nr_messages = 0, nr_malformed = 0, nr_unknown = 0, nr_lost = 0, nr_late = 0, nr_missed = 0;
   Values received = {}, written = {}, late = {}, before = {}, after = {};
-  uint64_t earlier_ns = 0;  // of waiting
+  uint64_t earlier_ns = 0;                                   // of waiting
+  std::map<std::tuple<Key, size_t, Key>, uint64_t> earlier;  // of it, by who waited, why, and for whom
   std::array<uint64_t, 6> caused_ns = {};
   MbmAccounting mbm;
   uint64_t nr_late_samples = 0, nr_unowned = 0;
@@ -530,9 +533,7 @@ class Oracle {
       uint64_t sum_ns = 0, until_ns = 0;
       if (waited.cpu <= MaxCpu())
         for (const Ran& run : ran_[waited.cpu]) {
-          if (run.end_ns <= begin_ns || run.start_ns >= end_ns ||
-              OwnEnd(ran_[waited.cpu], run) <= next_ns_)
-            continue;
+          if (run.end_ns <= begin_ns || run.start_ns >= end_ns) continue;
           if (run.what == 'p' && run.key == waited.key && !threaded_.contains(waited.key)) continue;
           if (!others.empty() && others.back().end_ns == run.start_ns && others.back().key == run.key &&
               others.back().what == run.what &&
@@ -565,8 +566,7 @@ class Oracle {
       uint64_t ran_ns = 0, stolen_ns = 0;
       if (waited.cpu <= MaxCpu() && waited.how != 's')
         for (const Ran& run : ran_[waited.cpu]) {
-          if (run.end_ns <= begin_ns || run.start_ns >= end_ns ||
-              OwnEnd(ran_[waited.cpu], run) <= next_ns_ || CauseOf(run, waited.key) != cause ||
+          if (run.end_ns <= begin_ns || run.start_ns >= end_ns || CauseOf(run, waited.key) != cause ||
               (cause == 0 && run.key != waited.ran))
             continue;
           const uint64_t from_ns = std::max(run.start_ns, begin_ns);
@@ -579,14 +579,12 @@ class Oracle {
     static const std::vector<Ran> kNothing;
     const auto& ran = waited.how == '?' || waited.cpu > MaxCpu() ? kNothing : ran_[waited.cpu];
     // What is in front of the end of the first run of its own goes to whoever came next.
-    const uint64_t open_ns = std::max(begin_ns, std::min(next_ns_, end_ns));
-    const uint64_t throttled_ns = std::clamp(waited.throttled_from_ns, open_ns, end_ns);
+    const uint64_t throttled_ns = std::clamp(waited.throttled_from_ns, begin_ns, end_ns);
     const uint64_t goes_on_ns = std::clamp(waited.throttled_to_ns, throttled_ns, end_ns);
     const bool was_throttled = waited.throttled_to_ns > 0;
     // What seems to be in front of its beginning goes to whoever ran then.
-    uint64_t left_ns = 0;
-    if (!was_throttled || open_ns == told_begin_ns)
-      left_ns = std::min(waited.cut_ns, (was_throttled ? throttled_ns : end_ns) - told_begin_ns);
+    const uint64_t left_ns =
+        std::min(waited.cut_ns, (was_throttled ? throttled_ns : end_ns) - told_begin_ns);
     begin_ns += left_ns;
     const uint64_t since_begin_ns = begin_ns;
     std::set<uint64_t> cuts = Borders(begin_ns, end_ns);
@@ -663,10 +661,17 @@ class Oracle {
     if (is_earlier) {
       earlier_ns += ns;
       row.wait.earlier_ns += ns;
+    }
+    stolen_ns = std::min(stolen_ns, ns);
+    if (is_earlier) {
+      const Key whom = cause == 0 ? who : Key();
+      row.wait.earlier[{cause, whom}] += ns - stolen_ns;
+      row.wait.earlier[{4, Key()}] += stolen_ns;
+      earlier[{waited.key, cause, whom}] += ns - stolen_ns;
+      earlier[{waited.key, 4, Key()}] += stolen_ns;
       return;
     }
     row.values[1] += ns;
-    stolen_ns = std::min(stolen_ns, ns);
     for (auto [of, part_ns] : {std::pair(cause, ns - stolen_ns), std::pair(size_t{4}, stolen_ns)}) {
       row.wait.causes[of] += part_ns;
       caused_ns[of] += part_ns;

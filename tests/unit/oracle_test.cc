@@ -79,6 +79,7 @@ struct Seen {
            nr_unknown = 0, nr_reordered = 0, nr_stalls = 0, nr_late_state = 0, nr_steps = 0,
            nr_missed = 0, nr_late_pieces = 0, nr_unassigned = 0, nr_late_samples = 0, nr_unowned = 0,
            nr_longer = 0, earlier_ns = 0;
+  std::array<uint64_t, kNrWaitCauses> earlier_by = {};
   WaitStats waits;
   std::array<uint64_t, kNrWaitCauses> wait_ns = {};
   std::array<uint64_t, SS_RDT_NR_STATUS> nr_with_status = {};
@@ -93,6 +94,31 @@ oracle::Values All(const Sums& sums, const MoreSums& more) {
     values[oracle::kMoreAt + 3 * i + 2] = more[i].running_ns;
   }
   return values;
+}
+
+// Who ran is named of all but those of whom there are too many: then the others are right, and the sum.
+void CompareEarlier(const EarlierWaits::Sums& engine, const auto& oracle, Seen* seen) {
+  std::set<ProcessKey> has_unnamed;
+  std::map<std::pair<ProcessKey, size_t>, uint64_t> engine_sums, oracle_sums;
+  for (const auto& [of, ns] : engine) {
+    const auto& [waiter, cause, ran] = of;
+    engine_sums[{waiter, cause}] += ns;
+    if (cause == kWaitOthers && ran == ProcessKey{}) has_unnamed.insert(waiter);
+  }
+  for (const auto& [of, ns] : oracle) {
+    const auto& [waiter, cause, ran] = of;
+    if (ns == 0) continue;
+    const ProcessKey who = {waiter.first, waiter.second}, whom = {ran.first, ran.second};
+    oracle_sums[{who, cause}] += ns;
+    seen->earlier_by[cause] += ns;
+    const auto said = engine.find({who, cause, whom});
+    const uint64_t said_ns = said == engine.end() ? 0 : said->second;
+    if (has_unnamed.contains(who))
+      ASSERT_LE(said_ns, ns);
+    else
+      ASSERT_EQ(said_ns, ns) << who.tgid << " for " << whom.tgid << ", cause " << cause;
+  }
+  ASSERT_EQ(engine_sums, oracle_sums);
 }
 
 void Compare(const Case& c, Seen* seen) {
@@ -134,6 +160,7 @@ void Compare(const Case& c, Seen* seen) {
   ASSERT_EQ(All(accounting.before, accounting.more.before), oracle.before);
   ASSERT_EQ(All(accounting.after, accounting.more.after), oracle.after);
   ASSERT_EQ(accounting.wait_earlier_ns, oracle.earlier_ns);
+  ASSERT_NO_FATAL_FAILURE(CompareEarlier(engine.earlier.sums(), oracle.earlier, seen));
   ASSERT_EQ(accounting.nr_slots, oracle.nr_slots);
   ASSERT_EQ(accounting.lost_ns, oracle.lost_ns);
   ASSERT_EQ(accounting.offline_ns, oracle.offline_ns);
@@ -224,6 +251,8 @@ TEST(Oracle, SaysTheSameOfThousandsOfMachines) {
   EXPECT_GT(seen.waits.nr_hidden, 1'000u);
   EXPECT_GT(seen.waits.nr_phantom, 1'000u);
   EXPECT_GT(seen.earlier_ns, 1'000'000'000u);
+  for (size_t i = 0; i < kNrWaitCauses; i++)
+    EXPECT_GT(seen.earlier_by[i], 1'000'000u) << kWaitCauseNames[i];
   for (size_t cause : {kWaitOthers, kWaitSelf, kWaitWakeup, kWaitUnknown})
     EXPECT_GT(seen.wait_ns[cause], 1'000'000'000u) << cause;
   for (size_t status = 0; status < SS_RDT_NR_STATUS; status++)

@@ -147,7 +147,7 @@ struct PageOfHog {
       on(MakeSlotRow(ms * kMsNs, 10, "web", hog ? 200'000 : 1'000'000, hog ? 800'000 : 0));
       if (hog) {
         on(MakeSlotRow(ms * kMsNs, 20, "hog", 800'000));
-        waits.push_back({kUnix + ms * kMsNs, {10, 7}, "others", {20, 7}, "hog", 0, 800'000, 0});
+        waits.push_back({kUnix + ms * kMsNs, {10, 7}, "others", {20, 7}, "hog", 0, 800'000});
       }
       if (nr_others && ms % 3 == 0)
         on(MakeSlotRow(ms * kMsNs, static_cast<int32_t>(100 + ms / 3 % nr_others), "other", 10'000,
@@ -282,7 +282,7 @@ TEST(WaitTable, ALongRangeIsKeptInLongerSteps) {
   // 10,000 bins of 300 waiters each.
   for (int64_t bin = 0; bin < 10'000; bin++)
     for (int32_t tgid = 0; tgid < 300; tgid++)
-      table.OnWait({kUnix + bin * kBinNs, {tgid, 7}, "self", {}, "", 0, 50'000, 0});
+      table.OnWait({kUnix + bin * kBinNs, {tgid, 7}, "self", {}, "", 0, 50'000});
   table.Finish();
   EXPECT_EQ(table.bins_together(), 5u);
   EXPECT_EQ(table.all().size(), 2000u * 300);
@@ -328,6 +328,33 @@ TEST(WaitTable, WhatIsToldLateIsOfWhenItWas) {
     EXPECT_EQ(steps, (std::map<uint32_t, uint32_t>{
                          {10, 500}, {11, 1000}, {12, 1000}, {13, 1000}, {98, 500}, {99, 1000}}));
   }
+}
+
+TEST(WaitTable, OfWhatIsToldLateItSaysWhoRan) {
+  const UnixRange range = {kUnix, kUnix + 1000 * kMsNs};
+  WaitTable table(range, {},
+                  [](const ProcessKey& process) { return static_cast<size_t>(process.tgid); });
+  WaitTableRow row = {kUnix + 200 * kMsNs, {3, 7}, "earlier", {9, 7}, "hog", 0, 15 * kMsNs};
+  row.wait_start_ns = kUnix + 100 * kMsNs;
+  row.wait_until_ns = kUnix + 120 * kMsNs;
+  row.earlier_cause = "others";
+  table.OnWait(row);
+  row.ran = {};
+  row.ns = 3 * kMsNs;
+  table.OnWait(row);  // several that are not named
+  row.earlier_cause = "throttled";
+  row.ns = 2 * kMsNs;
+  table.OnWait(row);
+  table.Finish();
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> steps;  // by bin and cause
+  for (const BinWait& wait : table.all()) steps[{wait.bin, wait.cause}] += wait.steps;
+  constexpr uint32_t kHog = kNrWaitValues + 9;
+  EXPECT_EQ(steps, (std::map<std::pair<uint32_t, uint32_t>, uint32_t>{{{10, kWaitOthers}, 150},
+                                                                      {{10, kWaitThrottled}, 100},
+                                                                      {{10, kHog}, 750},
+                                                                      {{11, kWaitOthers}, 150},
+                                                                      {{11, kWaitThrottled}, 100},
+                                                                      {{11, kHog}, 750}}));
 }
 
 TEST(PageData, WhatWasNotRecordedIsAGap) {

@@ -284,7 +284,7 @@ TEST(Straggle, RowsSayWhatTheLastTickDecided) {
 }
 
 WaitDetail WaitedFor(ProcessKey ran, uint64_t ns, uint32_t cpu = 0, ProcessKey waiter = kTrainer) {
-  return {waiter, {}, kWaitOthers, ran, {}, cpu, 0, ns, 1};
+  return {waiter, {}, kWaitOthers, ran, {}, cpu, 0, 0, ns, 1};
 }
 
 TEST(Straggle, TheEvidenceIsOfThatSecond) {

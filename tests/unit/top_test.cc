@@ -242,11 +242,21 @@ TEST(Top, AStripShowsTheWorstSlotOfEachStep) {
   EXPECT_EQ(text(1, 7), ".-=# /.\n");
   EXPECT_EQ(text(2, 4), "-# .\n");
   // What is told late was there all the same, as far as slots were.
-  machine.board.OnEarlierWait({11, 7}, kRowsUnixNs + 4 * kMs, 2'000'000);
+  WaitTableRow earlier;
+  earlier.waiter = {11, 7};
+  earlier.wait_start_ns = kRowsUnixNs + 4 * kMs;
+  earlier.ns = 2'000'000;
+  machine.board.OnEarlierWait(earlier);
   EXPECT_EQ(text(1, 7), ".-=##/.\n");
   // Numbers that cannot be change nothing.
-  machine.board.OnEarlierWait({11, 7}, kRowsUnixNs, UINT64_MAX);
-  machine.board.OnEarlierWait({999, 7}, kRowsUnixNs, 1'000'000);
+  earlier.ns = UINT64_MAX;
+  machine.board.OnEarlierWait(earlier);
+  earlier.ns = 1'000'000;
+  earlier.wait_until_ns = INT64_MAX;
+  machine.board.OnEarlierWait(earlier);
+  earlier.wait_until_ns = 0;
+  earlier.waiter = {999, 7};
+  machine.board.OnEarlierWait(earlier);
   EXPECT_EQ(text(1, 7), ".-=##/.\n");
 }
 

@@ -196,8 +196,70 @@ TEST(Waits, WhatPassedInRetiredSlotsIsSaidWhereItEnded) {
   EXPECT_THAT(CausesOf(slots[20], 1), ElementsAre(kMs, 0, 0, 0));
   EXPECT_EQ(cpu.builder().accounting().wait_earlier_ns, ended.earlier_ns);
   const WaitDetail& earlier = slots[29].wait_details.back();
-  EXPECT_EQ(earlier.cause, kWaitEarlier);
+  ASSERT_TRUE(earlier.is_earlier());
   EXPECT_EQ(earlier.start_ns, kStartNs + 500'000) << "since when";
+  EXPECT_EQ(earlier.until_ns, kStartNs + 20 * kMs) << "that slot is open";
+  EXPECT_EQ(earlier.ns, ended.earlier_ns);
+  EXPECT_EQ(earlier.cause, kWaitOthers);
+  EXPECT_EQ(earlier.ran.tgid, 2);
+}
+
+TEST(Waits, OfALongWaitThoseWhoRanLongestAreNamed) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + kMs);
+  uint64_t at_ns = kStartNs + kMs;
+  for (int32_t tgid = 11; tgid <= 30; tgid++) {
+    at_ns += static_cast<uint64_t>(tgid) * 100'000;
+    cpu.Run(tgid, at_ns);
+    cpu.Watermark(at_ns);
+  }
+  cpu.Run(31, at_ns + 20 * kMs);  // all of the others are in retired slots
+  cpu.Watermark(at_ns + 20 * kMs);
+  cpu.Run(1, at_ns + 21 * kMs, at_ns + 20 * kMs - kStartNs - kMs);
+  uint64_t named_ns = 0, others_ns = 0;
+  size_t nr_named = 0;
+  for (const Slot& slot : cpu.Finish())
+    for (const WaitDetail& one : slot.wait_details) {
+      if (!one.is_earlier() || one.ran.tgid == 31) continue;
+      EXPECT_EQ(one.cause, kWaitOthers);
+      if (one.has_ran()) {
+        EXPECT_GE(one.ran.tgid, 16) << "the least are not named";
+        EXPECT_EQ(one.ns, static_cast<uint64_t>(one.ran.tgid) * 100'000);
+        nr_named++;
+        named_ns += one.ns;
+      } else {
+        others_ns += one.ns;
+      }
+    }
+  EXPECT_EQ(nr_named, 15u) << "and the one with most is 31";
+  EXPECT_EQ(others_ns, (11 + 12 + 13 + 14 + 15) * 100'000u);
+  EXPECT_EQ(named_ns + others_ns, at_ns - kStartNs - kMs);
+}
+
+// 2048 runs per CPU are kept.
+TEST(Waits, WhoRanTooLongAgoIsNotKnown) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + kMs);
+  uint64_t at_ns = kStartNs + kMs;
+  for (size_t i = 0; i < 3000; i++) {
+    at_ns += 100'000;
+    cpu.Run(i % 2 ? 2 : 3, at_ns);
+    cpu.Watermark(at_ns);
+  }
+  cpu.Run(4, at_ns + 20 * kMs);
+  cpu.Watermark(at_ns + 20 * kMs);
+  cpu.Run(1, at_ns + 21 * kMs, at_ns + 20 * kMs - kStartNs - kMs);
+  std::map<int32_t, uint64_t> ran_ns;
+  uint64_t unknown_ns = 0;
+  for (const Slot& slot : cpu.Finish())
+    for (const WaitDetail& one : slot.wait_details) {
+      if (!one.is_earlier()) continue;
+      (one.has_ran() ? ran_ns[one.ran.tgid] : unknown_ns) += one.ns;
+      EXPECT_EQ(one.has_ran(), one.cause != kWaitUnknown);
+    }
+  EXPECT_EQ(ran_ns[2], Timeline::kKeptRuns / 2 * 100'000);
+  EXPECT_EQ(ran_ns[3], Timeline::kKeptRuns / 2 * 100'000);
+  EXPECT_EQ(unknown_ns, (3000 - Timeline::kKeptRuns) * 100'000);
 }
 
 TEST(Waits, AThreadsOwnRunEndsItsWait) {
@@ -259,11 +321,11 @@ TEST(Waits, DetailsAddUpToRows) {
       std::map<ProcessKey, WaitRow> sums;
       std::map<std::pair<ProcessKey, ProcessKey>, uint64_t> ran;
       for (const WaitDetail& one : slot.wait_details) {
-        if (one.cause == kWaitEarlier)
+        if (one.is_earlier())
           sums[one.waiter].earlier_ns += one.ns;
         else
           sums[one.waiter].ns[one.cause] += one.ns;
-        if (one.cause != kWaitOthers) continue;
+        if (one.cause != kWaitOthers || one.is_earlier()) continue;
         WaitRow& sum = sums[one.waiter];
         uint64_t& ns = ran[{one.waiter, one.ran}];
         ns += one.ns;
@@ -326,8 +388,9 @@ TEST(Waits, OfALongThrottlingWhatPassedInRetiredSlotsIsOneRow) {
       others_ns += row.ns[kWaitOthers];
     }
     for (const WaitDetail& detail : slot.wait_details)
-      if (detail.cause == kWaitEarlier) {
+      if (detail.is_earlier()) {
         nr_earlier++;
+        EXPECT_EQ(detail.cause, kWaitThrottled);
         EXPECT_EQ(detail.start_ns, kStartNs + kMs);
       }
   }
@@ -375,7 +438,7 @@ TEST(Waits, ATableOfThemFollowsTheRowsThatAreKept) {
   FoldSlot(fold, &slot);
   sink.OnSlot(slot);
   sink.Flush();
-  EXPECT_EQ(file.text.substr(header), "100000000,100000000,1,1,,others,2,1,,0,90000,1,\n");
+  EXPECT_EQ(file.text.substr(header), "100000000,100000000,1,1,,others,2,1,,0,90000,1,,,\n");
   EXPECT_THAT(file.text, HasSubstr("cause,ran_tgid,ran_start_time_ns,ran_comm,cpu,ns,waits"));
   ASSERT_EQ(slot.rows.back().kind, RowKind::kOther);
   EXPECT_EQ(slot.waits[slot.rows.back().wait - 1].ns[kWaitOthers], 50'000u);
