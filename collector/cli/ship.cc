@@ -69,6 +69,14 @@ Exit ExitOf(const Reply& reply) {
   return reply.answered == Answered::kRunning ? Exit::kBusy : Exit::kOutput;
 }
 
+// What is not shipped yet; "" if there is nothing.
+std::string Waiting(const Shipper& shipper) {
+  if (!shipper.nr_waiting()) return "";
+  return fmt::format("{} {} still to be shipped ({})", shipper.nr_waiting(),
+                     shipper.nr_waiting() == 1 ? "file is" : "files are",
+                     SizeText(static_cast<double>(shipper.waiting_bytes())));
+}
+
 std::string Summary(const Shipper& shipper, const ClickHouse& server) {
   const ShipStats& stats = shipper.stats();
   std::string text =
@@ -83,9 +91,7 @@ std::string Summary(const Shipper& shipper, const ClickHouse& server) {
        {stats.nr_malformed, "lines were no rows"}}};
   for (const auto& [nr, what] : more)
     if (nr) text += fmt::format("; {} {}", nr, what);
-  if (shipper.nr_waiting())
-    text += fmt::format("; {} wait ({})", shipper.nr_waiting(),
-                        SizeText(static_cast<double>(shipper.waiting_bytes())));
+  if (const std::string waiting = Waiting(shipper); !waiting.empty()) text += "; " + waiting;
   if (shipper.has_open_segment()) text += "; the segment that is being written is not complete yet";
   return text;
 }
@@ -106,15 +112,18 @@ Status ShipOnce(Shipper* shipper, ClickHouse* server) {
     Sleep(kLookAgainS);
     reply = shipper->ShipAll(&status);
   }
-  Say(stdout, "{}\n", Summary(*shipper, *server));
+  if ((status.ok() && reply.ok()) || shipper->stats().nr_batches > 0)
+    Say(stdout, "{}\n", Summary(*shipper, *server));
   if (!status.ok() || reply.ok()) return status;
-  return {ExitOf(reply),
-          fmt::format("{}; what is not shipped is when this is run again", Sentence(*server, reply))};
+  const std::string waiting = Waiting(*shipper);
+  return {ExitOf(reply), fmt::format("{}{}", Sentence(*server, reply),
+                                     waiting.empty() ? "" : "; " + waiting + ": run this again then")};
 }
 
 // Whatever is wrong may be mended meanwhile: this goes on until a signal comes.
 Status Follow(Shipper* shipper, ClickHouse* server) {
   std::string told;
+  bool was_server = false;  // whose trouble was told
   time_t retry_s = kFirstRetryS;
   while (!stop_requested) {
     Status status;
@@ -123,13 +132,17 @@ Status Follow(Shipper* shipper, ClickHouse* server) {
     const std::string trouble =
         status.ok() ? reply.ok() ? "" : Sentence(*server, reply) : status.message();
     if (trouble != told) {
+      const std::string waiting = Waiting(*shipper);
+      const std::string rest = waiting.empty() ? "" : "; " + waiting;
       if (trouble.empty())
-        Say(stderr, "slotscope: {} answers again; nothing waits\n", server->host());
+        Say(stderr, "slotscope: {}; {}\n",
+            was_server ? server->host() + " answers again" : "the recording can be read now",
+            shipper->has_open_segment() ? "what is complete is shipped" : "all of it is shipped");
       else
-        Say(stderr, "slotscope: {}; {} wait ({})\n", trouble, shipper->nr_waiting(),
-            SizeText(static_cast<double>(shipper->waiting_bytes())));
+        Say(stderr, "slotscope: {}{}; this tries again\n", trouble, rest);
     }
     told = trouble;
+    was_server = status.ok();
     Sleep(trouble.empty() ? kLookAgainS : retry_s);
     retry_s = trouble.empty() ? kFirstRetryS : std::min(retry_s * 2, kLastRetryS);
   }

@@ -32,6 +32,8 @@ po::options_description DescribeShip(ShipTexts* texts, ShipVerbOptions* ship) {
 Status ParseShip(const ShipTexts& texts, ShipVerbOptions* ship) {
   if (ship->server.url.empty()) return Usage("ship: say where to: --clickhouse http://HOST:8123");
   if (Status status = CheckServerUrl(ship->server.url); !status.ok()) return status;
+  if (!ship->server.ca_file.empty() && !ship->server.url.starts_with("https://"))
+    return Usage("--ca-file is for a server with https://: leave it out");
   if (ship->set_up && (ship->follow || !ship->path.empty()))
     return Usage("--set-up only makes tables: leave --follow and the recording out, and ship then");
   if (!texts.milliseconds.empty() && texts.milliseconds != "all" && texts.milliseconds != "incidents")

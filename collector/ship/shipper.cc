@@ -98,6 +98,8 @@ uint64_t BatchName(const Segment& segment, std::string_view table, uint64_t byte
 }
 
 Status Shipper::OpenRecording() {
+  if (access(path_.c_str(), F_OK) != 0)
+    return {Exit::kBadInput, fmt::format("cannot read {}: {}", EscapeName(path_), ErrnoText(errno))};
   if (!RecordingReader::IsFolder(path_))
     return {Exit::kUsage,
             fmt::format("{} is no recording (a folder): files are not shipped", EscapeName(path_))};
@@ -204,9 +206,12 @@ Reply Shipper::GiveUp() {
     const Batch batch = oldest == waiting_.end() ? waiting_.front() : *oldest;
     if (Reply reply = Enter(batch, "given up", 0); !reply.ok()) return reply;
     stats_.nr_given_up++;
-    on_news_(fmt::format("{} is not shipped: {} wait, and --max-waiting is {}", EscapeName(batch.path),
-                         SizeText(static_cast<double>(waiting_bytes_)),
-                         SizeText(static_cast<double>(options_.max_waiting_bytes))));
+    if (told_.insert("given up").second)
+      on_news_(
+          fmt::format("{} is not shipped: {} wait, and --max-waiting is {}; further ones are only "
+                      "counted",
+                      EscapeName(batch.path), SizeText(static_cast<double>(waiting_bytes_)),
+                      SizeText(static_cast<double>(options_.max_waiting_bytes))));
     done_.insert(batch.name);
     waiting_bytes_ -= batch.bytes;
     waiting_.erase(oldest == waiting_.end() ? waiting_.begin() : oldest);

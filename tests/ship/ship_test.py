@@ -344,7 +344,7 @@ def test_what_cannot_be_shipped_stands_in_nobodys_way(server, recording):
     unreadable.mkdir()
     told = ship(server, copy, code=9)
     check("refused" in told.stdout and "no Int32" in told.stderr, f"a row that has no place: {told}")
-    check(unreadable.name in told.stderr and "1 wait" in told.stdout, f"a file that cannot be read waits: {told}")
+    check(unreadable.name in told.stderr and "1 file is still to be shipped" in told.stdout, f"a file that cannot be read waits: {told}")
     columns, truth = rows_in(copy, "slots")
     check(agrees(truth, rows_out(server, "slots", columns)), "what another program has packed is shipped to the row")
     lost = server.rows("SELECT table_name, state, rows FROM lost_batches")
@@ -376,11 +376,14 @@ def test_refusals(server, recording):
     told = run("ship", "--clickhouse", server.url.replace("//", "//a:b@"), recording, code=2).stderr
     check("--password-file" in told, f"a password in the URL: {told}")
     told = run("ship", "--clickhouse", "http://127.0.0.1:1", recording, code=6).stderr
-    check("does not answer" in told and "run again" in told, f"nobody is there: {told}")
+    check("does not answer" in told and "run this again" in told, f"nobody is there: {told}")
     for words in ([], ["--clickhouse", "ftp://x"], ["--clickhouse", server.url, "--milliseconds", "some"], ["--clickhouse", server.url + "/a-b"],
-                  ["--clickhouse", server.url, "--max-waiting", "1G"], ["--clickhouse", server.url, "--set-up", "x.rec"]):
+                  ["--clickhouse", server.url, "--max-waiting", "1G"], ["--clickhouse", server.url, "--set-up", "x.rec"], ["--clickhouse", server.url, "--ca-file", "x"]):
         run("ship", *words, code=2)
-    run("ship", "--clickhouse", server.url, folder / "no.rec", code=2)
+    told = run("ship", "--clickhouse", server.url, folder / "no.rec", code=9)
+    check("No such file" in told.stderr and "shipped" not in told.stdout, f"a recording that is not there: {told}")
+    (folder / "file.csv").write_text("")
+    run("ship", "--clickhouse", server.url, folder / "file.csv", code=2)
     (folder / "empty.rec").mkdir()
     run("ship", "--clickhouse", server.url, folder / "empty.rec", code=9)
 
