@@ -142,7 +142,8 @@ po::options_description DescribeRecord(RecordTexts* texts, RecordOptions* record
       "continue the recording that is there, and keep its newest part, within a time, a size, a share "
       "of the disk, or several of them: 24h, 10G, 10% or 24h,10G,10%")(
       "trigger", Text(&texts->trigger, "LIST"),
-      "keep for longer the minute before and the half minute after each of: straggle, xid, nccl_hang, "
+      "of what --keep keeps, keep for longer the minute before and the half minute after each of: "
+      "straggle, xid, nccl_hang, "
       "wait=20ms (a process waited that long for a CPU); SIGUSR2 does the same")(
       "raw-table", po::bool_switch(&record->output.raw_table),
       "also keep what the kernel sent, for replay")("raw", Text(&record->raw, "FILE"),

@@ -98,6 +98,28 @@ TEST(PodWaits, EachWaitIsItsPods) {
   EXPECT_EQ(waits.pods().at("uid-b").wait_ns[kWaitOthers], 30u + 30 + 20);
 }
 
+// Waits that are told late count by their causes; what no detail tells of is not known.
+TEST(PodWaits, WhatWasWaitedEarlierCountsByItsCause) {
+  Nowhere nowhere;
+  SlotMeter meter(&nowhere);
+  Slot slot;
+  slot.wait_causes = kAnyWaitCauses;
+  slot.identities = {InPod(1, "ml/a", true)};
+  for (int32_t tgid = 1; tgid <= 2; tgid++) {
+    slot.rows.push_back(RowOf(tgid, RowKind::kUser, 0, 0));
+    slot.rows.back().wait = static_cast<uint32_t>(tgid);
+    slot.waits.emplace_back().ns[kWaitOthers] = 10;
+    slot.waits.back().earlier_ns = 1000;
+    slot.wait_details.push_back({{tgid, 1}, {}, kWaitOthers, {9, 1}, {}, 0, 0, 0, 10, 1});
+    slot.wait_details.push_back({{tgid, 1}, {}, kWaitOthers, {9, 1}, {}, 0, 5, 70, 600, 1});
+    slot.wait_details.push_back({{tgid, 1}, {}, kWaitThrottled, {}, {}, 0, 5, 70, 300, 1});
+  }
+  meter.OnSlot(&slot);
+  const SlotCounts counts = meter.counts();
+  EXPECT_EQ(counts.wait_ns, (WaitCauseSums{1220, 0, 600, 0, 0, 200}));
+  EXPECT_EQ(counts.pods.at("ml/a").wait_ns, (WaitCauseSums{610, 0, 300, 0, 0, 100}));
+}
+
 TEST(PodWaits, BeyondSoManyTheyAreOneAndEndedOnesMakeRoom) {
   PodWaits waits;
   Slot slot;
