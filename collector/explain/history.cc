@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kGapNs = 1'000'000'000;  // without slots: nothing was recorded
 // A recording is foreign input: so many are looked at.
-constexpr size_t kMostEarlierWaits = 100'000, kMostPairs = 20'000'000;
+constexpr size_t kMostEarlierWaits = 1'000'000, kMostPairs = 20'000'000;
 
 std::string_view NameOf(ProcessState state) { return kProcessStateNames[static_cast<size_t>(state)]; }
 
@@ -202,7 +202,8 @@ void History::OnEarlierWait(const WaitTableRow& row) {
                       row.start_ns};
   const auto cause = std::find(kWaitCauseNames.begin(), kWaitCauseNames.end(), row.earlier_cause);
   const auto which = static_cast<size_t>(cause - kWaitCauseNames.begin());
-  if (which < kNrWaitHindrances) {
+  // Of several that are not named, whoever ran there then.
+  if (which < kByUnknown && (which != kByOthers || row.ran.tgid > 0)) {
     wait.why = static_cast<Hindrance>(which);
     if (row.ran.tgid > 0) wait.ran = Process(row.ran, row.ran_comm);
   }
@@ -273,8 +274,8 @@ void History::Finish() {
     const int64_t ns = to_ns_ - left.since_ns;
     if (left.waits == kNrHindrances || ns < kLongNs) continue;
     if (left.waits == kByUnknown && left.cpu >= 0 && earlier_.size() < kMostEarlierWaits)
-      earlier_.push_back(
-          {left.since_ns, to_ns_, process, left.cpu, static_cast<uint64_t>(ns), to_ns_ - kBinNs});
+      earlier_.push_back({left.since_ns, to_ns_, process, left.cpu, static_cast<uint64_t>(ns),
+                          to_ns_ - kBinNs, kNrHindrances, kNobody, false});
     else
       left.why = left.waits;
   }
@@ -288,14 +289,16 @@ void History::Finish() {
   });
 }
 
-int64_t History::ToldUntil(uint32_t process, int64_t from_ns, int64_t to_ns) const {
-  int64_t until_ns = 0;
-  for (auto wait = std::lower_bound(earlier_.begin(), earlier_.end(), process,
-                                    [](const auto&one, uint32_t wanted) { return one.waiter < wanted; });
-       wait != earlier_.end() && wait->waiter == process; ++wait)
-    if (wait->start_ns < to_ns && wait->end_ns > from_ns)
-      until_ns = std::max(until_ns, wait->told_ns + kBinNs);
-  return until_ns;
+History::ToldLate History::ToldLateOf(uint32_t process, int64_t from_ns, int64_t to_ns) const {
+  ToldLate told;
+  const auto is_in_front = [](const EarlierWait& one, uint32_t wanted) { return one.waiter < wanted; };
+  for (auto wait = std::lower_bound(earlier_.begin(), earlier_.end(), process, is_in_front);
+       wait != earlier_.end() && wait->waiter == process; ++wait) {
+    if (wait->start_ns >= to_ns || wait->end_ns <= from_ns) continue;
+    told.until_ns = std::max(told.until_ns, wait->told_ns + kBinNs);
+    told.is_over &= wait->is_over;
+  }
+  return told;
 }
 
 MachineBin History::SumOf(int64_t from_ns, int64_t to_ns) const {

@@ -169,8 +169,12 @@ class History {
   int64_t from_ns() const { return from_ns_; }
   int64_t to_ns() const { return to_ns_; }
   uint64_t nr_cpus() const { return nr_cpus_; }
-  // What it waited in that time and was told late: up to when slots tell it. 0: there is none.
-  int64_t ToldUntil(uint32_t process, int64_t from_ns, int64_t to_ns) const;
+  // Of what it waited in that time and was told late.
+  struct ToldLate {
+    int64_t until_ns = 0;  // slots tell of it; 0: there is none
+    bool is_over = true;   // else it still waited when the recording ended, and for whom is a guess
+  };
+  ToldLate ToldLateOf(uint32_t process, int64_t from_ns, int64_t to_ns) const;
   // A row had a value there.
   bool has_waits() const { return has_waits_; }
   bool has_states() const { return has_states_; }
@@ -196,6 +200,7 @@ class History {
     int64_t told_ns = 0;
     Hindrance why = kNrHindrances;  // kNrHindrances: not known
     uint32_t ran = kNobody;
+    bool is_over = true;
   };
   static constexpr uint32_t kNobody = UINT32_MAX;
   using CpuBin = std::pair<int64_t, int32_t>;  // a bin of a CPU

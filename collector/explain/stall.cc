@@ -30,7 +30,8 @@ uint64_t Stall::waited_ns() const {
 
 Confidence Stall::confidence() const {
   const double share = has_waits ? std::max(lost_share, unknown_share) : 1;
-  return share < 0.05 ? Confidence::kHigh : share < 0.2 ? Confidence::kMedium : Confidence::kLow;
+  if (share < 0.05 && !waits_on) return Confidence::kHigh;
+  return share < 0.2 ? Confidence::kMedium : Confidence::kLow;
 }
 
 uint64_t Stall::idle_gpu_ns() const {

@@ -52,6 +52,7 @@ const char* ConfidenceText(Confidence confidence);
 struct Stall {
   int64_t from_ns = 0, to_ns = 0;  // Unix time
   int64_t told_until_ns = 0;       // by rows of slots up to then; some of its waiting was told late
+  bool waits_on = false;           // when the recording ended; for whom is a guess
   Party who;                       // nr 0: nobody; the recording has lost who ran
   Hindrance why = kByUnknown;      // what held it up for longest
   Hindered ns = {};

@@ -363,9 +363,11 @@ class Finder {
       for (const Span& span : history_.processes()[member].spans)
         if (span.why == kNrHindrances && span.from_ns < stall.to_ns && span.to_ns > stall.from_ns)
           stall.asleep_since_ns = std::max(stall.asleep_since_ns, span.from_ns);
-    for (uint32_t member : subject.members)
-      stall.told_until_ns =
-          std::max(stall.told_until_ns, history_.ToldUntil(member, stall.from_ns, stall.to_ns));
+    for (uint32_t member : subject.members) {
+      const auto told = history_.ToldLateOf(member, stall.from_ns, stall.to_ns);
+      stall.told_until_ns = std::max(stall.told_until_ns, told.until_ns);
+      stall.waits_on |= !told.is_over;
+    }
     stall.has_waits = history_.has_waits();
     const uint64_t waited_ns = stall.waited_ns();
     stall.unknown_share =

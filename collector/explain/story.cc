@@ -224,7 +224,9 @@ std::string ConfidenceLine(const Stall& stall) {
   std::string text = fmt::format("   confidence: {} ({:.1f}% of CPU time lost here",
                                  ConfidenceText(stall.confidence()), 100 * stall.lost_share);
   if (!stall.has_waits) return text + "; waiting was not measured)\n";
-  return text + fmt::format(", {:.1f}% of its waiting unknown)\n", 100 * stall.unknown_share);
+  return text +
+         fmt::format(", {:.1f}% of its waiting unknown{})\n", 100 * stall.unknown_share,
+                     stall.waits_on ? "; it still waited at the end: who ran there is named" : "");
 }
 
 std::string Quoted(const std::string& path) {
@@ -497,6 +499,7 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
   }
   object["lost_share"] = stall.lost_share;
   object["unknown_share"] = stall.unknown_share;
+  object["waits_on"] = stall.waits_on;
   object["confidence"] = ConfidenceText(stall.confidence());
   object["command"] = Command(stall, context, " ");
   return object;

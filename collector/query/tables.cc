@@ -41,6 +41,9 @@ const char* TypeOf(std::string_view column) {
   return column.ends_with("_pct") ? "DOUBLE" : "BIGINT";
 }
 
+// Of older recordings they are NULL.
+constexpr std::array<std::string_view, 2> kLaterOfWaits = {"wait_until_ns", "earlier_cause"};
+
 bool Has(const std::vector<std::string>& columns, std::string_view name) {
   return std::find(columns.begin(), columns.end(), name) != columns.end();
 }
@@ -252,6 +255,12 @@ void QueryTables::Add(std::string_view table, const Files& files, const UnixRang
     columns += fmt::format("{}CAST({} AS {}) AS {}", column == files.columns.front() ? "" : ", ",
                            QuotedName(column), TypeOf(column), QuotedName(column));
   }
+  if (table == kWaitsTable)
+    for (const std::string_view column : kLaterOfWaits) {
+      if (Has(files.columns, column)) continue;
+      made.columns.emplace_back(column);
+      columns += fmt::format(", CAST(NULL AS {}) AS {}", TypeOf(column), column);
+    }
   std::vector<std::string> conditions;
   if (Has(files.columns, kTime)) {
     if (range.from_ns != UnixRange().from_ns)

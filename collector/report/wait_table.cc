@@ -70,7 +70,7 @@ void WaitTable::AddEarlier(const WaitTableRow& row, size_t cause) {
   const int64_t to_ns = std::min(range_.to_ns, row.earlier_end_ns());
   const auto who = static_cast<uint16_t>(place_of_(row.waiter));
   for (int64_t at_ns = std::max(start_ns, range_.from_ns), end_ns; at_ns < to_ns; at_ns = end_ns) {
-    if (nr_earlier_++ >= kMost) return;
+    if (nr_earlier_++ >= 4 * kMost) return;
     const int64_t index = at_ns / kBinNs;
     end_ns = std::min(to_ns, (index + 1) * kBinNs);
     Put(static_cast<uint32_t>(index - first_bin_), who, static_cast<uint16_t>(cause),

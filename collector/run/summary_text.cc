@@ -138,7 +138,10 @@ std::string PairLines(const std::vector<PairTotal>& pairs) {
   for (const PairTotal& pair : pairs)
     if (pair.ns >= kLeastShownNs)
       text += fmt::format("{:>10.1f} ms  {} waited while {} ran\n", static_cast<double>(pair.ns) / 1e6,
-                          NameOf(pair.waiter, pair.waiter_comm), NameOf(pair.ran, pair.ran_comm));
+                          NameOf(pair.waiter, pair.waiter_comm),
+                          pair.ran.tgid > 0         ? NameOf(pair.ran, pair.ran_comm)
+                          : pair.ran_comm != Comm{} ? "several " + NameOf(pair.ran_comm)
+                                                    : "several others");
   return text + "\n";
 }
 

@@ -7,8 +7,9 @@ namespace slotscope {
 
 void PairTable::OnSlot(const Slot& slot) {
   for (const WaitDetail& one : slot.wait_details) {
-    if (!one.has_ran()) continue;
-    PairTotal& total = pairs_[{one.waiter, one.ran}];
+    if (one.cause != kWaitOthers) continue;
+    const Comm several = one.has_ran() ? Comm{} : one.ran_comm;
+    PairTotal& total = pairs_[{one.waiter, one.ran, several}];
     total.waiter = one.waiter;
     total.ran = one.ran;
     if (one.waiter_comm != Comm{}) total.waiter_comm = one.waiter_comm;

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "slots/slot.h"
@@ -14,7 +14,7 @@ namespace slotscope {
 
 struct PairTotal {
   ProcessKey waiter = {};
-  ProcessKey ran = {};
+  ProcessKey ran = {};  // tgid 0: several, of that name if it has one
   Comm waiter_comm = {};
   Comm ran_comm = {};
   uint64_t ns = 0;
@@ -32,7 +32,7 @@ class PairTable {
 
   void Shrink();
 
-  std::map<std::pair<ProcessKey, ProcessKey>, PairTotal> pairs_;
+  std::map<std::tuple<ProcessKey, ProcessKey, Comm>, PairTotal> pairs_;
 };
 
 }  // namespace slotscope

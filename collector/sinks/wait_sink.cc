@@ -33,7 +33,7 @@ void WaitSink::Append(const Slot& slot) {
       fmt::format_to(std::back_inserter(text_), "{},{},{}", one.ran.tgid, one.ran.start_time_ns,
                      EscapeName(CommText(one.ran_comm)));
     else
-      text_ += ",,";
+      fmt::format_to(std::back_inserter(text_), ",,{}", EscapeName(CommText(one.ran_comm)));
     fmt::format_to(std::back_inserter(text_), ",{},{},{},{},{},{}\n",
                    NumberOrNone(one.cpu, WaitDetail::kNoCpu), one.ns, NumberOrNone(one.nr, 0),
                    NumberOrNone(one.start_ns, 0), NumberOrNone(one.until_ns, 0),

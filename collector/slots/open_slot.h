@@ -52,13 +52,14 @@ struct WaitPair {
   uint32_t cpu = 0;
   WaitCause cause = kWaitOthers;
   ProcessKey ran = {};
+  Comm ran_comm = {};  // of several
   uint64_t start_ns = 0, until_ns = 0;
   uint64_t ns = 0;
   uint64_t nr = 0;
 
   template <typename Archive>
   void State(Archive& state) {
-    state(process, cpu, ran, start_ns, until_ns, ns, nr);
+    state(process, cpu, ran, ran_comm, start_ns, until_ns, ns, nr);
     state.Enum(cause, kWaitUnknown);
   }
 };

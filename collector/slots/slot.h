@@ -76,7 +76,7 @@ struct Slot {
   std::vector<GpuRow> gpu;     // of those rows that have one
   std::vector<WaitRow> waits;  // of those rows that have waited
   WaitCauses wait_causes = kNoWaitCauses;
-  std::vector<WaitDetail> wait_details;     // by waiter, cause, who ran, and CPU
+  std::vector<WaitDetail> wait_details;     // by waiter; earlier ones behind the others
   std::vector<WorstSlots> worst;            // of each row of a second; else empty
   std::vector<ProcessIdentity> identities;  // at its end, of those that were others at its start; by key
   GpuDetail gpu_detail;

@@ -461,8 +461,7 @@ void SlotBuilder::FinishWaits(OpenSlot* slot) {
   for (const WaitPair& pair : slot->wait_pairs) {
     const Process& waiter = tracker_.process(pair.process);
     const bool has_ran = pair.cause == kWaitOthers && pair.ran.tgid > 0;
-    const uint32_t ran = has_ran ? tracker_.Lookup(pair.ran) : Tracker::kNoProcess;
-    const Comm ran_comm = ran == Tracker::kNoProcess ? Comm{} : tracker_.process(ran).comm;
+    const Comm ran_comm = has_ran ? tracker_.NameOf(pair.ran) : pair.ran_comm;
     details.push_back({waiter.key, waiter.comm, pair.cause, pair.ran, ran_comm, pair.cpu, pair.start_ns,
                        pair.until_ns, pair.ns, pair.nr});
   }

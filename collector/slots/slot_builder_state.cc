@@ -19,6 +19,10 @@ bool HasValidRows(const OpenSlot& slot, const Tracker& tracker) {
                      [&](const OpenRow& row) {
                        return row.wait <= slot.waits.size() && slot.places.Has(row.places);
                      }) &&
+         std::all_of(slot.wait_pairs.begin(), slot.wait_pairs.end(),
+                     [&](const WaitPair& pair) {
+                       return std::binary_search(processes.begin(), processes.end(), pair.process);
+                     }) &&
          slot.places.IsValid() && std::all_of(processes.begin(), processes.end(), [&](uint32_t id) {
            return tracker.has(id) && !IsBefore(tracker.process(id).held_ns, slot.end_ns);
          });

@@ -68,8 +68,8 @@ inline constexpr std::array<const char*, kNrWaitCauses + 1> kWaitCauseNames = {
     "others", "self", "throttled", "wakeup", "steal", "unknown", "earlier"};
 
 // One reason for which a process waited in a slot, in one CPU's queue: `ran` ran meanwhile (cause
-// others; tgid 0: several that are not named). Earlier: of a wait that ended in the slot, somewhere in
-// [start_ns, until_ns), which are its beginning and that of the first slot that was open.
+// others; tgid 0: several, of that name if it has one). Earlier: of a wait that ended in the slot,
+// somewhere in [start_ns, until_ns), which are its beginning and that of the first slot that was open.
 struct WaitDetail {
   ProcessKey waiter = {};
   Comm waiter_comm = {};

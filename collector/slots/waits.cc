@@ -20,7 +20,7 @@ constexpr uint32_t kSum = 1u << 31;
 
 constexpr size_t kMaxPairs = 1u << 16;    // of one slot
 constexpr size_t kMaxPending = 1u << 18;  // 20 MiB
-constexpr size_t kMaxEarlier = 16;        // that are named, of those who ran in a wait's earlier part
+constexpr size_t kMaxEarlier = 8;         // reasons that are kept apart, of a wait's earlier part
 
 // Who ran meanwhile is not asked of the CPU.
 constexpr uint32_t kNoTimeline = SS_WAIT_HIDDEN | SS_WAIT_PHANTOM | kSum;
@@ -28,7 +28,8 @@ constexpr uint32_t kNoTimeline = SS_WAIT_HIDDEN | SS_WAIT_PHANTOM | kSum;
 constexpr uint32_t kOfBatch = SS_WAIT_FOR | SS_WAIT_IDLE | SS_WAIT_FAR;
 
 auto ReasonOf(const WaitPair& pair) {
-  return std::tie(pair.process, pair.start_ns, pair.until_ns, pair.cause, pair.ran, pair.cpu);
+  return std::tie(pair.process, pair.start_ns, pair.until_ns, pair.cause, pair.ran, pair.ran_comm,
+                  pair.cpu);
 }
 
 bool IsSameReason(const WaitPair& a, const WaitPair& b) { return ReasonOf(a) == ReasonOf(b); }
@@ -324,7 +325,7 @@ void Waits::AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_
   OpenRow* row = RowOf(slot, who);
   row->sums[kWaitNs] += ns;
   slot->waits[row->wait - 1].ns[piece.cause] += ns;
-  AddDetail(slot, {who.process, piece.cpu, piece.cause, piece.ran, 0, 0, ns, piece.nr});
+  AddDetail(slot, {who.process, piece.cpu, piece.cause, piece.ran, {}, 0, 0, ns, piece.nr});
 }
 
 // It waits on when the slot ends.
@@ -371,8 +372,8 @@ void Waits::PutEarlier(const Waiter& who, const Stretch& whole) {
   FoldEarlier();
   const uint64_t start_ns = std::max<uint64_t>(1, whole.from_ns);
   for (const Piece& piece : earlier_)
-    AddDetail(slot,
-              {who.process, piece.cpu, piece.cause, piece.ran, start_ns, next_ns_, piece.ns, piece.nr});
+    AddDetail(slot, {who.process, piece.cpu, piece.cause, piece.ran, piece.ran_comm, start_ns, next_ns_,
+                     piece.ns, piece.nr});
 }
 
 void Waits::AddEarlier(const Piece& piece, uint64_t ns) {
@@ -381,32 +382,42 @@ void Waits::AddEarlier(const Piece& piece, uint64_t ns) {
   earlier_.back().ns = ns;
 }
 
-// One for each reason. Of the others, those are named that ran longest.
+// One for each reason. The longest are kept apart; of the other processes that ran there is one for each
+// name, and what is too many of these is just several.
 void Waits::FoldEarlier() {
-  const auto join = [&] {
-    std::sort(earlier_.begin(), earlier_.end(), [](const Piece& a, const Piece& b) {
-      return std::tie(a.cause, a.ran, a.cpu) < std::tie(b.cause, b.ran, b.cpu);
-    });
-    auto out = earlier_.begin();
-    for (auto at = std::next(out); at != earlier_.end(); ++at) {
-      if (at->cause == out->cause && at->ran == out->ran && at->cpu == out->cpu) {
-        out->ns += at->ns;
-        out->nr += at->nr;
-      } else {
-        *++out = *at;
-      }
-    }
-    earlier_.erase(std::next(out), earlier_.end());
+  const auto fold = [this](size_t nr, auto forget) {
+    JoinEarlier();
+    if (earlier_.size() <= nr) return;
+    std::nth_element(earlier_.begin(), earlier_.begin() + static_cast<ptrdiff_t>(nr), earlier_.end(),
+                     [](const Piece& a, const Piece& b) {
+                       return a.ns != b.ns ? a.ns > b.ns : a.Reason() < b.Reason();
+                     });
+    std::for_each(earlier_.begin() + static_cast<ptrdiff_t>(nr), earlier_.end(), forget);
+    JoinEarlier();
   };
-  join();
-  if (earlier_.size() <= kMaxEarlier) return;
-  std::nth_element(earlier_.begin(), earlier_.begin() + kMaxEarlier, earlier_.end(),
-                   [](const Piece& a, const Piece& b) {
-                     return std::tie(b.ns, a.cause, a.ran, a.cpu) <
-                            std::tie(a.ns, b.cause, b.ran, b.cpu);
-                   });
-  for (size_t i = kMaxEarlier; i < earlier_.size(); i++) earlier_[i].ran = {};
-  join();
+  fold(kMaxEarlier, [this](Piece& piece) {
+    if (piece.cause == kWaitOthers) piece.ran_comm = tracker_->NameOf(piece.ran);
+    piece.ran = {};
+  });
+  fold(2 * kMaxEarlier, [](Piece& piece) {
+    piece.ran = {};
+    piece.ran_comm = {};
+  });
+}
+
+void Waits::JoinEarlier() {
+  std::sort(earlier_.begin(), earlier_.end(),
+            [](const Piece& a, const Piece& b) { return a.Reason() < b.Reason(); });
+  auto out = earlier_.begin();
+  for (auto at = std::next(out); at != earlier_.end(); ++at) {
+    if (at->Reason() != out->Reason()) {
+      *++out = *at;
+      continue;
+    }
+    out->ns += at->ns;
+    out->nr += at->nr;
+  }
+  earlier_.erase(std::next(out), earlier_.end());
 }
 
 // With what it has of waits.

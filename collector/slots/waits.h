@@ -17,6 +17,7 @@
 #include <slotscope/events.h>
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "slots/accounting.h"
@@ -79,7 +80,11 @@ class Waits {
     ProcessKey ran;
     uint32_t cpu = WaitDetail::kNoCpu;
     uint64_t nr = 1;
-    uint64_t ns = 0;  // in earlier_
+    // In earlier_.
+    uint64_t ns = 0;
+    Comm ran_comm = {};  // of several
+
+    auto Reason() const { return std::tie(cause, ran, ran_comm, cpu); }
   };
 
   void Put(const ss_wait& wait, bool is_known);
@@ -105,6 +110,7 @@ class Waits {
   void AddEarlier(const Piece& piece, uint64_t ns);
   void PutEarlier(const Waiter& who, const Stretch& whole);
   void FoldEarlier();
+  void JoinEarlier();
   void AddDetail(OpenSlot* slot, const WaitPair& pair);
   OpenRow* RowOf(OpenSlot* slot, const Waiter& who);
 

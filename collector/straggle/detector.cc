@@ -61,8 +61,8 @@ void StraggleDetector::Observe(Slot* slot) {
 }
 
 void StraggleDetector::ObserveWaits(const Slot& slot) {
-  for (const WaitDetail& one : slot.wait_details) {  // those of a waiter are one behind the other
-    if (!one.has_ran()) continue;
+  for (const WaitDetail& one : slot.wait_details) {    // those of a waiter are one behind the other
+    if (!one.has_ran() || one.is_earlier()) continue;  // values beside it are of the slot
     auto found = states_.find(one.waiter);
     if (found == states_.end()) continue;
     auto& ran_instead = found->second.ran_instead;

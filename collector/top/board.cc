@@ -69,9 +69,10 @@ void Board::OnEarlierWait(const WaitTableRow& row) {
                                  [](const Cell& one, int64_t at_ns) { return one.start_ns < at_ns; });
     if (cell == cells.end() || cell->start_ns != slot->start_ns)
       cell = cells.insert(cell, {slot->start_ns, slot->slot_ns, {}});
-    cell->did.wait_ns += static_cast<uint64_t>(density * static_cast<double>(part_ns));
+    const auto waited_ns = static_cast<uint64_t>(density * static_cast<double>(part_ns));
+    cell->did.wait_ns += waited_ns;
     cell->did.has_waits = true;
-    slot->wait_ns += static_cast<uint64_t>(part_ns);
+    slot->wait_ns += waited_ns;
   }
 }
 

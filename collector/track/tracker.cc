@@ -299,6 +299,7 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
         followed != followed_tgids_.end() && followed->second == death.process)
       followed_tgids_.erase(followed);
     changes_.forgotten.push_back(process.key);
+    if (process.named) former_names_.Add(process.key, process.comm, ts_ns);
     process = {};
     keys_[death.process] = kNobody;
     LeaveRanks(death.process);

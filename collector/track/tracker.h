@@ -16,46 +16,21 @@
 
 #include <slotscope/events.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <memory_resource>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "track/former_names.h"
+#include "track/process_key.h"
 
 namespace slotscope {
 
 // Is a before b, on a clock that may wrap?
 inline bool IsBefore(uint64_t a, uint64_t b) { return static_cast<int64_t>(a - b) < 0; }
-
-struct ProcessKey {
-  int32_t tgid;
-  uint64_t start_time_ns;
-  auto operator<=>(const ProcessKey&) const = default;
-  template <typename Archive>
-  void State(Archive& state) {
-    state(tgid, start_time_ns);
-  }
-};
-
-struct ProcessKeyHash {
-  size_t operator()(const ProcessKey& key) const {
-    return (static_cast<uint64_t>(static_cast<uint32_t>(key.tgid)) ^
-            key.start_time_ns * 0x9e3779b97f4a7c15u) *
-           0xbf58476d1ce4e5b9u;
-  }
-};
-
-using Comm = std::array<char, SS_COMM_LEN>;
-
-// Up to the first 0, raw: to be escaped before it is shown.
-inline std::string_view CommText(const Comm& comm) {
-  return {comm.data(), strnlen(comm.data(), comm.size())};
-}
 
 // What each row needs of its process comes first, in one cache line.
 struct alignas(64) Process {
@@ -138,6 +113,11 @@ class Tracker {
   uint32_t Lookup(ProcessKey key) const {
     auto found = by_key_.find(key);
     return found == by_key_.end() ? kNoProcess : found->second;
+  }
+  // Also of one that was forgotten some seconds ago; {}: it is not known.
+  Comm NameOf(ProcessKey key) const {
+    const uint32_t id = Lookup(key);
+    return id == kNoProcess ? former_names_.Find(key) : processes_[id].comm;
   }
   // A measure of it was seen at ts_ns, which ran under that RMID (0: under none).
   void Seen(uint32_t id, uint64_t ts_ns, uint32_t rmid, uint32_t generation) {
@@ -289,6 +269,7 @@ class Tracker {
   std::deque<Death> deaths_;                                      // in order of dead_ns; may be outdated
   std::unordered_map<int32_t, uint32_t> followed_tgids_;          // -> process, kNoProcess: not seen yet
   std::vector<ProcessKey> missing_;
+  FormerNames former_names_;
   Changes changes_;
   TrackerStats stats_;
 };

@@ -9,7 +9,7 @@ namespace slotscope {
 template <typename Archive>
 void Tracker::State(Archive& state) {
   state(queue_, arrived_, processes_, free_ids_, by_rmid_, leases_, past_rmids_, deaths_,
-        followed_tgids_, missing_);
+        followed_tgids_, missing_, former_names_);
   state.Plain(stats_);
   if constexpr (Archive::kReads) state.Require(FindAgain());
 }

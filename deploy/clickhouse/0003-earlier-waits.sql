@@ -15,20 +15,21 @@ FROM (
   SELECT time, host, boot_id, comm, tgid, start_time_ns, pod, waited_ms, others_ms, self_ms, throttled_ms, wakeup_ms, steal_ms, unknown_ms,
     earlier_ms, worst_slot_ms, ran_instead_tgid, ran_instead_start_ns
   FROM (
-    SELECT time, host, boot_id, comm, assumeNotNull(tgid) AS tgid, assumeNotNull(start_time_ns) AS start_time_ns,
+    SELECT time, host, boot_id, comm, ifNull(tgid, 0) AS tgid, ifNull(start_time_ns, 0) AS start_time_ns,
       (ifNull(wait_ns, 0) + ifNull(wait_earlier_ns, 0)) / 1000000 AS waited_ms, wait_others_ns / 1000000 AS others_ms,
       wait_self_ns / 1000000 AS self_ms, wait_throttled_ns / 1000000 AS throttled_ms, wait_wakeup_ns / 1000000 AS wakeup_ms,
       wait_steal_ns / 1000000 AS steal_ms, wait_unknown_ns / 1000000 AS unknown_ms, wait_earlier_ns / 1000000 AS earlier_ms,
       worst_wait_ns / 1000000 AS worst_slot_ms, ifNull(ran_instead_tgid, 0) AS ran_instead_tgid,
       ifNull(ran_instead_start_ns, 0) AS ran_instead_start_ns
     FROM seconds
-    WHERE time > now() - 3600 AND tgid IS NOT NULL AND (wait_ns > 0 OR wait_earlier_ns > 0)
+    WHERE time > now() - 3600 AND (wait_ns > 0 OR wait_earlier_ns > 0)
   ) ANY LEFT JOIN (
     SELECT host, boot_id, tgid, start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS pod
     FROM processes
     WHERE time > now() - 3720
     GROUP BY host, boot_id, tgid, start_time_ns
   ) USING (host, boot_id, tgid, start_time_ns)
+  WHERE tgid > 0
 ) ANY LEFT JOIN (
   SELECT host, boot_id, tgid AS ran_instead_tgid, start_time_ns AS ran_instead_start_ns,
     argMax(if(pod != '', pod, comm), slot_start_ns) AS ran_instead
@@ -45,7 +46,7 @@ CREATE VIEW who_kept_whom_waiting AS
 SELECT host, waiter, ran, sum(ns) / 1000000 AS ms
 FROM (
   SELECT host, if(waiter_pod = '', comm, waiter_pod) AS waiter,
-    multiIf(ran_tgid = 0, '(several)', ran_pod = '', ran_comm, ran_pod) AS ran, ns
+    multiIf(ran_pod != '', ran_pod, ran_comm != '', ran_comm, '(several)') AS ran, ns
   FROM (
     SELECT host, boot_id, comm, ran_comm, ns, waiter_pod, ran_tgid, ran_start_time_ns
     FROM (
@@ -81,10 +82,10 @@ FROM (
   FROM (
     SELECT time, host, boot_id, tgid, start_time_ns, comm, ran_comm, ns, waiter_pod, ran_tgid, ran_start_time_ns
     FROM (
-      SELECT time, host, boot_id, tgid, start_time_ns, comm, ran_comm, ns, assumeNotNull(ran_tgid) AS ran_tgid,
-        assumeNotNull(ran_start_time_ns) AS ran_start_time_ns
+      SELECT time, host, boot_id, tgid, start_time_ns, comm, ran_comm, ns, ifNull(ran_tgid, 0) AS ran_tgid,
+        ifNull(ran_start_time_ns, 0) AS ran_start_time_ns
       FROM waits
-      WHERE time > now() - 86400 AND (cause = 'others' OR earlier_cause = 'others') AND ran_tgid IS NOT NULL
+      WHERE time > now() - 86400 AND (cause = 'others' OR earlier_cause = 'others')
     ) ANY LEFT JOIN (
       SELECT host, boot_id, tgid, start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS waiter_pod
       FROM processes
@@ -98,6 +99,6 @@ FROM (
     GROUP BY host, boot_id, tgid, start_time_ns
   ) USING (host, boot_id, ran_tgid, ran_start_time_ns)
 )
-WHERE waiter != neighbour
+WHERE neighbour != '' AND waiter != neighbour
 GROUP BY neighbour
 ORDER BY ms DESC;

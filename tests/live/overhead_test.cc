@@ -131,7 +131,7 @@ TEST(Overhead, ABurstIsRecordedAndThenAllIsAsBefore) {
   std::string output;
   ASSERT_EQ(
       Shell(
-          OverheadCommand(dir, "2") + " 2>err & recorder=$!; cd " + dir +
+          OverheadCommand(dir, "1") + " 2>err & recorder=$!; cd " + dir +
               "; until grep -qs recording err; do sleep 0.05; done; "
               // The recorder ends by itself, if it comes to that: what is looked for has not come then.
               "until grep -qs 'less often' err; do kill -0 $recorder || exit 1; $T --workload ping-pong "

@@ -13,7 +13,7 @@ namespace {
 // By its name in the workload "states", which says when each was about to be so, when it was seen so,
 // and when that was over.
 TEST(State, OfWhoDoesNotRunIsKnownForAsLongAsItLasts) {
-  const Recorded recorded = RecordWorkload({"states", "800"});
+  const Recorded recorded = RecordWorkload({"states", "400"});
   CheckIdentity(recorded.csv);
   // A thread may be preempted between its new state and its switch, and then sits behind five others.
   constexpr uint64_t kSlackNs = 20'000'000;

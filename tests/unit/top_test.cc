@@ -248,6 +248,13 @@ TEST(Top, AStripShowsTheWorstSlotOfEachStep) {
   earlier.ns = 2'000'000;
   machine.board.OnEarlierWait(earlier);
   EXPECT_EQ(text(1, 7), ".-=##/.\n");
+  // Of the same wait, for another reason: a part of the same time.
+  earlier.wait_until_ns = kRowsUnixNs + 6 * kMs;
+  earlier.ns = 500'000;
+  const uint64_t before_ns = machine.board.machine().at(4).wait_ns;
+  machine.board.OnEarlierWait(earlier);
+  EXPECT_EQ(machine.board.machine().at(4).wait_ns, before_ns + 250'000);
+  earlier.wait_until_ns = 0;
   // Numbers that cannot be change nothing.
   earlier.ns = UINT64_MAX;
   machine.board.OnEarlierWait(earlier);

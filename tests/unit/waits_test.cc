@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -74,6 +76,15 @@ class OneCpu {
     message.wait.flags = flags;
     message.wait.start_ns = from_ns;
     message.wait.throttled_until_ns = until_ns;
+    builder_.OnMessage(message, false);
+  }
+  void Name(int32_t tgid, const char* name) {
+    ss_any_message message = {};
+    message.task_meta.hdr.ts_ns = kStartNs;
+    message.task_meta.hdr.type = SS_TASK_META;
+    message.task_meta.tgid = tgid;
+    message.task_meta.start_time_ns = 1;
+    std::strncpy(message.task_meta.comm, name, sizeof(message.task_meta.comm) - 1);
     builder_.OnMessage(message, false);
   }
   void Watermark(uint64_t ts_ns) { builder_.OnWatermark(ts_ns); }
@@ -223,17 +234,46 @@ TEST(Waits, OfALongWaitThoseWhoRanLongestAreNamed) {
       if (!one.is_earlier() || one.ran.tgid == 31) continue;
       EXPECT_EQ(one.cause, kWaitOthers);
       if (one.has_ran()) {
-        EXPECT_GE(one.ran.tgid, 16) << "the least are not named";
+        EXPECT_GE(one.ran.tgid, 24) << "the least are not named";
         EXPECT_EQ(one.ns, static_cast<uint64_t>(one.ran.tgid) * 100'000);
         nr_named++;
         named_ns += one.ns;
       } else {
+        EXPECT_EQ(CommText(one.ran_comm), "") << "these have no name";
         others_ns += one.ns;
       }
     }
-  EXPECT_EQ(nr_named, 15u) << "and the one with most is 31";
-  EXPECT_EQ(others_ns, (11 + 12 + 13 + 14 + 15) * 100'000u);
+  EXPECT_EQ(nr_named, 7u) << "and the one with most is 31";
+  EXPECT_EQ(others_ns, (11 + 23) * 13 / 2 * 100'000u);
   EXPECT_EQ(named_ns + others_ns, at_ns - kStartNs - kMs);
+}
+
+// Of many that ran briefly there is a row for each name.
+TEST(Waits, OfALongWaitThoseWhoRanBrieflyAreOneForEachName) {
+  OneCpu cpu;
+  cpu.Run(1, kStartNs + kMs);
+  uint64_t at_ns = kStartNs + kMs;
+  for (int32_t tgid = 11; tgid <= 110; tgid++) {
+    cpu.Name(tgid, tgid % 4 ? "cc1" : "ld");
+    at_ns += tgid <= 18 ? 2 * kMs : 100'000;
+    cpu.Run(tgid, at_ns);
+    cpu.Watermark(at_ns);
+  }
+  cpu.Run(2, at_ns + 20 * kMs);
+  cpu.Watermark(at_ns + 20 * kMs);
+  cpu.Run(1, at_ns + 21 * kMs, at_ns + 20 * kMs - kStartNs - kMs);
+  std::map<std::string, uint64_t> several_ns;
+  size_t nr_named = 0;
+  for (const Slot& slot : cpu.Finish())
+    for (const WaitDetail& one : slot.wait_details)
+      if (one.is_earlier()) {
+        nr_named += one.has_ran();
+        if (!one.has_ran()) several_ns[std::string(CommText(one.ran_comm))] += one.ns;
+      }
+  EXPECT_EQ(nr_named, 8u) << "7 of the longest, and 2";
+  // One of 2 ms is among them as well: the last in order.
+  EXPECT_EQ(several_ns,
+            (std::map<std::string, uint64_t>{{"cc1", 69 * 100'000 + 2 * kMs}, {"ld", 23 * 100'000}}));
 }
 
 // 2048 runs per CPU are kept.

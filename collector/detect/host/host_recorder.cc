@@ -39,7 +39,7 @@ void HostRecorder::Take(const Slot& slot) {
                  SampleOf(slot, row, start_ns));
   }
   for (const WaitDetail& one : slot.wait_details)
-    if (one.has_ran() && history_.IsRank(one.waiter.tgid))
+    if (one.has_ran() && !one.is_earlier() && history_.IsRank(one.waiter.tgid))
       history_.AddRanInstead(one.waiter.tgid,
                              {start_ns, one.ran.tgid, EscapeName(CommText(one.ran_comm)), one.ns});
 }
