@@ -32,7 +32,7 @@ FROM (
   WHERE tgid > 0
 ) ANY LEFT JOIN (
   SELECT host, boot_id, tgid AS ran_instead_tgid, start_time_ns AS ran_instead_start_ns,
-    argMax(if(pod != '', pod, comm), slot_start_ns) AS ran_instead
+    argMax(multiIf(pod != '', pod, pod_uid != '', pod_uid, comm), slot_start_ns) AS ran_instead
   FROM processes
   WHERE time > now() - 3720
   GROUP BY host, boot_id, ran_instead_tgid, ran_instead_start_ns

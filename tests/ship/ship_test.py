@@ -565,6 +565,13 @@ def test_questions(server, recording):
     duckdb = subprocess.run([TOP / "scripts" / "duckdb.sh"], capture_output=True, text=True)
     check(duckdb.returncode == 0, f"DuckDB: {duckdb.stderr}")
     os.environ["SLOTSCOPE_DUCKDB"] = duckdb.stdout.strip()
+    for block in re.findall(r"```sql\n(.*?)```", (TOP / "doc" / "fleet-database.md").read_text(), re.S):
+        server.ask(block)  # raises, if the server does not understand it
+        if PODS and "ml/train-0" in block:
+            (begin, end), = server.rows("SELECT toString(min(time), 'UTC'), toString(max(time) + 1, 'UTC') FROM waits")
+            block = block.replace("2026-11-29 03:12:00", begin).replace("2026-11-29 03:13:00", end)
+            check(any(server.rows(block.replace("ml/train-0", pod)) for pod, in server.rows("SELECT DISTINCT pod FROM process_places WHERE pod != ''")),
+                  "somebody kept some pod waiting in all of that time")
     asked = questions()
     check(len(asked) == 4, f"{len(asked)} questions")
     for title, fleet, one in asked:
