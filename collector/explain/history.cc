@@ -54,6 +54,11 @@ Bin& BinAt(int64_t index, std::vector<Bin>* bins) {
 
 }  // namespace
 
+size_t WaitCauseOf(std::string_view name) {
+  return static_cast<size_t>(std::find(kWaitCauseNames.begin(), kWaitCauseNames.end(), name) -
+                             kWaitCauseNames.begin());
+}
+
 Hindrance HindranceOf(std::string_view state) {
   if (state == NameOf(ProcessState::kStopped)) return kStopped;
   if (state == NameOf(ProcessState::kTraced)) return kTraced;
@@ -200,8 +205,7 @@ void History::OnEarlierWait(const WaitTableRow& row) {
     return;
   EarlierWait wait = {row.wait_start_ns, row.earlier_end_ns(), Process(row.waiter, ""), row.cpu, row.ns,
                       row.start_ns};
-  const auto cause = std::find(kWaitCauseNames.begin(), kWaitCauseNames.end(), row.earlier_cause);
-  const auto which = static_cast<size_t>(cause - kWaitCauseNames.begin());
+  const size_t which = WaitCauseOf(row.earlier_cause);
   // Of several that are not named, whoever ran there then.
   if (which < kByUnknown && (which != kByOthers || row.ran.tgid > 0)) {
     wait.why = static_cast<Hindrance>(which);

@@ -41,6 +41,8 @@ enum Hindrance : uint8_t {
 inline constexpr size_t kNrWaitHindrances = kByUnknown + 1;
 using Hindered = std::array<uint64_t, kNrHindrances>;
 
+// The WaitCause of that name, or kWaitEarlier; kNrWaitValues: none.
+size_t WaitCauseOf(std::string_view name);
 // By what a row says of how a process left its CPU; kNrHindrances: nothing that holds it up.
 Hindrance HindranceOf(std::string_view state);
 

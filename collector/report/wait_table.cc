@@ -29,12 +29,6 @@ void Join(std::vector<BinWait>* waits) {
 
 }  // namespace
 
-// kNrWaitValues: none.
-static size_t CauseOf(std::string_view name) {
-  return static_cast<size_t>(std::find(kWaitCauseNames.begin(), kWaitCauseNames.end(), name) -
-                             kWaitCauseNames.begin());
-}
-
 bool IsIn(const Stretches& stretches, uint32_t ms) {
   const auto behind =
       std::upper_bound(stretches.begin(), stretches.end(), ms,
@@ -49,10 +43,10 @@ WaitTable::WaitTable(const UnixRange& range, Stretches near, PlaceOf place_of)
       first_bin_(range.from_ns / kBinNs) {}
 
 void WaitTable::OnWait(const WaitTableRow& row) {
-  const size_t which = CauseOf(row.cause);
+  const size_t which = WaitCauseOf(row.cause);
   if (which == kNrWaitValues) return;
   if (which != kWaitEarlier) return Add(row.start_ns, row.waiter, CauseOrRan(which, row.ran), row.ns);
-  const size_t why = CauseOf(row.earlier_cause);
+  const size_t why = WaitCauseOf(row.earlier_cause);
   AddEarlier(row, why < kNrWaitCauses ? CauseOrRan(why, row.ran) : kWaitEarlier);
 }
 
