@@ -182,13 +182,14 @@ $(B)/slotscope: $(B)/obj/collector/cli/main.o $(B)/libslotscope.a
 
 # CUDA's libraries, played. Functions begin as NVIDIA's do: a probe on another first instruction costs ten times as much.
 STANDIN := $(B)/standin/libcuda.so.1 $(B)/standin/libcudart.so.13 $(B)/standin/libnvidia-ml.so.1 $(B)/standin/librefused_uretprobe.so \
-	$(B)/standin/hostile/libcudart.so.13
+	$(B)/standin/hostile/libcudart.so.13 $(B)/standin/prologues/libcudart.so.13
 STANDIN_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -O1 -g -fPIC -fcf-protection=none -fno-omit-frame-pointer -fno-semantic-interposition
 $(B)/standin/libcuda.so.1: tests/cuda/standin_driver.c
 $(B)/standin/libcudart.so.13: tests/cuda/standin_runtime.c
 $(B)/standin/libnvidia-ml.so.1: tests/cuda/standin_nvml.c
 $(B)/standin/librefused_uretprobe.so: tests/cuda/refused_uretprobe.c
 $(B)/standin/hostile/libcudart.so.13: tests/cuda/hostile_runtime.c
+$(B)/standin/prologues/libcudart.so.13: tests/cuda/prologues.c
 $(STANDIN): tests/cuda/standin.h
 	$(call msg,LINK,$@)
 	@mkdir -p $(@D)

@@ -677,6 +677,23 @@ static __always_inline void ss_cuda_share_stack(void)
 		bpf_preempt_enable();
 }
 
+/* [enum ss_cuda_prologue]: timed runs of ss_cuda_enter, each of which stands for SS_TIMED_RUNS. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SS_NR_PROLOGUES);
+	__type(key, __u32);
+	__type(value, __u64);
+} ss_cuda_entries SEC(".maps");
+
+static __always_inline void ss_cuda_count_entry(__u64 cookie)
+{
+	__u32 prologue = cookie >> SS_CUDA_COOKIE_PROLOGUE_SHIFT & 3;
+	__u64 *count = bpf_map_lookup_elem(&ss_cuda_entries, &prologue);
+
+	if (count)
+		(*count)++;
+}
+
 SEC("uprobe")
 int ss_cuda_enter(struct pt_regs *ctx)
 {
@@ -685,6 +702,8 @@ int ss_cuda_enter(struct pt_regs *ctx)
 	ss_cuda_own_stack();
 	begun_ns = ss_cost_begin();
 	ss_cuda_called(ctx);
+	if (begun_ns)
+		ss_cuda_count_entry(bpf_get_attach_cookie(ctx));
 	ss_cost_end(begun_ns);
 	ss_cuda_share_stack();
 	return 0;

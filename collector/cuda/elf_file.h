@@ -37,6 +37,8 @@ class ElfFile {
   std::string_view NameOf(const Elf64_Shdr& section) const;
   uint64_t size() const { return size_; }
 
+  // Fails if it has fewer bytes there.
+  Status ReadAt(uint64_t offset, std::span<std::byte> to);
   // Each symbol of a table that has a name. REQUIRES: a section of SHT_SYMTAB or
   // SHT_DYNSYM.
   Status ForEachSymbol(const Elf64_Shdr& table,
@@ -50,7 +52,6 @@ class ElfFile {
     std::string_view At(uint64_t offset) const;
   };
 
-  Status ReadAt(uint64_t offset, std::span<std::byte> to);
   template <typename Header>
   Status ReadHeaders(uint64_t offset, uint64_t nr, std::vector<Header>* headers);
   Status ReadStrings(uint64_t section, Strings* strings);

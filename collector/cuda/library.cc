@@ -2,6 +2,9 @@
 #include "cuda/library.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -54,6 +57,17 @@ const std::unordered_map<std::string_view, uint32_t>& CallOfName() {
   return indexes;
 }
 
+ss_cuda_prologue PrologueAt(ElfFile* elf, uint64_t offset) {
+  std::array<std::byte, 4> code{};  // as far as it goes
+  if (offset >= elf->size()) return SS_PROLOGUE_OTHER;
+  const size_t nr = std::min<uint64_t>(code.size(), elf->size() - offset);
+  if (!elf->ReadAt(offset, std::span(code).first(nr)).ok()) return SS_PROLOGUE_OTHER;
+  constexpr std::byte kEndbr64[] = {std::byte{0xf3}, std::byte{0x0f}, std::byte{0x1e}, std::byte{0xfa}};
+  if (std::equal(code.begin(), code.end(), kEndbr64)) return SS_PROLOGUE_ENDBR;
+  const std::byte opcode = code[code[0] == std::byte{0x41}];  // behind a prefix, one of r8 to r15
+  return (opcode & std::byte{0xf8}) == std::byte{0x50} ? SS_PROLOGUE_PUSH : SS_PROLOGUE_OTHER;
+}
+
 class Reader {
  public:
   Reader(ElfFile* elf, CudaLibrary* library) : elf_(elf), library_(library), segments_(*elf) {}
@@ -89,7 +103,7 @@ class Reader {
     }
     uint64_t offset;
     if (library_->targets.size() > kMaxTargets || !segments_.FindOffset(address, &offset)) return;
-    library_->targets.push_back({offset, found->second});
+    library_->targets.push_back({.offset = offset, .call = found->second});
     const bool driver = CudaCalls()[found->second].probe.flags & SS_CUDA_DRIVER;
     (driver ? nr_driver_ : nr_runtime_)++;
   }
@@ -113,8 +127,10 @@ class Reader {
     else
       library_->kind = has_device_code_ && !uses_shared_runtime_ ? CudaLibrary::Kind::kHiddenRuntime
                                                                  : CudaLibrary::Kind::kNone;
-    if (library_->kind == CudaLibrary::Kind::kRuntime || library_->kind == CudaLibrary::Kind::kDriver)
+    if (library_->kind == CudaLibrary::Kind::kRuntime || library_->kind == CudaLibrary::Kind::kDriver) {
+      for (auto& target : targets) target.prologue = PrologueAt(elf_, target.offset);
       return;
+    }
     targets.clear();
     gaps.clear();
   }

@@ -2,6 +2,8 @@
 // What an ELF file has of CUDA. The file is any process's and not to be trusted.
 #pragma once
 
+#include <slotscope/cuda_probe.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -22,6 +24,7 @@ struct CudaLibrary {
   struct Target {
     uint64_t offset;  // in the file
     uint32_t call;    // index into CudaCalls()
+    ss_cuda_prologue prologue = SS_PROLOGUE_OTHER;
     bool operator==(const Target&) const = default;
   };
 

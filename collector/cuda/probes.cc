@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <linux/perf_event.h>
+#include <slotscope/cost.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -78,7 +79,8 @@ UniqueFd OpenUprobe(const std::string& path, uint64_t offset, bool leave) {
 uint64_t CookieOf(const CudaLibrary::Target& target) {
   const uint16_t op = CudaCalls()[target.call].probe.op;
   const bool told = op == SS_CUDA_INIT || op == SS_CUDA_DEVICE_IS || op == SS_CUDA_CTX_RETAIN;
-  return target.call | (told ? SS_CUDA_COOKIE_TOLD : 0);
+  return target.call | (told ? SS_CUDA_COOKIE_TOLD : 0) |
+         uint64_t{target.prologue} << SS_CUDA_COOKIE_PROLOGUE_SHIFT;
 }
 
 Status CannotAttach(int error) {
@@ -283,12 +285,21 @@ uint64_t CudaProbes::nr_skipped_runs() const {
   return skeleton_ ? SumSkippedRuns(skeleton_->obj, skeleton_->progs.ss_cuda_flush) : 0;
 }
 
-uint64_t CudaProbes::count(ss_cuda_count which) const {
-  if (!skeleton_) return 0;
-  const auto key = static_cast<uint32_t>(which);
+uint64_t CudaProbes::SumOfCpus(const bpf_map* map, uint32_t key) const {
   std::vector<uint64_t> per_cpu(nr_cpus_);
-  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.ss_cuda_counts), &key, per_cpu.data())) return 0;
+  if (bpf_map_lookup_elem(bpf_map__fd(map), &key, per_cpu.data())) return 0;
   return std::accumulate(per_cpu.begin(), per_cpu.end(), uint64_t{0});
+}
+
+uint64_t CudaProbes::count(ss_cuda_count which) const {
+  return skeleton_ ? SumOfCpus(skeleton_->maps.ss_cuda_counts, which) : 0;
+}
+
+CudaEntries CudaProbes::entries() const {
+  CudaEntries entries{};
+  for (uint32_t i = 0; skeleton_ && i < entries.size(); i++)
+    entries[i] = SS_TIMED_RUNS * SumOfCpus(skeleton_->maps.ss_cuda_entries, i);
+  return entries;
 }
 
 CudaCounts CudaProbes::counts() const {

@@ -17,11 +17,13 @@
 #include "ring/item.h"
 
 struct bpf_link;
+struct bpf_map;
 struct cuda;
 
 namespace slotscope {
 
 using CudaCounts = std::array<uint64_t, SS_CUDA_NR_COUNTS>;
+using CudaEntries = std::array<uint64_t, SS_NR_PROLOGUES>;
 
 // Probes on the functions of one file, in all processes that map it.
 class CudaAttachment {
@@ -78,6 +80,8 @@ class CudaProbes {
   // Any thread, after Load(); nothing before. Of the probes, and what turns took beside them.
   ProgramCosts costs() const;
   uint64_t turns_ns() const;
+  // Also any thread: how often functions were entered, about, by how they begin.
+  CudaEntries entries() const;
   bool uses_multi() const { return use_multi_; }
 
  private:
@@ -88,6 +92,7 @@ class CudaProbes {
     void operator()(cuda* skeleton) const;
   };
   bool FlushCpu(uint32_t cpu);
+  uint64_t SumOfCpus(const bpf_map* map, uint32_t key) const;
 
   std::unique_ptr<cuda, SkeletonDeleter> skeleton_;
   ss_cuda_queue* queues_ = nullptr;  // nr_cpus_ of them, mapped; null: none is used

@@ -165,10 +165,7 @@ void CudaWatcher::Run() {
 
 uint64_t CudaWatcher::probe_ns() const {
   if (!is_loaded_) return 0;
-  const ProgramCosts costs = probes_.costs();
-  return costs.ns + probes_.turns_ns() +
-         static_cast<uint64_t>(trap_ns_.load(std::memory_order_relaxed) *
-                               static_cast<double>(costs.nr_runs));
+  return probes_.costs().ns + probes_.turns_ns() + trap_costs_.SumNs(probes_.entries());
 }
 
 // Or for the end.
@@ -348,15 +345,11 @@ void CudaWatcher::AttachTo(File* file, const std::string& path) {
   }
   file->attached = true;
   file->error.clear();
-  MeasureTrapOnce();
+  MeasureTraps(file->library);
 }
 
-void CudaWatcher::MeasureTrapOnce() {
-  if (trap_ns_.load(std::memory_order_relaxed) != 0) return;
-  double trap_ns = 0;
-  if (Status status = MeasureTrap(&probes_, &trap_ns); status.ok())
-    trap_ns_.store(trap_ns, std::memory_order_relaxed);
-  else
+void CudaWatcher::MeasureTraps(const CudaLibrary& library) {
+  if (Status status = trap_costs_.Measure(&probes_, library); !status.ok())
     news_.TellFirstOf(
         "trap",
         fmt::format(

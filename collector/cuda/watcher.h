@@ -25,6 +25,7 @@
 #include "cuda/map_events.h"
 #include "cuda/probes.h"
 #include "cuda/process_maps.h"
+#include "cuda/trap_cost.h"
 #include "cuda/watchdog.h"
 #include "ring/item_queue.h"
 
@@ -81,7 +82,7 @@ class CudaWatcher {
   // The file of a process, looked into when it is new. Null if it cannot be read.
   File* Look(int32_t tgid, const MappedFile& mapped);
   void AttachTo(File* file, const std::string& path);
-  void MeasureTrapOnce();
+  void MeasureTraps(const CudaLibrary& library);
   void TellCoverage(int32_t tgid, const std::string& gaps, const std::string& text);
   void AttachSystemLibraries();
   void AttachSystemLibrary(const std::string& path);
@@ -124,7 +125,7 @@ class CudaWatcher {
   std::mutex unprobed_mutex_;           // of the two below
   uint64_t unprobed_ns_ = 0;            // before
   uint64_t unprobed_since_ns_ = 0;      // 0: it is probed
-  std::atomic<double> trap_ns_{0};      // see MeasureTrap()
+  TrapCosts trap_costs_;
   News news_;
 };
 

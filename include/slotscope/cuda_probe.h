@@ -11,6 +11,19 @@
 
 #define SS_CUDA_MAX_CALLS 512
 #define SS_CUDA_COOKIE_TOLD (1ull << 32) /* in a cookie: has a message also within another call */
+#define SS_CUDA_COOKIE_PROLOGUE_SHIFT 33 /* and behind that, 2 bits: enum ss_cuda_prologue */
+
+/*
+ * With what a function begins, and so what a trap at its entry costs: some instructions the kernel
+ * emulates (which ones depends on its version), the others the CPU executes elsewhere, for a second
+ * trap.
+ */
+enum ss_cuda_prologue {
+	SS_PROLOGUE_OTHER = 0,
+	SS_PROLOGUE_PUSH = 1, /* of a register */
+	SS_PROLOGUE_ENDBR = 2, /* endbr64 */
+	SS_NR_PROLOGUES = 3,
+};
 
 /*
  * Where a value is, on x86-64. "Argument i" is register i of rdi, rsi, rdx, rcx, r8, r9. All but the

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What a recording costs: what it says of that, and what it does when it is too much.
 #include <bpf/bpf.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -8,7 +12,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
+#include "cuda/calls.h"
+#include "cuda/library.h"
+#include "cuda/probes.h"
+#include "cuda/trap_cost.h"
 #include "harness.h"
 
 namespace slotscope {
@@ -59,6 +68,66 @@ TEST(Overhead, WhatProbesTakeIsWhatTheKernelSays) {
   if (!UsesModule()) {
     EXPECT_LE(said_ns, truth_ns + truth_ns / 4) << truth_ns;
   }
+}
+
+uint64_t CallsNs(void* function) {
+  constexpr int kCalls = 5'000;
+  const auto call = reinterpret_cast<int (*)(void*)>(function);
+  const uint64_t begin_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
+  for (int i = 0; i < kCalls; i++) call(nullptr);
+  return ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+}
+
+// With what a function begins makes half of what it costs to probe it, or more: each kind has its price.
+TEST(Overhead, WhatTrapsTakeIsWhatTheirCallerPays) {
+  const std::string path = StandinFolder() + "/prologues/libcudart.so.13";
+  void* const cudart = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(cudart) << dlerror();
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  CudaLibrary library;
+  ASSERT_TRUE(ReadCudaLibrary(fd.get(), &library).ok());
+  Recorder recorder;
+  ASSERT_NO_FATAL_FAILURE(recorder.Start());
+  CudaProbes probes;
+  probes.AskKernel();
+  ASSERT_TRUE(
+      probes.Load(recorder.source().rings().map_fd(), recorder.source().output_errors_fd(), false).ok());
+  CudaAttachment attachment;
+  ASSERT_TRUE(probes.Attach(path, library, &attachment).ok());
+  TrapCosts costs;
+  ASSERT_TRUE(costs.Measure(&probes, library).ok());
+  std::map<ss_cuda_prologue, uint64_t> truths_ns;
+  for (const CudaLibrary::Target& target : library.targets) {
+    const char* const name = CudaCalls()[target.call].name.c_str();
+    SCOPED_TRACE(name);
+    // Its thread may stand still, or be where another one's interrupts are: the quickest of some is
+    // looked at.
+    uint64_t truth_ns = UINT64_MAX, said_ns = 0;
+    CudaEntries entered{};
+    for (int round = 0; round < 5; round++) {
+      const CudaEntries before = probes.entries();
+      const uint64_t programs_ns = probes.costs().ns;
+      const uint64_t round_ns = CallsNs(dlsym(cudart, name));
+      if (round_ns >= truth_ns) continue;
+      truth_ns = round_ns;
+      entered = probes.entries();
+      for (size_t i = 0; i < entered.size(); i++) entered[i] -= before[i];
+      said_ns = probes.costs().ns - programs_ns + costs.SumNs(entered);
+    }
+    for (size_t i = 0; i < entered.size(); i++)
+      EXPECT_NEAR(static_cast<double>(entered[i]), i == target.prologue ? 5'000 : 0, 200);
+    const auto is_near = [&](uint64_t ns) { return ns > truth_ns * 7 / 10 && ns < truth_ns * 13 / 10; };
+    EXPECT_TRUE(is_near(said_ns)) << said_ns << ", not " << truth_ns;
+    EXPECT_FALSE(is_near(2 * said_ns));
+    truths_ns[target.prologue] = truth_ns;
+  }
+  ASSERT_EQ(truths_ns.size(), size_t{SS_NR_PROLOGUES});
+  RecordProperty("push_ns", static_cast<int>(truths_ns[SS_PROLOGUE_PUSH] / 5'000));
+  RecordProperty("other_ns", static_cast<int>(truths_ns[SS_PROLOGUE_OTHER] / 5'000));
+  fmt::print("a call takes {}, {}, {} ns\n", truths_ns[SS_PROLOGUE_OTHER] / 5'000,
+             truths_ns[SS_PROLOGUE_PUSH] / 5'000, truths_ns[SS_PROLOGUE_ENDBR] / 5'000);
+  attachment = {};
+  recorder.Stop();
 }
 
 // How often the recorder's thread that looks for CUDA has slept, while files are mapped all the time,

@@ -84,6 +84,20 @@ TEST(CudaLibrary, StandIns) {
   for (const auto& target : driver.targets) EXPECT_TRUE(offsets.insert(target.offset).second);
 }
 
+TEST(CudaLibrary, WithWhatFunctionsBegin) {
+  CudaLibrary library;
+  ASSERT_TRUE(Read(Standin("prologues/libcudart.so.13"), &library).ok());
+  std::map<std::string, ss_cuda_prologue> prologues;
+  for (const auto& target : library.targets) prologues[CudaCalls()[target.call].name] = target.prologue;
+  EXPECT_EQ(prologues,
+            (std::map<std::string, ss_cuda_prologue>{{"cudaFree", SS_PROLOGUE_PUSH},
+                                                     {"cudaFreeHost", SS_PROLOGUE_PUSH},
+                                                     {"cudaDeviceSynchronize", SS_PROLOGUE_ENDBR},
+                                                     {"cudaStreamSynchronize", SS_PROLOGUE_ENDBR},
+                                                     {"cudaSetDevice", SS_PROLOGUE_OTHER},
+                                                     {"cudaEventSynchronize", SS_PROLOGUE_OTHER}}));
+}
+
 TEST(CudaLibrary, TheRealRuntimeHasNoFunctionThatWeDoNotKnow) {
   const char* home = std::getenv("CUDA_HOME");
   const std::string path = std::string(home ? home : "/usr/local/cuda") + "/lib64/libcudart.so";
