@@ -4,13 +4,15 @@
 # line: "N passed, N failed, N skipped". Groups: check unit fleet page query ship kubernetes image fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
 # qemu-rdt rdt rdt-6.1-some package package-6.1. A group that cannot run here is skipped, with the reason. --two: two groups
 # at a time, in that order, and then what is behind --. vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if
-# anything failed.
+# anything failed. --two also tries again, alone, what is known to need the machine for itself (see alone_later).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
 passed=0
 failed=0
 skipped=0
+postponed=0
+only_alone=()
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 [ -n "${SLOTSCOPE_FAILURES:-}" ] || first=1
@@ -36,10 +38,29 @@ remember() { # remember NAME CODE LOG
 	} >>"$SLOTSCOPE_FAILURES"
 }
 
+# alone_later CODE LOG COMMAND...: does a step that failed get a second try, alone? What compares a recording with the truth
+# of the machine itself may find that machine taken by the group beside it, or by its host's other guests. Then what failed
+# is said, and tried again when nothing runs beside it. Only what a test itself has found (exit code 1): a crash, a report of
+# a kernel and a time-out say enough, and so does a second failure.
+alone_later() {
+	local code=$1 log=$2 names
+	shift 2
+	[ -n "${SLOTSCOPE_AGAIN:-}" ] && [ "$code" = 1 ] || return
+	case $1 in
+	build/live_tests)
+		names=$(sed -nE 's/^\[  FAILED  \] ([^ ,]+)(, where .*)? \([0-9]+ ms\)$/\1/p' "$log" | paste -sd:)
+		[ -n "$names" ] && [ "$(tr -dc : <<<"$names" | wc -c)" -lt 8 ] || return # so many are not by chance
+		again=("$@" --gtest_filter="$names")
+		;;
+	*tests/vm/suite.sh | env | tests/vm/qemu-rdt/run.sh) again=("$@") ;;
+	*) return 1 ;;
+	esac
+}
+
 # step NAME COMMAND...: 69 and 77 mean that it cannot run here, 72 that the emulator of a guest tripped over
 # its own defect (see tests/vm/guest.sh): then it is tried again, at most four times.
 step() {
-	local name=$1 start=$SECONDS log code attempt
+	local name=$1 start=$SECONDS log code attempt again=()
 	shift
 	log=$logs/${name//[^a-z0-9.-]/_}
 	for attempt in 1 2 3 4 5; do
@@ -51,12 +72,22 @@ step() {
 	case $code in
 	0)
 		echo "  PASS   $name ($((SECONDS - start)) s)"
+		[[ $name != *', alone' ]] || only_alone+=("${name%, alone}")
 		grep -E 'tests? from .* ran\.|SKIP|names no folder of real captures|bytes: [0-9]* processes|^stress: ' "$log" |
 			grep -v '^\[  SKIPPED .* ms)$' | sort -u | sed 's/^/         /'
 		passed=$((passed + 1))
 		;;
 	69 | 77) skip "$name" "$(tail -n 1 "$log")" ;;
 	*)
+		if alone_later $code "$log" "$@"; then
+			echo "  AGAIN  $name ($((SECONDS - start)) s): what failed is tried again, alone"
+			failed_tests "$log"
+			grep '^FAIL ' "$log"
+			printf '%q ' "${step_as[@]:-step}" "$name, alone" "${again[@]}" >>"$SLOTSCOPE_AGAIN"
+			echo >>"$SLOTSCOPE_AGAIN"
+			postponed=$((postponed + 1))
+			return
+		fi
 		echo "  FAIL   $name (exit code $code, $((SECONDS - start)) s)"
 		failed_tests "$log"
 		grep '^FAIL ' "$log"
@@ -167,12 +198,13 @@ cell() {
 # guest KERNEL kmod|bpf NAME COMMAND...: a step that is that cell. A kernel that Debian does not serve is no failure,
 # and neither is one without headers; everything else that keeps a guest from its tests is one.
 guest() {
-	local kernel=$1 source=$2 name=$3 before=$failed skips=$skipped
+	local kernel=$1 source=$2 name=$3 before=$failed skips=$skipped later=$postponed step_as=(guest "$1" "$2")
 	shift 3
 	step "$name" "$@"
 	if [ $skipped != $skips ] && [ -n "${SLOTSCOPE_CELLS:-}" ]; then
 		skipped=$skips failed=$((failed + 1))
 	fi
+	if [ $postponed != "$later" ]; then return; fi
 	if [ $failed = "$before" ]; then cell "$kernel" "$source" passed; else cell "$kernel" "$source" FAILED; fi
 }
 
@@ -284,16 +316,17 @@ take() {
 	echo "$number"
 }
 
-# two_at_a_time GROUP...: whoever is ready takes the next one.
+# two_at_a_time GROUP...: whoever is ready takes the next one. What is to be tried again follows, one by one.
 two_at_a_time() {
-	local groups=("$@") index pids=() pid p f s
+	local groups=("$@") index pids=() pid p f s line
 	local summary='[0-9]* passed, [0-9]* failed, [0-9]* skipped'
 	echo 0 >"$logs/next"
+	: >"$logs/again"
 	set -m # a process group for each, which ends as one
 	for _ in 0 1; do
 		{
 			while index=$(take "$logs/next") && [ "$index" -lt ${#groups[@]} ]; do
-				tests/run.sh "${groups[index]}" 2>&1 | tee "$logs/$index.group" | grep --line-buffered -v -e '^$' -e "$summary"
+				SLOTSCOPE_AGAIN=$logs/again tests/run.sh "${groups[index]}" 2>&1 | tee "$logs/$index.group" | grep --line-buffered -v -e '^$' -e "$summary"
 			done
 		} &
 		pids+=($!)
@@ -308,6 +341,9 @@ two_at_a_time() {
 		passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 		rm -f "$logs/$index.group"
 	done
+	while read -r line <&3; do
+		eval "$line"
+	done 3<"$logs/again"
 }
 
 while [ "${1:-}" = --two ]; do
@@ -363,5 +399,6 @@ for group in "$@"; do
 done
 echo
 [ -z "${first:-}" ] || [ ! -s "$SLOTSCOPE_FAILURES" ] || cat "$SLOTSCOPE_FAILURES"
+[ ${#only_alone[@]} = 0 ] || printf 'passed only alone, at the second try: %s\n' "${only_alone[@]}"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]
