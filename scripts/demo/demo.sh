@@ -33,7 +33,7 @@ for _ in $(seq 100); do
 done
 taskset 1 "$build/demo/trainer" 30 &
 pids+=($!)
-sleep 3
+sleep 5 # longer than what follows: what is usual is without it
 echo "A process of higher priority comes to the trainer's CPU ..."
 nice -n -5 taskset 1 "$build/demo/trainer" --hog 30 &
 hog=$!

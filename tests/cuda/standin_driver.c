@@ -654,6 +654,23 @@ static CUresult run(CUstream handle, bool per_thread, uint64_t duration_ns)
 	return result;
 }
 
+/* A real one is busy for some microseconds, and more where the driver's queue is full. */
+static void be_busy(void)
+{
+	static int us = -1;
+	struct timespec now;
+	int64_t end_ns;
+
+	if (us < 0)
+		us = getenv("SLOTSCOPE_STANDIN_LAUNCH_US") ? atoi(getenv("SLOTSCOPE_STANDIN_LAUNCH_US")) : 0;
+	if (us == 0)
+		return;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	end_ns = now.tv_sec * 1000000000ll + now.tv_nsec + us * 1000ll;
+	while (now.tv_sec * 1000000000ll + now.tv_nsec < end_ns)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+}
+
 static CUresult launch(const CUlaunchConfig *config, void *function, bool per_thread)
 {
 	uint64_t blocks = (uint64_t)config->grid_x * config->grid_y * config->grid_z;
@@ -661,6 +678,7 @@ static CUresult launch(const CUlaunchConfig *config, void *function, bool per_th
 
 	if (!function || blocks == 0 || threads == 0 || threads > 1024)
 		return CU_INVALID_VALUE;
+	be_busy();
 	return run(config->stream, per_thread, config->shared_bytes * 1000);
 }
 

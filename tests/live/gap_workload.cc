@@ -88,9 +88,7 @@ pid_t StartHog(size_t cpu) {
   return child;
 }
 
-}  // namespace
-
-int RunGaps(int which) {
+void OpenLibraries() {
   // Its runtime would find it twice, if it were in the folder of the recorder's own libraries.
   const char* const other = std::getenv("SLOTSCOPE_TEST_LIBRARIES");
   std::string folder = other ? other : StandinFolder() + ":libcudart.so.13";
@@ -99,6 +97,31 @@ int RunGaps(int which) {
     Require(dlopen((folder + name).c_str(), RTLD_NOW | RTLD_GLOBAL), "dlopen");
   usleep(100'000);  // until they are probed
   std::printf("proc %d\n", getpid());
+}
+
+}  // namespace
+
+int RunLauncher(int rounds) {
+  setenv("SLOTSCOPE_STANDIN_LAUNCH_US", "2000", 1);
+  OpenLibraries();
+  const auto launch = Find<decltype(__cudaLaunchKernel)>("__cudaLaunchKernel");
+  const auto cpu_ns = [] { return ClockNs(CLOCK_THREAD_CPUTIME_ID); };
+  uint64_t in_calls_ns = 0, from_ns = 0;
+  for (int i = 0; i <= rounds; i++) {
+    const uint64_t begin_ns = cpu_ns();
+    Require(launch(&kGapNs, dim3_c{1, 1, 1}, dim3_c{32, 1, 1}, nullptr, 100, nullptr) == 0, "launch");
+    const uint64_t end_ns = cpu_ns();
+    // Of a first one what it sets up is not its own.
+    if (i == 0) from_ns = end_ns - 2'000'000;
+    in_calls_ns += i == 0 ? 2'000'000 : end_ns - begin_ns;
+    while (cpu_ns() < end_ns + 1'000'000) continue;
+  }
+  std::printf("launcher %d %lu %lu\n", getpid(), cpu_ns() - from_ns, in_calls_ns);
+  return 0;
+}
+
+int RunGaps(int which) {
+  OpenLibraries();
   const auto launch = Find<decltype(__cudaLaunchKernel)>("__cudaLaunchKernel");
   const auto wait = Find<decltype(cudaDeviceSynchronize)>("cudaDeviceSynchronize");
   const auto retain = Find<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain");

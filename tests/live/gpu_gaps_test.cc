@@ -137,6 +137,35 @@ TEST_P(GpuGaps, HaveTheirCauses) {
   FAIL() << why_not;
 }
 
+// What of its time a launching thread spends in CUDA, of a process whose calls and pauses all cross the
+// borders of slots.
+TEST(Launcher, InCallsIsTheTimeThatItRunsInThem) {
+  const std::string dir = MakeDir("launcher");
+  std::string output;
+  ASSERT_EQ(Shell(fmt::format("cd {} && LD_LIBRARY_PATH={} $S record --source $SRC --gpu on -o a.csv -- "
+                              "sh -c '$T --workload cuda-launcher {} >truth'",
+                              dir, StandinFolder(), IsEmulated() ? 50 : 300),
+                  &output),
+            0)
+      << output << Text(dir + "/truth");
+  const WorkloadResult said = ParseWorkload(dir + "/truth");
+  const auto truth = std::find_if(said.lines.begin(), said.lines.end(),
+                                  [](const auto& line) { return line.key == "launcher"; });
+  ASSERT_NE(truth, said.lines.end()) << Text(dir + "/truth");
+  const double ran_ns = static_cast<double>(truth->values.at(0)),
+               should_ns = static_cast<double>(truth->values.at(1));
+  double in_calls_ns = 0;
+  for (const CsvRow& row : ReadCsv(dir + "/a.csv").rows)
+    if (row.at("tgid") == std::to_string(truth->tgid))
+      in_calls_ns += static_cast<double>(Number(row.at("gpu_launcher_in_calls_ns")));
+  const double share = IsEmulated() ? 0.15 : 0.05;  // where a trap takes long
+  const auto is_right = [&](double ns) { return std::abs(ns - should_ns) <= share * should_ns; };
+  EXPECT_TRUE(is_right(in_calls_ns)) << in_calls_ns << ", not " << should_ns << ", of " << ran_ns;
+  EXPECT_FALSE(is_right(2 * in_calls_ns)) << "doubled";
+  EXPECT_FALSE(is_right(ran_ns - in_calls_ns)) << "what is between them";
+  EXPECT_FALSE(is_right(ran_ns)) << "all that it ran";
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, GpuGaps, testing::Range(0, static_cast<int>(kNrGapKinds)),
                          [](const auto& one) { return kNames[one.param]; });
 

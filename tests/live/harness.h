@@ -110,6 +110,9 @@ enum {
   kNrGapKinds
 };
 int RunGaps(int which);
+// --workload cuda-launcher ROUNDS: launches take it 2 ms of CPU time each, and what is between them 1
+// ms. "launcher TGID ran in_calls", in ns of CPU time. Also in gap_workload.cc.
+int RunLauncher(int rounds);
 // Works until then.
 void Spin(uint64_t until_ns);
 // tid 0: the calling thread.

@@ -617,6 +617,7 @@ constexpr Workload kWorkloads[] = {
     {"cuda-flood", RunCudaFlood},
     {"cuda-stacks", RunCudaOnManyStacks},
     {"cuda-gaps", RunGaps},
+    {"cuda-launcher", RunLauncher},
     {"map-flood", MapFlood},
     {"protect-flood", ProtectFlood},
     {"simple", Simple},
