@@ -28,6 +28,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -382,23 +383,72 @@ int ManyShortest(int count) {
   return 0;
 }
 
-// `count` forks by four parents at once; children live for up to some milliseconds.
+// Processes that share their parent's memory, which are born and gone in a tenth of the time: to copy
+// the page tables of a test program takes milliseconds.
+class LightForks {
+ public:
+  explicit LightForks(size_t most) : stacks_(most, std::vector<char>(kStackBytes)) {
+    for (auto& stack : stacks_) free_.push_back(&stack);
+  }
+
+  // With a life that sleeps for that long. REQUIRES: fewer than `most` are there.
+  void Start(int us) {
+    std::vector<char>* const stack = free_.back();
+    free_.pop_back();
+    const pid_t pid = clone(
+        [](void* sleep_us) {
+          if (sleep_us) SleepUs(static_cast<unsigned>(reinterpret_cast<uintptr_t>(sleep_us)));
+          _exit(0);
+          return 0;
+        },
+        stack->data() + stack->size(), CLONE_VM | SIGCHLD,
+        reinterpret_cast<void*>(static_cast<uintptr_t>(us)));
+    if (pid < 0) Fail("clone");
+    used_[pid] = stack;
+  }
+  // Any child; one of another kind is none of ours.
+  void OnReaped(pid_t pid) {
+    const auto at = used_.find(pid);
+    if (at == used_.end()) return;
+    free_.push_back(at->second);
+    used_.erase(at);
+  }
+
+ private:
+  static constexpr size_t kStackBytes = 16384;
+  std::vector<std::vector<char>> stacks_;
+  std::vector<std::vector<char>*> free_;
+  std::map<pid_t, std::vector<char>*> used_;
+};
+
+// `count` forks by four parents at once, one of eight with memory of its own; children live for up to
+// some milliseconds.
 int Storm(int count) {
   std::vector<pid_t> parents;
   for (int p = 0; p < 4; p++)
     parents.push_back(Start([=] {
       unsigned seed = static_cast<unsigned>(p) + 1;
+      constexpr int kMost = 64;
+      LightForks light(kMost + 1);
       int nr_running = 0;
       for (int i = 0; i < count / 4; i++) {
-        pid_t pid = fork();
-        if (pid == 0) {
-          if (i % 16 == 0) SleepUs(3'000);
+        const int us = i % 32 <= 1 ? 3'000 : 0;
+        if (i % 8 != 0) {
+          light.Start(us);
+        } else if (const pid_t pid = fork(); pid == 0) {
+          if (us) SleepUs(us);
           _exit(0);
+        } else if (pid < 0) {
+          Fail("fork");
         }
-        if (pid < 0) Fail("fork");
         nr_running++;
-        if (rand_r(&seed) % 8 == 0 || nr_running > 64)
-          while (nr_running > 0 && waitpid(-1, nullptr, nr_running > 64 ? 0 : WNOHANG) > 0) nr_running--;
+        if (rand_r(&seed) % 8 != 0 && nr_running <= kMost) continue;
+        for (;;) {
+          const pid_t pid = waitpid(-1, nullptr, nr_running > kMost ? 0 : WNOHANG);
+          if (pid <= 0) break;
+          light.OnReaped(pid);
+          if (--nr_running == 0) break;
+        }
       }
       while (waitpid(-1, nullptr, 0) > 0) {
       }
