@@ -53,7 +53,11 @@ std::string Sentence(const ClickHouse& server, const Reply& reply) {
     case Answered::kAway:
       return with("{} does not answer: {}");
     case Answered::kRefused:
-      return with("{} refuses: {} (the user is in the URL, its password in --password-file)");
+      return with(
+          "{} refuses: {} (the user is in the URL, its password in --password-file; what it must be "
+          "allowed is in doc/fleet-database.md)");
+    case Answered::kStopped:
+      return "stopped by a signal";
     case Answered::kLacking:
       return with("{}: {}: run slotscope ship --set-up, by a user who may make tables");
     case Answered::kRunning:
@@ -66,7 +70,8 @@ std::string Sentence(const ClickHouse& server, const Reply& reply) {
 Exit ExitOf(const Reply& reply) {
   if (reply.answered == Answered::kRefused) return Exit::kPrivilege;
   if (reply.answered == Answered::kLacking) return Exit::kUsage;
-  return reply.answered == Answered::kRunning ? Exit::kBusy : Exit::kOutput;
+  const bool goes_on = reply.answered == Answered::kRunning || reply.answered == Answered::kStopped;
+  return goes_on ? Exit::kBusy : Exit::kOutput;
 }
 
 // What is not shipped yet; "" if there is nothing.
@@ -82,10 +87,11 @@ std::string Summary(const Shipper& shipper, const ClickHouse& server) {
   std::string text =
       fmt::format("shipped {} rows to {}: {} tables of segments, {} sent", stats.nr_rows, server.host(),
                   stats.nr_batches, SizeText(static_cast<double>(stats.sent_bytes)));
-  const std::array<std::pair<uint64_t, const char*>, 6> more = {
+  const std::array<std::pair<uint64_t, const char*>, 7> more = {
       {{stats.nr_there, "blocks were there already"},
        {stats.nr_given_up, "given up (--max-waiting)"},
        {stats.nr_removed, "removed from the recording before they were shipped"},
+       {stats.nr_missing, "missing in the recording"},
        {stats.nr_damaged, "damaged"},
        {stats.nr_refused, "refused"},
        {stats.nr_malformed, "lines were no rows"}}};
@@ -97,10 +103,15 @@ std::string Summary(const Shipper& shipper, const ClickHouse& server) {
 }
 
 Status SetUp(ClickHouse* server) {
-  const Reply reply = SetUpSchema(server, [](const std::string& step) { Say(stdout, "{}\n", step); });
+  const uint32_t newest = SchemaFiles().back().version;
+  uint32_t version = 0;
+  Reply reply = SetUpSchema(server, [](const std::string& step) { Say(stdout, "{}\n", step); });
+  if (reply.ok()) reply = ReadSchemaVersion(server, &version);
   if (!reply.ok()) return {ExitOf(reply), Sentence(*server, reply)};
-  Say(stdout, "the database {} of {} is up to date (version {})\n", server->database(), server->host(),
-      SchemaFiles().back().version);
+  Say(stdout, "the database {} of {} is {} (version {})\n", server->database(), server->host(),
+      version > newest ? fmt::format("newer than this slotscope, which knows version {}", newest)
+                       : "up to date",
+      version);
   return {};
 }
 
@@ -114,10 +125,15 @@ Status ShipOnce(Shipper* shipper, ClickHouse* server) {
   }
   if ((status.ok() && reply.ok()) || shipper->stats().nr_batches > 0)
     Say(stdout, "{}\n", Summary(*shipper, *server));
-  if (!status.ok() || reply.ok()) return status;
+  if (!status.ok()) return status;
+  if (const uint64_t nr = shipper->stats().nr_damaged + shipper->stats().nr_missing; reply.ok() && nr)
+    return {Exit::kBadInput,
+            fmt::format("{} of the recording {} damaged or missing: what could be read was shipped",
+                        nr == 1 ? "a file" : fmt::format("{} files", nr), nr == 1 ? "is" : "are")};
+  if (reply.ok()) return {};
   const std::string waiting = Waiting(*shipper);
   return {ExitOf(reply), fmt::format("{}{}", Sentence(*server, reply),
-                                     waiting.empty() ? "" : "; " + waiting + ": run this again then")};
+                                     waiting.empty() ? "" : "; " + waiting + ": run this again")};
 }
 
 // Whatever is wrong may be mended meanwhile: this goes on until a signal comes.

@@ -50,6 +50,7 @@ constexpr std::array kCodes = {
     Code{193, Answered::kRefused},  // a wrong password
     Code{194, Answered::kRefused},  // none was given
     Code{195, Answered::kRefused},  // not from this address
+    Code{291, Answered::kRefused},  // not this database
     Code{497, Answered::kRefused},  // it has no right to
     Code{516, Answered::kRefused},  // one of the first three
     Code{216, Answered::kRunning},
@@ -149,6 +150,8 @@ struct ClickHouse::Impl {
     const CURLcode code = curl_easy_perform(curl);
     if (code == CURLE_ABORTED_BY_CALLBACK) return {Answered::kStopped, "it was given up"};
     if (code == CURLE_WRITE_ERROR) return {Answered::kFailed, "it answers with more than there can be"};
+    if (code == CURLE_SSL_CONNECT_ERROR)
+      return {Answered::kAway, "no TLS could be agreed upon (is its port one for https?)"};
     if (code != CURLE_OK) return {Answered::kAway, curl_easy_strerror(code)};
     long http = 0;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http);

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <limits>
 #include <set>
 
@@ -59,9 +58,12 @@ bool IsProtected(const Segment& segment, const Intervals& protections) {
   });
 }
 
-// How long rows of which nobody knows what became are counted again, and of how many requests.
+// How often rows are counted again; and while a request may be carried out later, of which nobody knows
+// what became, and for how long that may be.
+constexpr uint64_t kCountNs = 600ull * 1'000'000'000, kCountInDoubtNs = 20ull * 1'000'000'000;
 constexpr uint64_t kDoubtNs = 15ull * 60 * 1'000'000'000;
-constexpr size_t kMaxDoubts = 1000;
+// Rows are of a time that is about that of their segment.
+constexpr int64_t kEarlierS = 3600;
 
 // Of Unix time, as a DateTime has them.
 int64_t SecondsOf(int64_t unix_ns) {
@@ -79,14 +81,7 @@ Status ReadAll(const std::string& path) {
           fmt::format("cannot read {}: {}; it waits", EscapeControls(path), ErrnoText(errno))};
 }
 
-// The day, as 20261128.
-int PartitionOf(uint32_t unix_s) {
-  const std::chrono::year_month_day day{
-      std::chrono::floor<std::chrono::days>(std::chrono::sys_seconds(std::chrono::seconds(unix_s)))};
-  return static_cast<int>(day.year()) * 10000 +
-         static_cast<int>(static_cast<unsigned>(day.month())) * 100 +
-         static_cast<int>(static_cast<unsigned>(day.day()));
-}
+bool IsMissing(const std::string& path) { return access(path.c_str(), F_OK) != 0 && errno == ENOENT; }
 
 }  // namespace
 
@@ -173,6 +168,11 @@ Reply Shipper::Begin() {
             version == 0 ? fmt::format("there are no tables in its database {}", server_->database())
                          : fmt::format("its tables are of version {}, and this slotscope needs {}",
                                        version, wanted)};
+  if (version > wanted && told_.insert("newer").second)
+    on_news_(
+        fmt::format("its tables are of version {}, and this slotscope knows {}: what they have more "
+                    "stays empty",
+                    version, wanted));
   if (Reply reply = ReadServerTables(server_, &tables_); !reply.ok()) return reply;
   done_.clear();
   std::set<std::string> hosts;
@@ -195,6 +195,9 @@ Reply Shipper::Begin() {
       if (const auto name = NumberOf<uint64_t>(line)) done_.insert(*name);
     }
   }
+  // Whoever shipped before may have been killed before he counted.
+  if (hosts_.empty()) entered_since_s_ = SecondsOf(oldest_ns);
+  hosts_.assign(hosts.begin(), hosts.end());
   return {};
 }
 
@@ -232,7 +235,7 @@ Reply Shipper::ShipAll(Status* status) {
   if (reply.ok()) reply = EnterRemoved();
   if (reply.ok()) reply = GiveUp();
   if (reply.ok()) reply = ShipWaiting(status);
-  if (reply.ok()) reply = SettleDoubts();
+  if (reply.ok() && MonotonicNs() >= next_count_ns_) reply = Settle();
   if (!reply.ok()) tables_.clear();
   return reply;
 }
@@ -286,7 +289,15 @@ Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
     });
   if (taken.ok()) taken = maker.Finish();
   if (!reply.ok()) return reply;
-  if (!read.ok() && access(batch.path.c_str(), F_OK) != 0) return {};  // see FindWaiting()
+  if (!read.ok() && IsMissing(batch.path)) {
+    // A ring may remove it while we look: then the recording knows it no more when we look again.
+    if (is_held_ && missing_.insert(batch.name).second) return {};
+    on_news_(fmt::format("{} is not there any more: nothing of it is shipped", EscapeName(batch.path)));
+    if (reply = Enter(batch, "removed", 0); !reply.ok()) return reply;
+    stats_.nr_missing++;
+    *done = Done::kYes;
+    return {};
+  }
   // What cannot be read now may be later; what is damaged stays so.
   if (!read.ok())
     if (Status whole = ReadAll(batch.path); !whole.ok()) {
@@ -320,81 +331,104 @@ Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
   return {};
 }
 
-Reply Shipper::CountRows(const std::string& table, const std::string& where, uint64_t* nr,
-                         uint64_t* nr_distinct) {
-  Reply reply =
-      server_->Ask(fmt::format("SELECT count(), uniqExact(row) FROM {} WHERE {}", table, where));
-  if (!reply.ok()) return reply;
+Reply Shipper::CountRows(const std::string& table, const std::string& where, uint64_t* nr_distinct) {
+  Reply reply = server_->Ask(fmt::format("SELECT uniqExact(row) FROM {} WHERE {}", table, where));
   std::string_view text = reply.text;
-  if (TakeNumber(&text, nr) && TakeText(&text, "\t") && TakeNumber(&text, nr_distinct)) return reply;
+  if (!reply.ok() || TakeNumber(&text, nr_distinct)) return reply;
   return {Answered::kFailed, "it does not say how many rows there are"};
 }
 
-// Rows of one key become one where parts are merged. (The whole day of all hosts is: it is as rare as
-// requests that are carried out twice.)
-Reply Shipper::MakeOne(const std::string& table, const std::string& where, uint64_t nr_rows,
-                       uint32_t first_s) {
-  if (Reply reply =
-          server_->Ask(fmt::format("OPTIMIZE TABLE {} PARTITION {} FINAL", table, PartitionOf(first_s)));
-      !reply.ok())
-    return reply;
-  uint64_t nr = 0, nr_distinct = 0;
-  if (Reply reply = CountRows(table, where, &nr, &nr_distinct); !reply.ok()) return reply;
-  if (nr <= nr_rows) return {};
-  return {Answered::kRunning, fmt::format("rows of {} are there twice until it has merged them", table)};
-}
-
-// Exactly once: it is asked for, put in if it is not there, and counted.
+// It is asked for, put in if it is not there, and counted. See Settle() for what is there twice then.
 Reply Shipper::ShipBlock(const ServerTable& table, const Batch& batch, const BlockMaker::Block& block) {
   const std::string where = fmt::format(
       "host = {} AND time >= toDateTime({}) AND time <= toDateTime({}) AND batch = {} AND row >= {} AND "
       "row < {}",
       SqlText(batch.host), block.first_s, block.last_s, batch.name, block.first_row,
       block.first_row + block.nr_rows);
-  uint64_t nr = 0, nr_distinct = 0;
-  if (Reply reply = CountRows(table.name, where, &nr, &nr_distinct); !reply.ok()) return reply;
+  uint64_t nr_distinct = 0;
+  if (Reply reply = CountRows(table.name, where, &nr_distinct); !reply.ok()) return reply;
   if (nr_distinct >= block.nr_rows) {
     stats_.nr_there++;
-  } else {
-    PackedBytes body;
-    PutBlock(block, &body);
-    const std::string bytes = body.Take();
-    std::string columns;
-    for (const ShipColumn* column : block.columns)
-      columns += fmt::format("{}`{}`", columns.empty() ? "" : ", ", column->name());
-    Reply reply = server_->Insert(table.name, columns,
-                                  fmt::format("slotscope-{:016x}-{}", batch.name, block.number), bytes);
-    if (reply.answered == Answered::kAway && doubts_.size() < kMaxDoubts)
-      doubts_.push_back({table.name, where, block.nr_rows, block.first_s, MonotonicNs()});
-    if (!reply.ok()) return reply;
-    stats_.sent_bytes += bytes.size();
-    if (reply = CountRows(table.name, where, &nr, &nr_distinct); !reply.ok()) return reply;
-    if (nr_distinct < block.nr_rows)
-      return {Answered::kFailed, fmt::format("it took {} rows for its table {}, and has {} of them",
-                                             block.nr_rows, table.name, nr_distinct)};
+    Doubt();  // who has sent it may be at it still
+    return {};
   }
-  if (nr <= block.nr_rows) return {};
-  return MakeOne(table.name, where, block.nr_rows, block.first_s);
+  PackedBytes body;
+  PutBlock(block, &body);
+  const std::string bytes = body.Take();
+  std::string columns;
+  for (const ShipColumn* column : block.columns)
+    columns += fmt::format("{}`{}`", columns.empty() ? "" : ", ", column->name());
+  Reply reply = server_->Insert(table.name, columns,
+                                fmt::format("slotscope-{:016x}-{}", batch.name, block.number), bytes);
+  if (reply.answered == Answered::kAway) Doubt();
+  if (!reply.ok()) return reply;
+  stats_.sent_bytes += bytes.size();
+  if (reply = CountRows(table.name, where, &nr_distinct); !reply.ok()) return reply;
+  if (nr_distinct >= block.nr_rows) return {};
+  return {Answered::kFailed, fmt::format("it took {} rows for its table {}, and has {} of them",
+                                         block.nr_rows, table.name, nr_distinct)};
 }
 
-Reply Shipper::SettleDoubts() {
-  for (size_t i = 0; i < doubts_.size();) {
-    const Doubt& doubt = doubts_[i];
-    uint64_t nr = 0, nr_distinct = 0;
-    if (Reply reply = CountRows(doubt.table, doubt.where, &nr, &nr_distinct); !reply.ok()) return reply;
-    if (nr > doubt.nr_rows)
-      if (Reply reply = MakeOne(doubt.table, doubt.where, doubt.nr_rows, doubt.first_s); !reply.ok())
-        return reply;
-    if (MonotonicNs() - doubt.since_ns > kDoubtNs)
-      doubts_.erase(doubts_.begin() + static_cast<ptrdiff_t>(i));
-    else
-      i++;
-  }
+void Shipper::Doubt() {
+  doubtful_until_ns_ = MonotonicNs() + kDoubtNs;
+  next_count_ns_ = 0;
+}
+
+Reply Shipper::FindTwice(int64_t since_s, Days* days) {
+  for (const std::string& host : hosts_)
+    for (const Shipped& shipped : kShipped) {
+      Reply reply = server_->Ask(fmt::format(
+          "SELECT batch, nr, rows, first, last FROM (SELECT batch, count() AS nr, "
+          "toYYYYMMDD(min(time)) AS first, toYYYYMMDD(max(time)) AS last FROM {0} WHERE host = {1} AND "
+          "time >= toDateTime({2}) GROUP BY batch) ANY INNER JOIN (SELECT batch, max(rows) AS rows FROM "
+          "batches WHERE host = {1} AND table_name = {3} AND state IN ('shipped', 'damaged') GROUP BY "
+          "batch) USING (batch) WHERE nr > rows",
+          shipped.table, SqlText(host), since_s, SqlText(shipped.table)));
+      if (reply.answered == Answered::kLacking) continue;  // it has no such table
+      if (!reply.ok()) return reply;
+      for (std::string_view rest = reply.text; !rest.empty();) {
+        std::string_view line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        for (int i = 0; i < 3; i++) line.remove_prefix(std::min(line.size(), line.find('\t') + 1));
+        const size_t tab = std::min(line.find('\t'), line.size());
+        for (const std::string_view day :
+             {line.substr(0, tab), line.substr(std::min(tab + 1, line.size()))})
+          if (NumberOf<uint32_t>(day)) days->emplace_back(shipped.table, day);
+      }
+    }
+  std::sort(days->begin(), days->end());
+  days->erase(std::unique(days->begin(), days->end()), days->end());
+  return {};
+}
+
+// Rows of one key become one where parts are merged, which a server that has little to do never does.
+// (The whole day of all hosts is merged: it is as rare as requests that are carried out twice.)
+Reply Shipper::Settle() {
+  const int64_t since_s = std::min(entered_since_s_, counted_since_s_);
+  if (since_s == kNothing) return {};
+  const int64_t from_s = std::max<int64_t>(since_s - kEarlierS, 0);
+  Days days;
+  if (Reply reply = FindTwice(from_s, &days); !reply.ok()) return reply;
+  for (const auto& [table, day] : days)
+    if (Reply reply = server_->Ask(fmt::format("OPTIMIZE TABLE {} PARTITION {} FINAL", table, day));
+        !reply.ok())
+      return reply;
+  Days left;
+  if (!days.empty())
+    if (Reply reply = FindTwice(from_s, &left); !reply.ok()) return reply;
+  if (!left.empty())
+    return {Answered::kRunning,
+            fmt::format("rows of {} are there twice until it has merged them", left.front().first)};
+  const bool is_doubtful = MonotonicNs() < doubtful_until_ns_;
+  counted_since_s_ = is_doubtful ? since_s : entered_since_s_;
+  entered_since_s_ = kNothing;
+  next_count_ns_ = MonotonicNs() + (is_doubtful ? kCountInDoubtNs : kCountNs);
   return {};
 }
 
 // What became of it, for everybody who asks the database what it has.
 Reply Shipper::Enter(const Batch& batch, std::string_view state, uint64_t nr_rows) {
+  entered_since_s_ = std::min(entered_since_s_, SecondsOf(batch.times.unix_start_ns()));
   return server_->Ask(fmt::format(
       "INSERT INTO batches (host, batch, boot_id, segment, table_name, start, start_unix_ns, "
       "end_unix_ns, rows, bytes, state, version) VALUES ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, "

@@ -4,15 +4,17 @@
 // What waits is what is in the recording and not in the server's table `batches`: nothing is kept beside
 // the two. A table's segment is a batch. Its blocks are put in one behind the other, and each only after
 // a question whether it is there already: whoever was killed, or lost the answer, goes on where that
-// was. A request of which nobody knows what became may be carried out later: its rows are counted again
-// then.
+// was. A request of which nobody knows what became may be carried out later, and another shipper may
+// send the same: what was entered is counted again later, and rows that are there twice are made one.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -40,6 +42,7 @@ struct ShipStats {
   uint64_t nr_given_up = 0;   // batches that waited for too long, see max_waiting_bytes
   uint64_t nr_removed = 0;    // batches that the recording removed while they waited
   uint64_t nr_damaged = 0;    // batches of which some rows could not be read
+  uint64_t nr_missing = 0;    // batches whose file nobody but the manifest knows
   uint64_t nr_refused = 0;    // batches with a row that the server's table cannot have
   uint64_t nr_malformed = 0;  // lines that are no rows
 };
@@ -77,13 +80,8 @@ class Shipper {
     uint64_t number = 0;
     FrameTimes times;
   };
-  // Rows that were sent, in a request of which nobody knows what became.
-  struct Doubt {
-    std::string table, where;
-    uint64_t nr_rows = 0;
-    uint32_t first_s = 0;
-    uint64_t since_ns = 0;  // MonotonicNs()
-  };
+  // The tables and days of which rows are there twice.
+  using Days = std::vector<std::pair<std::string_view, std::string>>;
   enum class Done { kNo, kYes };
 
   Status OpenRecording();
@@ -94,10 +92,10 @@ class Shipper {
   Reply ShipWaiting(Status* status);
   Reply Ship(const Batch& batch, Status* status, Done* done);
   Reply ShipBlock(const ServerTable& table, const Batch& batch, const BlockMaker::Block& block);
-  Reply SettleDoubts();
-  Reply CountRows(const std::string& table, const std::string& where, uint64_t* nr,
-                  uint64_t* nr_distinct);
-  Reply MakeOne(const std::string& table, const std::string& where, uint64_t nr_rows, uint32_t first_s);
+  Reply CountRows(const std::string& table, const std::string& where, uint64_t* nr_distinct);
+  Reply Settle();
+  Reply FindTwice(int64_t since_s, Days* days);
+  void Doubt();
   Reply Enter(const Batch& batch, std::string_view state, uint64_t nr_rows);
 
   std::string path_;
@@ -109,10 +107,17 @@ class Shipper {
   std::unordered_set<uint64_t> done_;  // batches of what the recording has
   RecordingReader reader_;
   Intervals protections_;
-  bool is_held_ = false;        // by a recorder
-  std::vector<Batch> waiting_;  // in the order in which they are shipped
-  std::vector<Batch> removed_;  // from the recording, and not entered yet
-  std::vector<Doubt> doubts_;
+  bool is_held_ = false;                  // by a recorder
+  std::vector<Batch> waiting_;            // in the order in which they are shipped
+  std::vector<Batch> removed_;            // from the recording, and not entered yet
+  std::unordered_set<uint64_t> missing_;  // batches whose file was not there
+  // What was entered is counted again some minutes later, twice: the oldest of it, Unix time in s, since
+  // it was counted last, and before.
+  static constexpr int64_t kNothing = std::numeric_limits<int64_t>::max();
+  int64_t entered_since_s_ = kNothing, counted_since_s_ = kNothing;
+  uint64_t next_count_ns_ = 0;      // MonotonicNs()
+  uint64_t doubtful_until_ns_ = 0;  // a request may be carried out until then
+  std::vector<std::string> hosts_;  // in the recording
   uint64_t waiting_bytes_ = 0;
   bool has_open_segment_ = false;
   std::unordered_set<std::string> told_;  // sentences that are said once

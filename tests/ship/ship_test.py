@@ -428,14 +428,71 @@ def test_damage(server, recording):
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 0xff
     victim.write_bytes(data)
-    told = ship(server, damaged).stderr
+    told = ship(server, damaged, code=9).stderr
     check(victim.name in told and "what could be read was shipped" in told, f"damage: {told}")
     state = server.rows("SELECT table_name, state, rows FROM lost_batches")
     check(len(state) == 1 and state[0][:2] == ["slots", "damaged"], f"and it is in the database: {state}")
     _, truth = rows_in(recording, "slots")
     there = int(server.ask("SELECT count() FROM slots"))
     check(0 < sum(truth.values()) - there < sum(truth.values()) / 2, f"{there} rows of {sum(truth.values())}")
+    # One that is not there at all, which the manifest still knows, is not waited for.
+    fresh(server)
+    victim.unlink()
+    told = ship(server, damaged, code=9)
+    check(victim.name in told.stderr and "1 missing" in told.stdout, f"a file that is missing: {told.stderr} {told.stdout}")
+    state = server.rows("SELECT table_name, state, rows FROM lost_batches")
+    check(state == [["slots", "removed", "0"]], f"and it is in the database: {state}")
+    check("still to be shipped" not in ship(server, damaged).stdout, "nothing of it waits")
     shutil.rmtree(damaged)
+
+
+def test_rows_that_are_there_twice(server, recording):
+    """By a request that was carried out later, or another shipper: whoever ships next makes them one."""
+    fresh(server)
+    ship(server, recording)
+    truth = nr_rows_in(recording)
+    for table in ("slots", "waits", "processes"):
+        server.ask(f"INSERT INTO {table} SELECT * FROM {table} WHERE batch = (SELECT max(batch) FROM {table})")
+    check(sum(nr_rows_out(server, recording).values()) > sum(truth.values()), "rows are there twice")
+    told = ship(server, recording).stdout
+    check("shipped 0 rows" in told, f"nothing is sent again: {told}")
+    check_rows(server, recording, "after they were there twice")
+
+
+def test_two_shippers(server, recording):
+    fresh(server)
+    process, out = follow(server, recording)
+    with open(folder / "other", "wb") as told:
+        other = subprocess.Popen([SLOTSCOPE, "ship", "--clickhouse", server.url, "--follow", str(recording)], stdout=told, stderr=told)
+    wait_for(lambda: nr_batches(server) == nr_of(recording), "two shippers ship it")
+    wait_for(lambda: nr_rows_out(server, recording) == nr_rows_in(recording), "each row is there once", 60)
+    other.terminate()
+    other.wait(30)
+    ends(process, out)
+    check_rows(server, recording, "by two shippers")
+
+
+def test_a_newer_schema(server, recording):
+    fresh(server)
+    server.ask("INSERT INTO schema_versions (version, applied) VALUES (99, now())")
+    told = ship(server, recording).stderr
+    check("version 99" in told, f"it is said: {told}")
+    check_rows(server, recording, "into a newer schema")
+    told = ship(server, "--set-up").stdout
+    check("newer than this slotscope" in told and "(version 99)" in told, f"it is set up already: {told}")
+
+
+def test_stopped(server, recording):
+    fresh(server)
+    server.process.send_signal(signal.SIGSTOP)
+    with open(folder / "stopped", "wb") as told:
+        process = subprocess.Popen([SLOTSCOPE, "ship", "--clickhouse", server.url, str(recording)], stdout=told, stderr=told)
+    time.sleep(1)  # it has asked something, and waits
+    process.terminate()
+    process.wait(30)
+    server.process.send_signal(signal.SIGCONT)
+    told = (folder / "stopped").read_text()
+    check(process.returncode == 7 and "stopped by a signal" in told and "cannot do it" not in told, f"{process.returncode}: {told}")
 
 
 def test_given_up(server, recording):
@@ -481,8 +538,8 @@ def test_full_disk(program, recording):
         wait_for(lambda: said(out, "cannot do it"), "a full disk is said")
         subprocess.run(["mount", "-o", "remount,size=400m", mount], check=True)
         wait_for(lambda: nr_batches(server) == nr_of(recording), "all is shipped when there is room again")
-        told = ends(process, out)
-        check("answers again" in told, f"and that is said: {told}")
+        wait_for(lambda: said(out, "answers again"), "and that is said")
+        ends(process, out)
         check_rows(server, recording, "after a full disk")
     finally:
         server.stop()
@@ -629,13 +686,28 @@ def panels(name):
     return [(panel["title"], [target.get("expr") or target["rawSql"] for target in panel["targets"]]) for panel in dashboard["panels"]]
 
 
+VIEWS = {"Longest waits": "worst_waits", "Who kept whom waiting": "who_kept_whom_waiting", "Noisy neighbours": "noisy_neighbours"}
+
+
+def of_a_dashboard(view):
+    """The view's question, of the time and the hosts that are looked at."""
+    schema = sorted((TOP / "deploy" / "clickhouse").glob("*.sql"))
+    sql = [found for path in schema for found in re.findall(rf"CREATE VIEW (?:IF NOT EXISTS )?{view} AS\n(.*?);\n", path.read_text(), re.S)][-1]
+    sql = " ".join(re.sub("--.*", "", sql).split())
+    sql = re.sub(r"WHERE time > now\(\) - (3720|86520)\b", "WHERE time >= $__fromTime - 120 AND time <= $__toTime AND host IN (${host:singlequote})", sql)
+    return re.sub(r"time > now\(\) - (3600|86400)\b", "$__timeFilter(time) AND host IN (${host:singlequote})", sql) + " LIMIT 50"
+
+
 def test_fleet_dashboard(server):
     """Behind test_questions(): each panel has something to show, as Grafana's ClickHouse source would ask."""
     host = server.rows("SELECT DISTINCT host FROM batches")[0][0]
     for title, questions in panels("slotscope-fleet.json"):
         for sql in questions:
             asked = re.sub(r"\$__timeFilter\((\w+)\)", r"\1 >= now() - 3600 AND \1 <= now() + 60", sql).replace("${host:singlequote}", f"'{host}'")
+            asked = asked.replace("$__fromTime", "(now() - 3600)").replace("$__toTime", "(now() + 60)")
             check("$" not in asked, f"{title}: a variable is left: {asked}")
+            if title in VIEWS:
+                check(sql == of_a_dashboard(VIEWS[title]), f"{title} is another question than the view {VIEWS[title]}")
             rows = server.rows(asked)
             check(bool(rows) == (title != "Segments that are not there"), f"{title}: {len(rows)} rows of {asked}")
             check(server.rows(asked.replace(f"'{host}'", "'nobody'")) == [] or "host IN" not in sql, f"{title}: of another host there is nothing")
@@ -701,7 +773,7 @@ def main():
         test_killed_server(server, recording)
         test_a_server_that_stands_still(server, recording)
         for test in (test_refusals, test_an_older_schema, test_a_column_of_a_newer_recorder, test_given_up, test_incidents_only, test_removed_while_the_server_is_away,
-                     test_set_up_anew_while_it_follows, test_what_cannot_be_shipped_stands_in_nobodys_way):
+                     test_rows_that_are_there_twice, test_two_shippers, test_a_newer_schema, test_stopped, test_set_up_anew_while_it_follows, test_what_cannot_be_shipped_stands_in_nobodys_way):
             test(server, small if test is not test_given_up else recording)
         test_damage(server, recording)
         test_tls(program, small)
