@@ -43,16 +43,21 @@ remember() { # remember NAME CODE LOG
 # is said, and tried again when nothing runs beside it. Only what a test itself has found (exit code 1): a crash, a report of
 # a kernel and a time-out say enough, and so does a second failure.
 alone_later() {
-	local code=$1 log=$2 names
+	local code=$1 log=$2 names nr
 	shift 2
 	[ -n "${SLOTSCOPE_AGAIN:-}" ] && [ "$code" = 1 ] || return
-	case $1 in
+	# A crash within a guest, or of a program that a test runs, is a 1 like any other.
+	! grep -qaE 'Segmentation fault|Aborted|core dumped|terminate called|stack smashing|Which is: 13[2-9]$' "$log" || return
+	case $* in
 	build/live_tests)
-		names=$(sed -nE 's/^\[  FAILED  \] ([^ ,]+)(, where .*)? \([0-9]+ ms\)$/\1/p' "$log" | paste -sd:)
-		[ -n "$names" ] && [ "$(tr -dc : <<<"$names" | wc -c)" -lt 8 ] || return # so many are not by chance
-		again=("$@" --gtest_filter="$names")
+		# Those of its list at the end, if these are all that failed.
+		names=$(sed -nE '/^\[  FAILED  \] [0-9]+ tests?, listed below:/,$s/^\[  FAILED  \] ([^ ,]+)(, where .*)?$/\1/p' "$log")
+		nr=$(sed -nE 's/^ *([0-9]+) FAILED TESTS?$/\1/p' "$log")
+		[ -n "$nr" ] && [ "$nr" = "$(wc -l <<<"$names")" ] && [ "$nr" -lt 8 ] || return # more are not by chance
+		again=("$@" --gtest_filter="$(paste -sd: <<<"$names")")
 		;;
-	*tests/vm/suite.sh | env | tests/vm/qemu-rdt/run.sh) again=("$@") ;;
+	env*tests/vm/suite.sh*) again=("$@") ;;
+	tests/vm/qemu-rdt/run.sh*) again=(env ${SLOTSCOPE_RDT_SECONDS:+SLOTSCOPE_RDT_SECONDS=$SLOTSCOPE_RDT_SECONDS} "$@") ;;
 	*) return 1 ;;
 	esac
 }
@@ -60,7 +65,7 @@ alone_later() {
 # step NAME COMMAND...: 69 and 77 mean that it cannot run here, 72 that the emulator of a guest tripped over
 # its own defect (see tests/vm/guest.sh): then it is tried again, at most four times.
 step() {
-	local name=$1 start=$SECONDS log code attempt again=()
+	local name=$1 start=$SECONDS log code attempt line again=()
 	shift
 	log=$logs/${name//[^a-z0-9.-]/_}
 	for attempt in 1 2 3 4 5; do
@@ -83,8 +88,8 @@ step() {
 			echo "  AGAIN  $name ($((SECONDS - start)) s): what failed is tried again, alone"
 			failed_tests "$log"
 			grep '^FAIL ' "$log"
-			printf '%q ' "${step_as[@]:-step}" "$name, alone" "${again[@]}" >>"$SLOTSCOPE_AGAIN"
-			echo >>"$SLOTSCOPE_AGAIN"
+			printf -v line '%q ' "${step_as[@]:-step}" "$name, alone" "${again[@]}"
+			echo "$line" >>"$SLOTSCOPE_AGAIN"
 			postponed=$((postponed + 1))
 			return
 		fi
