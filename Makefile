@@ -180,7 +180,7 @@ $(B)/slotscope: $(B)/obj/collector/cli/main.o $(B)/libslotscope.a
 	$(call msg,LINK,$@)
 	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@ $(LIBS)
 
-# CUDA's libraries, played. Functions begin as NVIDIA's do: a probe on another first instruction costs ten times as much.
+# CUDA's libraries, played. Functions begin as NVIDIA's do: a probe on another first instruction costs three times as much.
 STANDIN := $(B)/standin/libcuda.so.1 $(B)/standin/libcudart.so.13 $(B)/standin/libnvidia-ml.so.1 $(B)/standin/librefused_uretprobe.so \
 	$(B)/standin/hostile/libcudart.so.13 $(B)/standin/prologues/libcudart.so.13
 STANDIN_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -O1 -g -fPIC -fcf-protection=none -fno-omit-frame-pointer -fno-semantic-interposition

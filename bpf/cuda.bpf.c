@@ -727,7 +727,7 @@ int ss_cuda_leave(struct pt_regs *ctx)
 	return 0;
 }
 
-/* As ss_costs; those are also for how many traps there were. */
+/* As ss_costs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

@@ -119,6 +119,7 @@ Status SetUp(ClickHouse* server) {
 Status ShipOnce(Shipper* shipper, ClickHouse* server) {
   Status status;
   Reply reply = shipper->ShipAll(&status);
+  if (status.ok() && reply.ok() && shipper->wants_another_look()) reply = shipper->ShipAll(&status);
   for (int i = 0; i < kMaxBusy && reply.answered == Answered::kRunning && !stop_requested; i++) {
     Sleep(kLookAgainS);
     reply = shipper->ShipAll(&status);
@@ -126,10 +127,12 @@ Status ShipOnce(Shipper* shipper, ClickHouse* server) {
   if ((status.ok() && reply.ok()) || shipper->stats().nr_batches > 0)
     Say(stdout, "{}\n", Summary(*shipper, *server));
   if (!status.ok()) return status;
-  if (const uint64_t nr = shipper->stats().nr_damaged + shipper->stats().nr_missing; reply.ok() && nr)
-    return {Exit::kBadInput,
-            fmt::format("{} of the recording {} damaged or missing: what could be read was shipped",
-                        nr == 1 ? "a file" : fmt::format("{} files", nr), nr == 1 ? "is" : "are")};
+  const ShipStats& stats = shipper->stats();
+  if (const uint64_t nr = stats.nr_damaged + stats.nr_missing + stats.nr_refused; reply.ok() && nr)
+    return {
+        Exit::kBadInput,
+        fmt::format("{} not shipped, or not all of {}: the view lost_batches has which",
+                    nr == 1 ? "a file was" : fmt::format("{} files were", nr), nr == 1 ? "it" : "them")};
   if (reply.ok()) return {};
   const std::string waiting = Waiting(*shipper);
   return {ExitOf(reply), fmt::format("{}{}", Sentence(*server, reply),

@@ -16,6 +16,7 @@
 // What is probed, as no compiler would leave it.
 asm(R"(
 	.pushsection .text
+	.globl slotscope_target_other, slotscope_target_push, slotscope_target_endbr
 	.type slotscope_target_other, @function
 slotscope_target_other:
 	mov %rdi, %rax

@@ -130,6 +130,7 @@ void Shipper::FindWaiting() {
       const uint64_t name = BatchName(segment, shipped.table, bytes);
       there.insert(name);
       if (done_.contains(name) || (shipped.is_of_milliseconds && !wants_milliseconds)) continue;
+      if (absent_.contains(name) && IsMissing(path_ + "/" + file_name)) continue;
       waiting_.push_back({name, std::string(shipped.table), std::string(shipped.each),
                           path_ + "/" + file_name, bytes, shipped.is_of_milliseconds,
                           file_name.find(".ndjson") != file_name.npos, segment.host, segment.boot_id,
@@ -175,6 +176,7 @@ Reply Shipper::Begin() {
                     version, wanted));
   if (Reply reply = ReadServerTables(server_, &tables_); !reply.ok()) return reply;
   done_.clear();
+  absent_.clear();
   std::set<std::string> hosts;
   int64_t oldest_ns = std::numeric_limits<int64_t>::max();
   for (const auto& [number, segment] : reader_.segments()) {
@@ -183,7 +185,8 @@ Reply Shipper::Begin() {
   }
   for (const std::string& host : hosts) {
     Reply reply = server_->Ask(
-        fmt::format("SELECT DISTINCT batch FROM batches WHERE host = {} AND start >= toDateTime({})",
+        fmt::format("SELECT batch, min(state = 'removed') FROM batches WHERE host = {} AND start >= "
+                    "toDateTime({}) GROUP BY batch",
                     SqlText(host), SecondsOf(oldest_ns)));
     if (!reply.ok()) {
       tables_.clear();
@@ -192,7 +195,8 @@ Reply Shipper::Begin() {
     for (std::string_view rest = reply.text; !rest.empty();) {
       const std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-      if (const auto name = NumberOf<uint64_t>(line)) done_.insert(*name);
+      if (const auto name = NumberOf<uint64_t>(line.substr(0, line.find('\t'))))
+        (line.ends_with("\t1") ? absent_ : done_).insert(*name);
     }
   }
   // Whoever shipped before may have been killed before he counted.
@@ -251,7 +255,8 @@ Reply Shipper::ShipWaiting(Status* status) {
     reply = Ship(waiting_[i], &of_batch, &done);
     if (status->ok()) *status = of_batch;
     if (done == Done::kYes) {
-      done_.insert(waiting_[i].name);
+      if (!absent_.contains(waiting_[i].name)) done_.insert(waiting_[i].name);
+      missing_.erase(waiting_[i].name);
       waiting_bytes_ -= waiting_[i].bytes;
     } else {
       left.push_back(waiting_[i]);
@@ -290,10 +295,12 @@ Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
   if (taken.ok()) taken = maker.Finish();
   if (!reply.ok()) return reply;
   if (!read.ok() && IsMissing(batch.path)) {
-    // A ring may remove it while we look: then the recording knows it no more when we look again.
-    if (is_held_ && missing_.insert(batch.name).second) return {};
+    // It may have been removed by the ring, or have got its name, since the recording was looked into:
+    // only when we look again it is missing.
+    if (missing_.insert(batch.name).second) return {};
     on_news_(fmt::format("{} is not there any more: nothing of it is shipped", EscapeName(batch.path)));
     if (reply = Enter(batch, "removed", 0); !reply.ok()) return reply;
+    absent_.insert(batch.name);
     stats_.nr_missing++;
     *done = Done::kYes;
     return {};
@@ -349,7 +356,7 @@ Reply Shipper::ShipBlock(const ServerTable& table, const Batch& batch, const Blo
   if (Reply reply = CountRows(table.name, where, &nr_distinct); !reply.ok()) return reply;
   if (nr_distinct >= block.nr_rows) {
     stats_.nr_there++;
-    Doubt();  // who has sent it may be at it still
+    Doubt(batch);  // who has sent it may be at it still
     return {};
   }
   PackedBytes body;
@@ -360,7 +367,7 @@ Reply Shipper::ShipBlock(const ServerTable& table, const Batch& batch, const Blo
     columns += fmt::format("{}`{}`", columns.empty() ? "" : ", ", column->name());
   Reply reply = server_->Insert(table.name, columns,
                                 fmt::format("slotscope-{:016x}-{}", batch.name, block.number), bytes);
-  if (reply.answered == Answered::kAway) Doubt();
+  if (reply.answered == Answered::kAway) Doubt(batch);
   if (!reply.ok()) return reply;
   stats_.sent_bytes += bytes.size();
   if (reply = CountRows(table.name, where, &nr_distinct); !reply.ok()) return reply;
@@ -369,59 +376,83 @@ Reply Shipper::ShipBlock(const ServerTable& table, const Batch& batch, const Blo
                                          block.nr_rows, table.name, nr_distinct)};
 }
 
-void Shipper::Doubt() {
+void Shipper::Doubt(const Batch& batch) {
   doubtful_until_ns_ = MonotonicNs() + kDoubtNs;
+  doubted_since_s_ = std::min(doubted_since_s_, SecondsOf(batch.times.unix_start_ns()));
   next_count_ns_ = 0;
+}
+
+// (What was given up or removed when a part of it had been sent is not looked at: it has no number of
+// rows.)
+Reply Shipper::FindTwiceIn(std::string_view table, const std::string& host, int64_t since_s,
+                           Days* days) {
+  const std::string where = fmt::format("host = {} AND time >= toDateTime({})", SqlText(host), since_s);
+  Reply more = server_->Ask(fmt::format(
+      "SELECT batch FROM (SELECT batch, count() AS nr FROM {0} WHERE {1} GROUP BY batch) AS there ANY "
+      "INNER JOIN (SELECT batch, max(rows) AS nr_entered FROM batches WHERE host = {2} AND start >= "
+      "toDateTime({3}) AND table_name = {4} AND state IN ('shipped', 'damaged', 'refused') GROUP BY "
+      "batch) "
+      "AS entered USING (batch) WHERE nr > nr_entered",
+      table, where, SqlText(host), since_s, SqlText(table)));
+  if (!more.ok()) return more;
+  std::string names;
+  for (std::string_view rest = more.text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (const auto name = NumberOf<uint64_t>(line))
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", *name);
+  }
+  if (names.empty()) return more;
+  // There may be more than was entered without one being there twice: of a file that was damaged later.
+  Reply twice = server_->Ask(
+      fmt::format("SELECT DISTINCT day FROM (SELECT toYYYYMMDD(time) AS day, batch FROM {} WHERE {} AND "
+                  "batch IN ({}) GROUP BY day, batch HAVING count() > uniqExact(row)) AS twice",
+                  table, where, names));
+  if (!twice.ok()) return twice;
+  for (std::string_view rest = twice.text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (const auto day = NumberOf<uint32_t>(line)) days->emplace_back(table, *day);
+  }
+  return twice;
 }
 
 Reply Shipper::FindTwice(int64_t since_s, Days* days) {
   for (const std::string& host : hosts_)
-    for (const Shipped& shipped : kShipped) {
-      Reply reply = server_->Ask(fmt::format(
-          "SELECT batch, nr, rows, first, last FROM (SELECT batch, count() AS nr, "
-          "toYYYYMMDD(min(time)) AS first, toYYYYMMDD(max(time)) AS last FROM {0} WHERE host = {1} AND "
-          "time >= toDateTime({2}) GROUP BY batch) ANY INNER JOIN (SELECT batch, max(rows) AS rows FROM "
-          "batches WHERE host = {1} AND table_name = {3} AND state IN ('shipped', 'damaged') GROUP BY "
-          "batch) USING (batch) WHERE nr > rows",
-          shipped.table, SqlText(host), since_s, SqlText(shipped.table)));
-      if (reply.answered == Answered::kLacking) continue;  // it has no such table
-      if (!reply.ok()) return reply;
-      for (std::string_view rest = reply.text; !rest.empty();) {
-        std::string_view line = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-        for (int i = 0; i < 3; i++) line.remove_prefix(std::min(line.size(), line.find('\t') + 1));
-        const size_t tab = std::min(line.find('\t'), line.size());
-        for (const std::string_view day :
-             {line.substr(0, tab), line.substr(std::min(tab + 1, line.size()))})
-          if (NumberOf<uint32_t>(day)) days->emplace_back(shipped.table, day);
-      }
+    for (const ServerTable& table : tables_) {
+      const bool is_ours = std::any_of(kShipped.begin(), kShipped.end(), [&](const Shipped& shipped) {
+        return shipped.table == table.name;
+      });
+      if (!is_ours) continue;
+      if (Reply reply = FindTwiceIn(table.name, host, since_s, days); !reply.ok()) return reply;
     }
-  std::sort(days->begin(), days->end());
-  days->erase(std::unique(days->begin(), days->end()), days->end());
   return {};
 }
 
 // Rows of one key become one where parts are merged, which a server that has little to do never does.
 // (The whole day of all hosts is merged: it is as rare as requests that are carried out twice.)
 Reply Shipper::Settle() {
-  const int64_t since_s = std::min(entered_since_s_, counted_since_s_);
+  const int64_t since_s = std::min({entered_since_s_, counted_since_s_, doubted_since_s_});
   if (since_s == kNothing) return {};
   const int64_t from_s = std::max<int64_t>(since_s - kEarlierS, 0);
+  const auto not_yet = [](std::string_view table) -> Reply {
+    return {Answered::kRunning,
+            fmt::format("rows of {} are there twice until it has merged them", table)};
+  };
   Days days;
   if (Reply reply = FindTwice(from_s, &days); !reply.ok()) return reply;
-  for (const auto& [table, day] : days)
-    if (Reply reply = server_->Ask(fmt::format("OPTIMIZE TABLE {} PARTITION {} FINAL", table, day));
-        !reply.ok())
-      return reply;
+  for (const auto& [table, day] : days) {
+    Reply reply = server_->Ask(fmt::format("OPTIMIZE TABLE {} PARTITION {} FINAL", table, day));
+    if (reply.answered == Answered::kAway) return not_yet(table);  // it takes longer than we wait
+    if (!reply.ok()) return reply;
+  }
   Days left;
   if (!days.empty())
     if (Reply reply = FindTwice(from_s, &left); !reply.ok()) return reply;
-  if (!left.empty())
-    return {Answered::kRunning,
-            fmt::format("rows of {} are there twice until it has merged them", left.front().first)};
+  if (!left.empty()) return not_yet(left.front().first);
   const bool is_doubtful = MonotonicNs() < doubtful_until_ns_;
-  counted_since_s_ = is_doubtful ? since_s : entered_since_s_;
-  entered_since_s_ = kNothing;
+  counted_since_s_ = std::exchange(entered_since_s_, kNothing);
+  if (!is_doubtful) doubted_since_s_ = kNothing;
   next_count_ns_ = MonotonicNs() + (is_doubtful ? kCountInDoubtNs : kCountNs);
   return {};
 }

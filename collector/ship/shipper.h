@@ -64,6 +64,8 @@ class Shipper {
   // In the recording, after ShipAll().
   uint64_t waiting_bytes() const { return waiting_bytes_; }
   size_t nr_waiting() const { return waiting_.size(); }
+  // A file was not there: whoever looks again sees whether it was only given another name.
+  bool wants_another_look() const { return !missing_.empty(); }
   // A segment that is being written.
   bool has_open_segment() const { return has_open_segment_; }
 
@@ -81,7 +83,7 @@ class Shipper {
     FrameTimes times;
   };
   // The tables and days of which rows are there twice.
-  using Days = std::vector<std::pair<std::string_view, std::string>>;
+  using Days = std::vector<std::pair<std::string_view, uint32_t>>;  // 20261128
   enum class Done { kNo, kYes };
 
   Status OpenRecording();
@@ -95,7 +97,8 @@ class Shipper {
   Reply CountRows(const std::string& table, const std::string& where, uint64_t* nr_distinct);
   Reply Settle();
   Reply FindTwice(int64_t since_s, Days* days);
-  void Doubt();
+  Reply FindTwiceIn(std::string_view table, const std::string& host, int64_t since_s, Days* days);
+  void Doubt(const Batch& batch);
   Reply Enter(const Batch& batch, std::string_view state, uint64_t nr_rows);
 
   std::string path_;
@@ -110,11 +113,12 @@ class Shipper {
   bool is_held_ = false;                  // by a recorder
   std::vector<Batch> waiting_;            // in the order in which they are shipped
   std::vector<Batch> removed_;            // from the recording, and not entered yet
-  std::unordered_set<uint64_t> missing_;  // batches whose file was not there
+  std::unordered_set<uint64_t> missing_;  // batches whose file was not there when it was looked for
+  std::unordered_set<uint64_t> absent_;   // and that were entered so: it may come back
   // What was entered is counted again some minutes later, twice: the oldest of it, Unix time in s, since
   // it was counted last, and before.
   static constexpr int64_t kNothing = std::numeric_limits<int64_t>::max();
-  int64_t entered_since_s_ = kNothing, counted_since_s_ = kNothing;
+  int64_t entered_since_s_ = kNothing, counted_since_s_ = kNothing, doubted_since_s_ = kNothing;
   uint64_t next_count_ns_ = 0;      // MonotonicNs()
   uint64_t doubtful_until_ns_ = 0;  // a request may be carried out until then
   std::vector<std::string> hosts_;  // in the recording

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- What people ask of a fleet (doc/fleet-database.md). A view is a question that is kept; narrow it further, as in
--- SELECT * FROM worst_waits WHERE host = 'node7' LIMIT 20.
+-- SELECT * FROM worst_waits WHERE host = 'node7' LIMIT 20. (Servers since 20.3 want a name for each question that is joined.)
 
 -- Where each process was, as it was said last; a pod of which only the uid is known is called by that. Processes are said again in each segment, so an hour of it has all that are there.
 CREATE VIEW IF NOT EXISTS process_places AS
@@ -18,12 +18,12 @@ FROM (
     wait_throttled_ns / 1000000 AS throttled_ms, wait_steal_ns / 1000000 AS steal_ms, ran_instead_tgid
   FROM seconds
   WHERE time > now() - 3600 AND tgid IS NOT NULL AND worst_wait_ns > 0
-) ANY LEFT JOIN (
+) AS waited ANY LEFT JOIN (
   SELECT host, boot_id, tgid, start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS pod
   FROM processes
   WHERE time > now() - 3720
   GROUP BY host, boot_id, tgid, start_time_ns
-) USING (host, boot_id, tgid, start_time_ns)
+) AS place USING (host, boot_id, tgid, start_time_ns)
 ORDER BY worst_ms DESC;
 
 -- Who kept whom waiting: of the last hour, pods (without a pod: the process's name) whose processes waited while those of another ran.
@@ -38,18 +38,18 @@ FROM (
         assumeNotNull(ran_start_time_ns) AS ran_start_time_ns
       FROM waits
       WHERE time > now() - 3600 AND cause = 'others'
-    ) ANY LEFT JOIN (
+    ) AS waited ANY LEFT JOIN (
       SELECT host, boot_id, tgid, start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS waiter_pod
       FROM processes
       WHERE time > now() - 3720
       GROUP BY host, boot_id, tgid, start_time_ns
-    ) USING (host, boot_id, tgid, start_time_ns)
-  ) ANY LEFT JOIN (
+    ) AS place USING (host, boot_id, tgid, start_time_ns)
+  ) AS waited ANY LEFT JOIN (
     SELECT host, boot_id, tgid AS ran_tgid, start_time_ns AS ran_start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS ran_pod
     FROM processes
     WHERE time > now() - 3720
     GROUP BY host, boot_id, tgid, start_time_ns
-  ) USING (host, boot_id, ran_tgid, ran_start_time_ns)
+  ) AS place USING (host, boot_id, ran_tgid, ran_start_time_ns)
 )
 GROUP BY host, waiter, ran
 ORDER BY ms DESC;

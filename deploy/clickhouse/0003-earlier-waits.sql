@@ -23,20 +23,20 @@ FROM (
       ifNull(ran_instead_start_ns, 0) AS ran_instead_start_ns
     FROM seconds
     WHERE time > now() - 3600 AND (wait_ns > 0 OR wait_earlier_ns > 0)
-  ) ANY LEFT JOIN (
+  ) AS waited ANY LEFT JOIN (
     SELECT host, boot_id, tgid, start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS pod
     FROM processes
     WHERE time > now() - 3720
     GROUP BY host, boot_id, tgid, start_time_ns
-  ) USING (host, boot_id, tgid, start_time_ns)
+  ) AS place USING (host, boot_id, tgid, start_time_ns)
   WHERE tgid > 0
-) ANY LEFT JOIN (
+) AS waited ANY LEFT JOIN (
   SELECT host, boot_id, tgid AS ran_instead_tgid, start_time_ns AS ran_instead_start_ns,
     argMax(multiIf(pod != '', pod, pod_uid != '', pod_uid, comm), slot_start_ns) AS ran_instead
   FROM processes
   WHERE time > now() - 3720
   GROUP BY host, boot_id, ran_instead_tgid, ran_instead_start_ns
-) USING (host, boot_id, ran_instead_tgid, ran_instead_start_ns)
+) AS place USING (host, boot_id, ran_instead_tgid, ran_instead_start_ns)
 ORDER BY waited_ms DESC;
 
 -- Who kept whom waiting: of the last hour, pods (without a pod: the process's name) whose processes waited while those of another ran.
@@ -54,18 +54,18 @@ FROM (
         ifNull(ran_start_time_ns, 0) AS ran_start_time_ns
       FROM waits
       WHERE time > now() - 3600 AND (cause = 'others' OR earlier_cause = 'others')
-    ) ANY LEFT JOIN (
+    ) AS waited ANY LEFT JOIN (
       SELECT host, boot_id, tgid, start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS waiter_pod
       FROM processes
       WHERE time > now() - 3720
       GROUP BY host, boot_id, tgid, start_time_ns
-    ) USING (host, boot_id, tgid, start_time_ns)
-  ) ANY LEFT JOIN (
+    ) AS place USING (host, boot_id, tgid, start_time_ns)
+  ) AS waited ANY LEFT JOIN (
     SELECT host, boot_id, tgid AS ran_tgid, start_time_ns AS ran_start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS ran_pod
     FROM processes
     WHERE time > now() - 3720
     GROUP BY host, boot_id, tgid, start_time_ns
-  ) USING (host, boot_id, ran_tgid, ran_start_time_ns)
+  ) AS place USING (host, boot_id, ran_tgid, ran_start_time_ns)
 )
 GROUP BY host, waiter, ran
 ORDER BY ms DESC;
@@ -86,18 +86,18 @@ FROM (
         ifNull(ran_start_time_ns, 0) AS ran_start_time_ns
       FROM waits
       WHERE time > now() - 86400 AND (cause = 'others' OR earlier_cause = 'others')
-    ) ANY LEFT JOIN (
+    ) AS waited ANY LEFT JOIN (
       SELECT host, boot_id, tgid, start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS waiter_pod
       FROM processes
       WHERE time > now() - 86520
       GROUP BY host, boot_id, tgid, start_time_ns
-    ) USING (host, boot_id, tgid, start_time_ns)
-  ) ANY LEFT JOIN (
+    ) AS place USING (host, boot_id, tgid, start_time_ns)
+  ) AS waited ANY LEFT JOIN (
     SELECT host, boot_id, tgid AS ran_tgid, start_time_ns AS ran_start_time_ns, argMax(if(pod = '', pod_uid, pod), slot_start_ns) AS ran_pod
     FROM processes
     WHERE time > now() - 86520
     GROUP BY host, boot_id, tgid, start_time_ns
-  ) USING (host, boot_id, ran_tgid, ran_start_time_ns)
+  ) AS place USING (host, boot_id, ran_tgid, ran_start_time_ns)
 )
 WHERE neighbour != '' AND waiter != neighbour
 GROUP BY neighbour

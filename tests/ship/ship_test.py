@@ -443,6 +443,10 @@ def test_damage(server, recording):
     state = server.rows("SELECT table_name, state, rows FROM lost_batches")
     check(state == [["slots", "removed", "0"]], f"and it is in the database: {state}")
     check("still to be shipped" not in ship(server, damaged).stdout, "nothing of it waits")
+    # It comes back, as whoever copies a recording may have it.
+    shutil.copy(recording / victim.name, victim)
+    ship(server, damaged)
+    check(server.ask("SELECT count() FROM slots") == f"{sum(truth.values())}\n", "it is shipped when it is there")
     shutil.rmtree(damaged)
 
 
@@ -487,7 +491,9 @@ def test_stopped(server, recording):
     server.process.send_signal(signal.SIGSTOP)
     with open(folder / "stopped", "wb") as told:
         process = subprocess.Popen([SLOTSCOPE, "ship", "--clickhouse", server.url, str(recording)], stdout=told, stderr=told)
-    time.sleep(1)  # it has asked something, and waits
+    caught = Path(f"/proc/{process.pid}/status")
+    wait_for(lambda: int(re.search(r"SigCgt:\t(\w+)", caught.read_text()).group(1), 16) >> (signal.SIGTERM - 1) & 1, "it takes the signal")
+    time.sleep(1)  # it has asked something, as a rule, and waits
     process.terminate()
     process.wait(30)
     server.process.send_signal(signal.SIGCONT)
