@@ -236,4 +236,23 @@ std::string SqlText(std::string_view text) {
   return quoted + '\'';
 }
 
+std::vector<std::vector<std::string>> FieldsOf(std::string_view answer) {
+  std::vector<std::vector<std::string>> rows;
+  while (!answer.empty()) {
+    std::string_view line = answer.substr(0, answer.find('\n'));
+    answer.remove_prefix(std::min(answer.size(), line.size() + 1));
+    std::vector<std::string> row(1);
+    for (size_t i = 0; i < line.size(); i++) {
+      if (line[i] == '\t')
+        row.emplace_back();
+      else if (line[i] == '\\' && i + 1 < line.size())
+        row.back() += line[++i];
+      else
+        row.back() += line[i];
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace slotscope

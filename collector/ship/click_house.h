@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -73,5 +74,9 @@ Status CheckServerUrl(const std::string& url);
 
 // Text between quotes, as its SQL has it.
 std::string SqlText(std::string_view text);
+
+// The fields of an answer of Ask(): lines with tabs between them, in which tabs and quotes in texts are
+// escaped. Each line has at least one.
+std::vector<std::vector<std::string>> FieldsOf(std::string_view answer);
 
 }  // namespace slotscope

@@ -22,26 +22,6 @@ constexpr std::string_view kOurs[] = {"host", "boot_id", "batch", "row", "time"}
 
 bool IsBlank(std::string_view line) { return line.find_first_not_of(" \t\r") == line.npos; }
 
-// Of an answer in lines with tabs between fields, in which tabs and quotes in texts are escaped.
-std::vector<std::vector<std::string>> RowsOf(std::string_view answer) {
-  std::vector<std::vector<std::string>> rows;
-  while (!answer.empty()) {
-    std::string_view line = answer.substr(0, answer.find('\n'));
-    answer.remove_prefix(std::min(answer.size(), line.size() + 1));
-    std::vector<std::string> row(1);
-    for (size_t i = 0; i < line.size(); i++) {
-      if (line[i] == '\t')
-        row.emplace_back();
-      else if (line[i] == '\\' && i + 1 < line.size())
-        row.back() += line[++i];
-      else
-        row.back() += line[i];
-    }
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 // As IF NOT EXISTS of an ALTER TABLE ... ADD COLUMN, which not every server knows.
 Reply IsThereAlready(ClickHouse* server, std::string_view statement, bool* is_there) {
   constexpr std::string_view kAlter = "ALTER TABLE ", kAdd = " ADD COLUMN ";
@@ -117,7 +97,7 @@ Reply ReadSchemaVersion(ClickHouse* server, uint32_t* version) {
   Reply reply = server->Ask("SELECT max(version) FROM schema_versions");
   if (reply.answered == Answered::kLacking) return {};
   if (!reply.ok()) return reply;
-  const auto rows = RowsOf(reply.text);
+  const auto rows = FieldsOf(reply.text);
   const auto number = rows.size() == 1 ? NumberOf<uint32_t>(rows[0][0]) : std::nullopt;
   if (!number) return {Answered::kFailed, "it says nothing of a version in schema_versions"};
   *version = *number;
@@ -157,7 +137,7 @@ Reply ReadServerTables(ClickHouse* server, std::vector<ServerTable>* tables) {
       "SELECT table, name, type FROM system.columns WHERE database = {} ORDER BY table, name",
       SqlText(server->database())));
   if (!reply.ok()) return reply;
-  for (const auto& row : RowsOf(reply.text)) {
+  for (const auto& row : FieldsOf(reply.text)) {
     if (row.size() != 3) return {Answered::kFailed, "it does not say which columns there are"};
     if (tables->empty() || tables->back().name != row[0]) tables->push_back({row[0], {}});
     // One of a type that we do not write is one that this table does not have.

@@ -192,12 +192,9 @@ Reply Shipper::Begin() {
       tables_.clear();
       return reply;
     }
-    for (std::string_view rest = reply.text; !rest.empty();) {
-      const std::string_view line = rest.substr(0, rest.find('\n'));
-      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-      if (const auto name = NumberOf<uint64_t>(line.substr(0, line.find('\t'))))
-        (line.ends_with("\t1") ? absent_ : done_).insert(*name);
-    }
+    for (const auto& row : FieldsOf(reply.text))
+      if (const auto name = NumberOf<uint64_t>(row[0]))
+        (row.back() == "1" && row.size() == 2 ? absent_ : done_).insert(*name);
   }
   // Whoever shipped before may have been killed before he counted.
   if (hosts_.empty()) entered_since_s_ = SecondsOf(oldest_ns);
@@ -396,12 +393,9 @@ Reply Shipper::FindTwiceIn(std::string_view table, const std::string& host, int6
       table, where, SqlText(host), since_s, SqlText(table)));
   if (!more.ok()) return more;
   std::string names;
-  for (std::string_view rest = more.text; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (const auto name = NumberOf<uint64_t>(line))
+  for (const auto& row : FieldsOf(more.text))
+    if (const auto name = NumberOf<uint64_t>(row[0]))
       names += fmt::format("{}{}", names.empty() ? "" : ", ", *name);
-  }
   if (names.empty()) return more;
   // There may be more than was entered without one being there twice: of a file that was damaged later.
   Reply twice = server_->Ask(
@@ -409,11 +403,8 @@ Reply Shipper::FindTwiceIn(std::string_view table, const std::string& host, int6
                   "batch IN ({}) GROUP BY day, batch HAVING count() > uniqExact(row)) AS twice",
                   table, where, names));
   if (!twice.ok()) return twice;
-  for (std::string_view rest = twice.text; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (const auto day = NumberOf<uint32_t>(line)) days->emplace_back(table, *day);
-  }
+  for (const auto& row : FieldsOf(twice.text))
+    if (const auto day = NumberOf<uint32_t>(row[0])) days->emplace_back(table, *day);
   return twice;
 }
 
