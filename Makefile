@@ -238,7 +238,7 @@ FUZZ_CXXFLAGS := -std=c++20 $(FUZZ_OPT) -g1 -Icollector -Iinclude -I. -fsanitize
 FUZZ_NOT := cli/% run/% report/% cuda/% metrics/% nvml/% base/proc detect/inputs/demo detect/host/% detect/live/% \
 	fleet/health fleet/memory_headroom fleet/node% fleet/observer \
 	raw/raw_writer remediate/client remediate/server remediate/socket_file ring/%_source ring/bpf_object ring/perf_ring ring/reader \
-	ship/schema ship/shipper sinks/top_table sinks/writer slots/fold
+	ship/schema ship/ship_metrics ship/shipper sinks/top_table sinks/writer slots/fold
 FUZZ_SRC := $(filter-out $(FUZZ_NOT:%=collector/%.cc),$(COLLECTOR_SRC)) \
 	collector/run/engine.cc collector/run/gpu_tables.cc $(addprefix collector/detect/host/,host_history.cc rank_note.cc slots_csv.cc) \
 	collector/cli/options.cc collector/cli/option_text.cc $(wildcard collector/cli/*_parser.cc) \

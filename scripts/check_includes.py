@@ -32,7 +32,6 @@ EDGES = {
     "explain": "base ring slots recording track",
     "report": "base slots recording explain",
     "query": "base recording explain",
-    "ship": "base recording",
     "top": "base slots recording explain",
     "sinks": "base slots",
     "detect/inputs": "base",
@@ -42,9 +41,10 @@ EDGES = {
     "remediate": "base ring slots",
     "fleet": "base slots remediate",
     "metrics": "base slots remediate fleet",
+    "ship": "base recording metrics",
     "run": "base ring raw merge track slots gpu straggle join recording sinks detect/patterns detect/host detect/live remediate fleet metrics",
     "check": "base ring raw run",
-    "cli": "base ring nvml cuda raw check gpu recording explain report query ship top sinks slots track detect/inputs detect/patterns detect/host fleet run",
+    "cli": "base ring nvml cuda raw check gpu recording explain report query metrics ship top sinks slots track detect/inputs detect/patterns detect/host fleet run",
 }
 EDGES = {stage: its.split() for stage, its in EDGES.items()}
 STAGES = list(EDGES)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "cli/option_text.h"
 
+#include <arpa/inet.h>
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <utility>
 
@@ -68,6 +70,32 @@ Status CheckId(const char* option, const std::string& id) {
     return {};
   return Usage(fmt::format("{} {}: give 1 to {} printable ASCII characters without blanks", option,
                            EscapeControls(id), kMaxId));
+}
+
+namespace {
+
+// A host's name, which is resolved; or an IPv4 address, as the name of no host is all digits.
+bool IsHost(const std::string& host) {
+  in_addr address;
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return true;
+  return host.find_first_not_of("0123456789.") != host.npos &&
+         std::all_of(host.begin(), host.end(), [](unsigned char c) {
+           return c < 0x80 && (std::isalnum(c) || c == '.' || c == '-' || c == '_');
+         });
+}
+
+}  // namespace
+
+Status CheckMetrics(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const std::string host = colon == text.npos ? "127.0.0.1" : text.substr(0, colon);
+  uint64_t port;
+  if (ParseNumber(colon == text.npos ? text : text.substr(colon + 1), 1, 65535, &port) && IsHost(host))
+    return {};
+  return Usage(
+      fmt::format("--metrics {}: give a PORT of the loopback interface, or HOST:PORT, where HOST is a "
+                  "name or an IPv4 address of this machine (0.0.0.0: all of them)",
+                  EscapeName(text)));
 }
 
 }  // namespace slotscope

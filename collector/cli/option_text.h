@@ -27,6 +27,8 @@ uint64_t TakeUnit(std::initializer_list<std::pair<char, uint64_t>> units, std::s
 Status ParsePids(const std::string& text, std::vector<int32_t>* pids);
 // Between commas; empty ones are left out.
 std::vector<std::string> Split(std::string_view text);
+// PORT or HOST:PORT, of --metrics.
+Status CheckMetrics(const std::string& text);
 // Names become labels, and part of questions.
 Status CheckId(const char* option, const std::string& id);
 

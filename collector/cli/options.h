@@ -68,6 +68,7 @@ struct ShipVerbOptions {
   std::string path;  // empty: the newest recording here, else the service's
   ServerOptions server;
   ShipOptions ship;
+  std::string metrics;  // an Exposer's address; empty: none
   bool follow = false;
   bool set_up = false;
 };

@@ -9,12 +9,15 @@
 #include <ctime>
 #include <string>
 
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/say.h"
 #include "base/size_text.h"
 #include "cli/exit_code.h"
+#include "metrics/exposer.h"
 #include "recording/reader.h"
 #include "ship/schema.h"
+#include "ship/ship_metrics.h"
 #include "ship/shipper.h"
 
 namespace slotscope {
@@ -76,10 +79,11 @@ Exit ExitOf(const Reply& reply) {
 
 // What is not shipped yet; "" if there is nothing.
 std::string Waiting(const Shipper& shipper) {
-  if (!shipper.nr_waiting()) return "";
-  return fmt::format("{} {} still to be shipped ({})", shipper.nr_waiting(),
-                     shipper.nr_waiting() == 1 ? "file is" : "files are",
-                     SizeText(static_cast<double>(shipper.waiting_bytes())));
+  const Backlog& backlog = shipper.backlog();
+  if (!backlog.nr_files) return "";
+  return fmt::format("{} {} still to be shipped ({})", backlog.nr_files,
+                     backlog.nr_files == 1 ? "file is" : "files are",
+                     SizeText(static_cast<double>(backlog.bytes)));
 }
 
 std::string Summary(const Shipper& shipper, const ClickHouse& server) {
@@ -140,7 +144,7 @@ Status ShipOnce(Shipper* shipper, ClickHouse* server) {
 }
 
 // Whatever is wrong may be mended meanwhile: this goes on until a signal comes.
-Status Follow(Shipper* shipper, ClickHouse* server) {
+Status Follow(Shipper* shipper, ClickHouse* server, ShipMeter* meter) {
   std::string told;
   bool was_server = false;  // whose trouble was told
   time_t retry_s = kFirstRetryS;
@@ -148,6 +152,7 @@ Status Follow(Shipper* shipper, ClickHouse* server) {
     Status status;
     const Reply reply = shipper->ShipAll(&status);
     if (stop_requested) break;
+    meter->OnRound(status.ok(), reply.ok(), static_cast<int64_t>(ClockNs(CLOCK_REALTIME)));
     const std::string trouble =
         status.ok() ? reply.ok() ? "" : Sentence(*server, reply) : status.message();
     if (trouble != told) {
@@ -177,9 +182,16 @@ Status RunShip(const ShipVerbOptions& options) {
   std::string path = options.path;
   if (path.empty())
     if (Status status = FindRecording(&path); !status.ok()) return status;
-  Shipper shipper(path, options.ship, &server,
-                  [](const std::string& news) { Say(stderr, "slotscope: {}\n", news); });
-  return options.follow ? Follow(&shipper, &server) : ShipOnce(&shipper, &server);
+  ShipMeter meter;
+  Shipper shipper(
+      path, options.ship, &server, [](const std::string& news) { Say(stderr, "slotscope: {}\n", news); },
+      [&](const ShipStats& stats, const Backlog& backlog) { meter.OnProgress(stats, backlog); });
+  if (!options.follow) return ShipOnce(&shipper, &server);
+  Exposer exposer;
+  if (!options.metrics.empty())
+    if (Status status = exposer.Start(options.metrics, [&] { return meter.families(); }); !status.ok())
+      return status;
+  return Follow(&shipper, &server, &meter);
 }
 
 }  // namespace

@@ -10,6 +10,12 @@ namespace slotscope {
 
 namespace po = boost::program_options;
 
+namespace {
+
+constexpr const char* kShipMetricsAddress = "127.0.0.1:9466";
+
+}  // namespace
+
 po::options_description DescribeShip(ShipTexts* texts, ShipVerbOptions* ship) {
   po::options_description options("Where to, and what");
   options.add_options()(
@@ -25,7 +31,10 @@ po::options_description DescribeShip(ShipTexts* texts, ShipVerbOptions* ship) {
       "gives up the oldest that waits beyond that, with --follow (K, M, G, T; default: what the "
       "recording keeps)")("password-file", Text(&ship->server.password_file, "FILE"),
                           "its one line is USER's password")(
-      "ca-file", Text(&ship->server.ca_file, "FILE"), "who signs the server's certificate");
+      "ca-file", Text(&ship->server.ca_file, "FILE"), "who signs the server's certificate")(
+      "metrics", Text(&ship->metrics, "ADDRESS")->implicit_value(kShipMetricsAddress),
+      "metrics of the shipper for Prometheus, with --follow (--metrics=HOST:PORT; default "
+      "127.0.0.1:9466)");
   return options;
 }
 
@@ -40,6 +49,10 @@ Status ParseShip(const ShipTexts& texts, ShipVerbOptions* ship) {
     return Usage(
         fmt::format("--milliseconds {}: give all or incidents", EscapeName(texts.milliseconds)));
   ship->ship.only_incidents = texts.milliseconds == "incidents";
+  if (!ship->metrics.empty()) {
+    if (!ship->follow) return Usage("--metrics is for --follow: leave it out");
+    if (Status status = CheckMetrics(ship->metrics); !status.ok()) return status;
+  }
   if (texts.max_waiting.empty()) return {};
   if (!ship->follow) return Usage("--max-waiting is for --follow: leave it out");
   if (!ParseSize(texts.max_waiting, 1u << 20, &ship->ship.max_waiting_bytes))

@@ -135,7 +135,7 @@ Status Services::Start(std::function<RunCounts()> counts_of, const Writer& write
     if (feed_) now.server = server_.stats();
     if (node_) now.node = node_->health();
     if (!options_.fleet.empty()) now.thresholds = thresholds_.stats();
-    return now;
+    return FamiliesOf(now);
   });
 }
 

@@ -17,6 +17,7 @@
 #include "fleet/observer.h"
 #include "fleet/threshold_reader.h"
 #include "metrics/exposer.h"
+#include "metrics/recorder_metrics.h"
 #include "metrics/slot_meter.h"
 #include "raw/facts.h"
 #include "remediate/client.h"

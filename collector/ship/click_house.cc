@@ -152,6 +152,13 @@ struct ClickHouse::Impl {
     if (code == CURLE_WRITE_ERROR) return {Answered::kFailed, "it answers with more than there can be"};
     if (code == CURLE_SSL_CONNECT_ERROR)
       return {Answered::kAway, "no TLS could be agreed upon (is its port one for https?)"};
+    curl_off_t asked_us = 0;  // after which it had a connection
+    curl_easy_getinfo(curl, CURLINFO_PRETRANSFER_TIME_T, &asked_us);
+    if (code == CURLE_OPERATION_TIMEDOUT && asked_us > 0)
+      return {Answered::kAway,
+              fmt::format("it has been asked, and has said nothing for {} s: it is busy with that, or "
+                          "stands still",
+                          SilenceS())};
     if (code != CURLE_OK) return {Answered::kAway, curl_easy_strerror(code)};
     long http = 0;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http);

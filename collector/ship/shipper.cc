@@ -114,7 +114,7 @@ Status Shipper::OpenRecording() {
 void Shipper::FindWaiting() {
   const std::vector<Batch> before = std::move(waiting_);
   waiting_.clear();
-  waiting_bytes_ = 0;
+  backlog_.bytes = 0;
   has_open_segment_ = false;
   std::unordered_set<uint64_t> there;
   for (const auto& [number, segment] : reader_.segments()) {
@@ -135,13 +135,21 @@ void Shipper::FindWaiting() {
                           path_ + "/" + file_name, bytes, shipped.is_of_milliseconds,
                           file_name.find(".ndjson") != file_name.npos, segment.host, segment.boot_id,
                           number, segment.times});
-      waiting_bytes_ += bytes;
+      backlog_.bytes += bytes;
     }
   }
   for (const Batch& batch : before)
     if (!there.contains(batch.name) && !done_.contains(batch.name)) removed_.push_back(batch);
   // Of what is gone nobody asks again.
   std::erase_if(done_, [&](uint64_t name) { return !there.contains(name); });
+  TellProgress(waiting_.size(), waiting_.empty() ? nullptr : &waiting_.front());
+}
+
+// In the order in which they were recorded.
+void Shipper::TellProgress(size_t nr_files, const Batch* oldest) {
+  backlog_.nr_files = nr_files;
+  backlog_.oldest_unix_ns = oldest ? oldest->times.unix_end_ns() : 0;
+  if (on_progress_) on_progress_(stats_, backlog_);
 }
 
 Reply Shipper::EnterRemoved() {
@@ -204,7 +212,7 @@ Reply Shipper::Begin() {
 
 // The oldest go first.
 Reply Shipper::GiveUp() {
-  while (options_.max_waiting_bytes && waiting_bytes_ > options_.max_waiting_bytes) {
+  while (options_.max_waiting_bytes && backlog_.bytes > options_.max_waiting_bytes) {
     const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
                                      [](const Batch& batch) { return batch.is_of_milliseconds; });
     const Batch batch = oldest == waiting_.end() ? waiting_.front() : *oldest;
@@ -214,11 +222,12 @@ Reply Shipper::GiveUp() {
       on_news_(
           fmt::format("{} is not shipped: {} wait, and --max-waiting is {}; further ones are only "
                       "counted",
-                      EscapeName(batch.path), SizeText(static_cast<double>(waiting_bytes_)),
+                      EscapeName(batch.path), SizeText(static_cast<double>(backlog_.bytes)),
                       SizeText(static_cast<double>(options_.max_waiting_bytes))));
     done_.insert(batch.name);
-    waiting_bytes_ -= batch.bytes;
+    backlog_.bytes -= batch.bytes;
     waiting_.erase(oldest == waiting_.end() ? waiting_.begin() : oldest);
+    TellProgress(waiting_.size(), waiting_.empty() ? nullptr : &waiting_.front());
   }
   return {};
 }
@@ -254,10 +263,12 @@ Reply Shipper::ShipWaiting(Status* status) {
     if (done == Done::kYes) {
       if (!absent_.contains(waiting_[i].name)) done_.insert(waiting_[i].name);
       missing_.erase(waiting_[i].name);
-      waiting_bytes_ -= waiting_[i].bytes;
+      backlog_.bytes -= waiting_[i].bytes;
     } else {
       left.push_back(waiting_[i]);
     }
+    const Batch* const next = i + 1 < waiting_.size() ? &waiting_[i + 1] : nullptr;
+    TellProgress(left.size() + waiting_.size() - i - 1, left.empty() ? next : &left.front());
   }
   left.insert(left.end(), waiting_.begin() + static_cast<ptrdiff_t>(i), waiting_.end());
   waiting_ = std::move(left);
@@ -312,16 +323,13 @@ Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
     if (told_.insert(batch.table + "." + column).second)
       on_news_(fmt::format("the database has no column {} in its table {}: it is not shipped",
                            EscapeName(column), batch.table));
-  stats_.nr_malformed += maker.nr_malformed();
-  const char* state = "shipped";
+  std::string_view state = "shipped";
   if (!taken.ok()) {
     state = "refused";
-    stats_.nr_refused++;
     on_news_(fmt::format("{}: {}; {} rows in front of it were shipped", EscapeName(batch.path),
                          taken.message(), nr_shipped));
   } else if (!read.ok() || maker.nr_malformed() > 0) {
     state = "damaged";
-    stats_.nr_damaged++;
     on_news_(fmt::format("{}; what could be read was shipped",
                          read.ok() ? fmt::format("{}: {} lines of it are no rows",
                                                  EscapeName(batch.path), maker.nr_malformed())
@@ -330,6 +338,9 @@ Reply Shipper::Ship(const Batch& batch, Status* status, Done* done) {
   reply = Enter(batch, state, nr_shipped);
   if (!reply.ok()) return reply;
   stats_.nr_batches++;
+  stats_.nr_refused += state == "refused";
+  stats_.nr_damaged += state == "damaged";
+  stats_.nr_malformed += maker.nr_malformed();
   stats_.nr_rows += nr_shipped;
   *done = Done::kYes;
   return {};
@@ -379,29 +390,23 @@ void Shipper::Doubt(const Batch& batch) {
   next_count_ns_ = 0;
 }
 
-// (What was given up or removed when a part of it had been sent is not looked at: it has no number of
-// rows.)
 Reply Shipper::FindTwiceIn(std::string_view table, const std::string& host, int64_t since_s,
                            Days* days) {
   const std::string where = fmt::format("host = {} AND time >= toDateTime({})", SqlText(host), since_s);
-  Reply more = server_->Ask(fmt::format(
+  const std::string more = fmt::format(
       "SELECT batch FROM (SELECT batch, count() AS nr FROM {0} WHERE {1} GROUP BY batch) AS there ANY "
       "INNER JOIN (SELECT batch, max(rows) AS nr_entered FROM batches WHERE host = {2} AND start >= "
-      "toDateTime({3}) AND table_name = {4} AND state IN ('shipped', 'damaged', 'refused') GROUP BY "
-      "batch) "
-      "AS entered USING (batch) WHERE nr > nr_entered",
-      table, where, SqlText(host), since_s, SqlText(table)));
-  if (!more.ok()) return more;
-  std::string names;
-  for (const auto& row : FieldsOf(more.text))
-    if (const auto name = NumberOf<uint64_t>(row[0]))
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", *name);
-  if (names.empty()) return more;
-  // There may be more than was entered without one being there twice: of a file that was damaged later.
+      "toDateTime({3}) AND table_name = {4} GROUP BY batch) AS entered USING (batch) WHERE nr > "
+      "nr_entered",
+      table, where, SqlText(host), since_s, SqlText(table));
+  Reply any = server_->Ask(more + " LIMIT 1");
+  if (!any.ok() || FieldsOf(any.text).empty()) return any;
+  // There may be more than was entered without one being there twice: of a file that was damaged later,
+  // or that was given up or removed when a part of it had been sent.
   Reply twice = server_->Ask(
       fmt::format("SELECT DISTINCT day FROM (SELECT toYYYYMMDD(time) AS day, batch FROM {} WHERE {} AND "
                   "batch IN ({}) GROUP BY day, batch HAVING count() > uniqExact(row)) AS twice",
-                  table, where, names));
+                  table, where, more));
   if (!twice.ok()) return twice;
   for (const auto& row : FieldsOf(twice.text))
     if (const auto day = NumberOf<uint32_t>(row[0])) days->emplace_back(table, *day);

@@ -47,13 +47,27 @@ struct ShipStats {
   uint64_t nr_malformed = 0;  // lines that are no rows
 };
 
+// Files of the recording that are complete, and not shipped yet.
+struct Backlog {
+  size_t nr_files = 0;
+  uint64_t bytes = 0;          // on the disk
+  int64_t oldest_unix_ns = 0;  // when the end of the first of them was recorded; 0: there is none
+};
+
 class Shipper {
  public:
   using OnNews = std::function<void(const std::string&)>;
+  using OnProgress = std::function<void(const ShipStats&, const Backlog&)>;
 
-  // Which all outlive it. `on_news`: sentences for people.
-  Shipper(std::string path, const ShipOptions& options, ClickHouse* server, OnNews on_news)
-      : path_(std::move(path)), options_(options), server_(server), on_news_(std::move(on_news)) {}
+  // Which all outlive it. `on_news`: sentences for people. `on_progress`: after each look, and each
+  // file.
+  Shipper(std::string path, const ShipOptions& options, ClickHouse* server, OnNews on_news,
+          OnProgress on_progress = {})
+      : path_(std::move(path)),
+        options_(options),
+        server_(server),
+        on_news_(std::move(on_news)),
+        on_progress_(std::move(on_progress)) {}
 
   // Looks into the recording, and ships what waits. An answer of the server's that is not kYes: nothing
   // is lost, and this may be called again. *status: what cannot be read, or has no place there, waits;
@@ -61,9 +75,8 @@ class Shipper {
   Reply ShipAll(Status* status);
 
   const ShipStats& stats() const { return stats_; }
-  // In the recording, after ShipAll().
-  uint64_t waiting_bytes() const { return waiting_bytes_; }
-  size_t nr_waiting() const { return waiting_.size(); }
+  // After ShipAll().
+  const Backlog& backlog() const { return backlog_; }
   // A file was not there: whoever looks again sees whether it was only given another name.
   bool wants_another_look() const { return !missing_.empty(); }
   // A segment that is being written.
@@ -89,6 +102,7 @@ class Shipper {
   Status OpenRecording();
   Reply Begin();
   void FindWaiting();
+  void TellProgress(size_t nr_files, const Batch* oldest);
   Reply EnterRemoved();
   Reply GiveUp();
   Reply ShipWaiting(Status* status);
@@ -105,6 +119,7 @@ class Shipper {
   ShipOptions options_;
   ClickHouse* server_;
   OnNews on_news_;
+  OnProgress on_progress_;
   ShipStats stats_;
   std::vector<ServerTable> tables_;    // empty: it is not known which the server has
   std::unordered_set<uint64_t> done_;  // batches of what the recording has
@@ -122,7 +137,7 @@ class Shipper {
   uint64_t next_count_ns_ = 0;      // MonotonicNs()
   uint64_t doubtful_until_ns_ = 0;  // a request may be carried out until then
   std::vector<std::string> hosts_;  // in the recording
-  uint64_t waiting_bytes_ = 0;
+  Backlog backlog_;                 // of waiting_
   bool has_open_segment_ = false;
   std::unordered_set<std::string> told_;  // sentences that are said once
 };

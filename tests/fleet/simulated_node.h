@@ -24,6 +24,7 @@
 #include "fleet/observer.h"
 #include "fleet/threshold_reader.h"
 #include "metrics/exposer.h"
+#include "metrics/recorder_metrics.h"
 #include "remediate/server.h"
 
 namespace slotscope {
@@ -54,7 +55,7 @@ class SimulatedNode : public SlotSink {
       now.source = "simulated";
       now.node = node_.health();
       now.thresholds = thresholds_.stats();
-      return now;
+      return FamiliesOf(now);
     };
     // The same one as before, if it has one.
     if (port_ == 0)

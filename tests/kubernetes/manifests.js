@@ -77,9 +77,14 @@ for (const [what, change] of Object.entries(mutants)) {
 const pod = daemons.spec.template;
 const labels = pod.metadata.labels;
 check(Object.entries(daemons.spec.selector.matchLabels).every(([k, v]) => labels[k] === v), 'the DaemonSet selects its pods');
-check(Object.entries(one('PodMonitor').spec.selector.matchLabels).every(([k, v]) => labels[k] === v), 'the PodMonitor selects them');
+const monitors = objects.filter((object) => object.kind === 'PodMonitor');
+check(monitors.every((monitor) => Object.entries(monitor.spec.selector.matchLabels).every(([k, v]) => labels[k] === v)), 'the PodMonitors select them');
 const ports = pod.spec.containers.flatMap((container) => (container.ports || []).map((port) => port.name));
-check(one('PodMonitor').spec.podMetricsEndpoints.every((endpoint) => ports.includes(endpoint.port)), 'and their port');
+const scraped = monitors.flatMap((monitor) => monitor.spec.podMetricsEndpoints.map((endpoint) => endpoint.port));
+check(JSON.stringify(scraped.sort()) === JSON.stringify(ports.sort()) && ports.length === 2, `and their ports: ${scraped}`);
+for (const container of pod.spec.containers) {
+  check((container.ports || []).every((port) => container.args.join(' ').includes(`--metrics=0.0.0.0:${port.containerPort} `)), `${container.name}: it serves metrics there`);
+}
 const volumes = pod.spec.volumes.map((volume) => volume.name);
 for (const container of pod.spec.containers) {
   check(container.volumeMounts.every((mount) => volumes.includes(mount.name)), `${container.name}: its volumes are there`);

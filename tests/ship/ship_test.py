@@ -25,6 +25,7 @@ from server import ClickHouse, free_port, server_program
 
 SLOTSCOPE = str(Path(sys.argv[1]).resolve())
 IS_ROOT = os.geteuid() == 0
+METRICS_PORT = free_port()
 failures = []
 folder = Path(tempfile.mkdtemp(prefix="slotscope-ship-"))
 random.seed(int(os.environ.get("SLOTSCOPE_SEED", "1")))
@@ -266,6 +267,13 @@ def test_a_server_that_stands_still(server, recording):
         check_rows(server, recording, "after it stood still")
 
 
+def metrics():
+    """Of the shipper that follows, without what their names have in common."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=10) as page:
+        lines = [line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#")]
+    return {name.removeprefix("slotscope_ship_"): float(value) for name, value in lines if name.startswith("slotscope_ship_")}
+
+
 def segments_of(recording):
     return [json.loads(line) for line in (recording / "manifest.ndjson").read_text().splitlines()[1:]]
 
@@ -287,14 +295,25 @@ def test_removed_while_the_server_is_away(server, recording):
     copy = folder / "removed.rec"
     shutil.copytree(recording, copy)
     server.kill()
-    process, out = follow(server, copy)
+    process, out = follow(server, copy, f"--metrics={METRICS_PORT}")
     wait_for(lambda: said(out, "does not answer"), "the server is away")
     first = segments_of(copy)[0]
+    told = metrics()
+    waiting = (told.get("waiting_files"), told.get("waiting_bytes"), told.get("oldest_waiting_timestamp_seconds"))
+    truth = (nr_of(copy), sum(file["bytes"] for segment in segments_of(copy) for file in segment["tables"].values()), (first["end_ns"] + first["unix_offset_ns"]) / 1e9)
+    check(waiting[:2] == truth[:2] and abs(waiting[2] - truth[2]) < 0.001, f"metrics say what waits: {waiting}, not {truth}")
+    check(told["server_answers"] == 0 and "last_success_timestamp_seconds" not in told, f"and that the server is away: {told}")
     take_away(copy, first)
     time.sleep(3)  # it looks again, and again nobody answers
     server.start()
     left = nr_of(copy)
     wait_for(lambda: nr_batches(server) == left + len(first["tables"]), "each batch is shipped, or entered as removed")
+    wait_for(lambda: metrics().get("server_answers") == 1, "metrics say that the server answers")
+    told = metrics()
+    check(told["waiting_files"] == 0 and "oldest_waiting_timestamp_seconds" not in told and time.time() - told["last_success_timestamp_seconds"] < 60,
+          f"that nothing waits, since when: {told}")
+    check(told['files_total{outcome="removed"}'] == len(first["tables"]) and told['files_total{outcome="shipped"}'] == left, f"and what became of it: {told}")
+    check(told["rows_total"] == sum(nr_rows_in(copy).values()), f"rows: {told}")
     told = ends(process, out)
     check("was removed from the recording before it was shipped" in told, f"that is said: {told}")
     lost = server.rows("SELECT DISTINCT state, segment FROM lost_batches")
@@ -461,6 +480,19 @@ def test_rows_that_are_there_twice(server, recording):
     told = ship(server, recording).stdout
     check("shipped 0 rows" in told, f"nothing is sent again: {told}")
     check_rows(server, recording, "after they were there twice")
+    # Also of what was given up when it had been sent, and nobody had said so.
+    columns = "host, batch, boot_id, segment, table_name, start, start_unix_ns, end_unix_ns, {}, bytes, {}, version"
+    server.ask("CREATE TABLE entered AS batches")
+    server.ask(f"INSERT INTO entered ({columns.format('rows', 'state')}) SELECT {columns.format('0', repr('given up'))} FROM batches WHERE table_name = 'waits'")
+    others = server.rows("SELECT count() FROM batches WHERE table_name != 'waits'")
+    server.ask(f"INSERT INTO entered ({columns.format('rows', 'state')}) SELECT {columns.format('rows', 'state')} FROM batches WHERE table_name != 'waits'")
+    server.ask("TRUNCATE TABLE batches")
+    server.ask("INSERT INTO batches SELECT * FROM entered")
+    check(server.rows("SELECT count() FROM batches WHERE state = 'shipped'") == others, "the others were shipped")
+    server.ask("INSERT INTO waits SELECT * FROM waits")
+    told = ship(server, recording).stdout
+    check("shipped 0 rows" in told, f"nothing is sent again: {told}")
+    check_rows(server, recording, "after what was given up was there twice")
 
 
 def test_two_shippers(server, recording):
@@ -576,7 +608,7 @@ def record_live(server):
     recorder = subprocess.Popen([SLOTSCOPE, "record", "--source", os.environ.get("SLOTSCOPE_TEST_SOURCE", "bpf"), "--segment", "2", "--keep", "1h", "--metrics", str(metrics_port), "-o", recording],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: (recording / "manifest.ndjson").exists(), "it records")
-    process, out = follow(server, recording)
+    process, out = follow(server, recording, f"--metrics={METRICS_PORT}")
     wait_for(lambda: int(server.ask("SELECT count() FROM slots")) > 0, "its first segments are there while it goes on")
     test_machines_dashboard(metrics_port)
     check(recorder.poll() is None, "while it goes on")
@@ -720,14 +752,16 @@ def test_fleet_dashboard(server):
 
 
 def test_machines_dashboard(metrics_port):
-    """While a recorder goes on: each panel has something to show, as Grafana's Prometheus source would ask."""
+    """While a recorder and a shipper go on: each panel has something to show, as Grafana's Prometheus source would ask."""
     program = subprocess.run([TOP / "scripts" / "prometheus.sh"], check=True, capture_output=True, text=True).stdout.strip()
     home, port = folder / "prometheus", free_port()
     home.mkdir()
     (home / "prometheus.yml").write_text(f"""
 global: {{scrape_interval: 1s, scrape_timeout: 900ms, evaluation_interval: 1s}}
 rule_files: [{TOP}/deploy/prometheus/slotscope.rules.yml]
-scrape_configs: [{{job_name: slotscope, static_configs: [{{targets: ["127.0.0.1:{metrics_port}"]}}]}}]
+scrape_configs:
+- {{job_name: slotscope, static_configs: [{{targets: ["127.0.0.1:{metrics_port}"]}}]}}
+- {{job_name: slotscope-ship, static_configs: [{{targets: ["127.0.0.1:{METRICS_PORT}"]}}]}}
 """)
     with open(home / "out", "wb") as out:
         prometheus = subprocess.Popen([f"{program}/prometheus", f"--config.file={home}/prometheus.yml", f"--storage.tsdb.path={home}/data", f"--web.listen-address=127.0.0.1:{port}"],
@@ -758,7 +792,7 @@ scrape_configs: [{{job_name: slotscope, static_configs: [{{targets: ["127.0.0.1:
                 answers += ask(asked)
             check(bool(answers) == (title not in silent), f"{title}: {len(answers)} series of {questions}")
         # What dashboards and alerts ask for is what is served.
-        served = "".join(path.read_text() for path in (TOP / "collector" / "metrics").glob("*.cc"))
+        served = "".join(path.read_text() for path in (TOP / "collector").glob("*/*_metrics.cc"))
         asked = (TOP / "deploy" / "grafana" / "slotscope-nodes.json").read_text() + (TOP / "deploy" / "prometheus" / "slotscope.rules.yml").read_text()
         names = {re.sub("_bucket$", "", name) for name in re.findall(r"\bslotscope_\w+", asked)}
         lacking = sorted(name for name in names if f'"{name}"' not in served)

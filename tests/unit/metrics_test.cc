@@ -7,7 +7,9 @@
 
 #include "base/clock.h"
 #include "metrics/exposer.h"
+#include "metrics/recorder_metrics.h"
 #include "metrics/slot_meter.h"
+#include "ship/ship_metrics.h"
 #include "tests/fleet/get_metrics.h"
 
 namespace slotscope {
@@ -175,7 +177,8 @@ TEST(Exposer, ServesWhatIsSoNow) {
   now.thresholds = ThresholdStats{1, 2, 3, 4, 5};
   Exposer exposer;
   uint16_t port = 20'000;
-  while (!exposer.Start(std::to_string(port), [&] { return now; }).ok() && port < 21'000) port++;
+  while (!exposer.Start(std::to_string(port), [&] { return FamiliesOf(now); }).ok() && port < 21'000)
+    port++;
   now.nr_messages = 42;
   const std::string page = GetMetrics(port);
   for (const char* line : {
@@ -231,8 +234,8 @@ TEST(Exposer, ServesWhatIsSoNow) {
         "cuda_calls"})
     EXPECT_EQ(later.find(name), std::string::npos) << name;
   Exposer other;
-  EXPECT_EQ(other.Start(std::to_string(port), [&] { return now; }).code(), Exit::kBusy);
-  EXPECT_EQ(other.Start("203.0.113.1:9", [&] { return now; }).code(), Exit::kBusy)
+  EXPECT_EQ(other.Start(std::to_string(port), [&] { return FamiliesOf(now); }).code(), Exit::kBusy);
+  EXPECT_EQ(other.Start("203.0.113.1:9", [&] { return FamiliesOf(now); }).code(), Exit::kBusy)
       << "not of this machine";
   // Some that connect and say nothing.
   std::vector<UniqueFd> silent;
@@ -241,6 +244,60 @@ TEST(Exposer, ServesWhatIsSoNow) {
   silent.clear();
   exposer.Stop();
   EXPECT_EQ(GetMetrics(port), "");
+}
+
+// The value of a metric, by its whole name; -1: it is not there.
+double ValueOf(Families families, std::string_view name, std::string_view label = "") {
+  for (const auto& family : families.Take())
+    for (const auto& metric : family.metric)
+      if (family.name == name && (label.empty() || metric.label.at(0).value == label))
+        return family.type == prometheus::MetricType::Counter ? metric.counter.value
+                                                              : metric.gauge.value;
+  return -1;
+}
+
+TEST(ShipMeter, WhatIsNotKnownIsNotThere) {
+  ShipMeter meter;
+  for (const char* name :
+       {"slotscope_ship_waiting_files", "slotscope_ship_waiting_bytes",
+        "slotscope_ship_oldest_waiting_timestamp_seconds", "slotscope_ship_server_answers",
+        "slotscope_ship_recording_readable", "slotscope_ship_last_success_timestamp_seconds"})
+    EXPECT_EQ(ValueOf(meter.families(), name), -1) << name;
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_rows_total"), 0);
+
+  ShipStats stats;
+  stats.nr_batches = 10;
+  stats.nr_rows = 1234;
+  stats.nr_damaged = 2;
+  stats.nr_refused = 1;
+  stats.nr_missing = 3;
+  stats.nr_removed = 4;
+  stats.nr_given_up = 5;
+  meter.OnProgress(stats, {6, 700, 8'500'000'000});
+  meter.OnRound(true, false, 9'000'000'000);
+  const auto files = [&](const char* outcome) {
+    return ValueOf(meter.families(), "slotscope_ship_files_total", outcome);
+  };
+  EXPECT_EQ(files("shipped"), 7) << "damaged and refused ones are among the ten";
+  EXPECT_EQ(files("damaged"), 2);
+  EXPECT_EQ(files("refused"), 1);
+  EXPECT_EQ(files("removed"), 7);
+  EXPECT_EQ(files("given_up"), 5);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_rows_total"), 1234);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_waiting_files"), 6);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_waiting_bytes"), 700);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_oldest_waiting_timestamp_seconds"), 8.5);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_server_answers"), 0);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_recording_readable"), 1);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_last_success_timestamp_seconds"), -1);
+
+  meter.OnProgress(stats, {});
+  meter.OnRound(true, true, 10'000'000'000);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_waiting_files"), 0);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_oldest_waiting_timestamp_seconds"), -1);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_last_success_timestamp_seconds"), 10);
+  meter.OnRound(false, true, 11'000'000'000);
+  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_last_success_timestamp_seconds"), 10);
 }
 
 }  // namespace
