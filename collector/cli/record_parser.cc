@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cli/record_parser.h"
 
-#include <arpa/inet.h>
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <string_view>

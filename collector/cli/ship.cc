@@ -7,6 +7,7 @@
 #include <array>
 #include <csignal>
 #include <ctime>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -80,9 +81,9 @@ Exit ExitOf(const Reply& reply) {
 // What is not shipped yet; "" if there is nothing.
 std::string Waiting(const Shipper& shipper) {
   const Backlog& backlog = shipper.backlog();
-  if (!backlog.nr_files) return "";
-  return fmt::format("{} {} still to be shipped ({})", backlog.nr_files,
-                     backlog.nr_files == 1 ? "file is" : "files are",
+  if (!backlog.nr_batches) return "";
+  return fmt::format("{}{} {} still to be shipped ({})", backlog.is_known ? "" : "up to ",
+                     backlog.nr_batches, backlog.nr_batches == 1 ? "file is" : "files are",
                      SizeText(static_cast<double>(backlog.bytes)));
 }
 
@@ -152,7 +153,9 @@ Status Follow(Shipper* shipper, ClickHouse* server, ShipMeter* meter) {
     Status status;
     const Reply reply = shipper->ShipAll(&status);
     if (stop_requested) break;
-    meter->OnRound(status.ok(), reply.ok(), static_cast<int64_t>(ClockNs(CLOCK_REALTIME)));
+    meter->OnRound({shipper->is_readable(), status.ok(),
+                    shipper->has_asked() ? std::optional(reply.ok()) : std::nullopt},
+                   static_cast<int64_t>(ClockNs(CLOCK_REALTIME)));
     const std::string trouble =
         status.ok() ? reply.ok() ? "" : Sentence(*server, reply) : status.message();
     if (trouble != told) {
@@ -174,6 +177,17 @@ Status Follow(Shipper* shipper, ClickHouse* server, ShipMeter* meter) {
   return {};
 }
 
+// Its threads take no signal: one that comes ends the sleep of this one.
+Status StartMetrics(const std::string& address, const ShipMeter& meter, Exposer* exposer) {
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
+  Status status = exposer->Start(address, [&meter] { return meter.families(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
 Status RunShip(const ShipVerbOptions& options) {
   TakeSignals();
   ClickHouse server;
@@ -189,8 +203,7 @@ Status RunShip(const ShipVerbOptions& options) {
   if (!options.follow) return ShipOnce(&shipper, &server);
   Exposer exposer;
   if (!options.metrics.empty())
-    if (Status status = exposer.Start(options.metrics, [&] { return meter.families(); }); !status.ok())
-      return status;
+    if (Status status = StartMetrics(options.metrics, meter, &exposer); !status.ok()) return status;
   return Follow(&shipper, &server, &meter);
 }
 

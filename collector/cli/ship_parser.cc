@@ -10,12 +10,6 @@ namespace slotscope {
 
 namespace po = boost::program_options;
 
-namespace {
-
-constexpr const char* kShipMetricsAddress = "127.0.0.1:9466";
-
-}  // namespace
-
 po::options_description DescribeShip(ShipTexts* texts, ShipVerbOptions* ship) {
   po::options_description options("Where to, and what");
   options.add_options()(
@@ -32,9 +26,9 @@ po::options_description DescribeShip(ShipTexts* texts, ShipVerbOptions* ship) {
       "recording keeps)")("password-file", Text(&ship->server.password_file, "FILE"),
                           "its one line is USER's password")(
       "ca-file", Text(&ship->server.ca_file, "FILE"), "who signs the server's certificate")(
-      "metrics", Text(&ship->metrics, "ADDRESS")->implicit_value(kShipMetricsAddress),
-      "metrics of the shipper for Prometheus, with --follow (--metrics=HOST:PORT; default "
-      "127.0.0.1:9466)");
+      "metrics", Text(&ship->metrics, "ADDRESS"),
+      "metrics of the shipper for Prometheus, with --follow: a port of the loopback interface, such as "
+      "9466, or HOST:PORT");
   return options;
 }
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/slot_meter.h"
+#include "metrics/time_histogram.h"
 
 namespace slotscope {
 

@@ -5,19 +5,26 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 #include "metrics/families.h"
 #include "ship/shipper.h"
 
 namespace slotscope {
 
+// How ShipAll() went.
+struct ShipRound {
+  bool is_readable = false;          // the recording was
+  bool is_whole = false;             // all of it, and there was a table for all of it
+  std::optional<bool> has_answered;  // the server; nothing: it was not asked
+};
+
 // Of one that goes on: it is told by the thread that ships, and asked by others.
 class ShipMeter {
  public:
   void OnProgress(const ShipStats& stats, const Backlog& backlog);
-  // ShipAll() has ended, at that time (Unix time in ns): could the recording be read, and what did the
-  // server say?
-  void OnRound(bool is_readable, bool has_answered, int64_t unix_ns);
+  // `unix_ns`: now.
+  void OnRound(const ShipRound& round, int64_t unix_ns);
 
   Families families() const;
 
@@ -25,9 +32,7 @@ class ShipMeter {
   mutable std::mutex mutex_;
   ShipStats stats_;
   Backlog backlog_;
-  bool has_looked_ = false;  // what waits is known
-  bool has_ended_ = false;   // a round has
-  bool is_readable_ = false, has_answered_ = false;
+  std::optional<bool> is_readable_, has_answered_;  // the last time
   int64_t success_unix_ns_ = 0;  // of the latest round in which nothing was wrong; 0: there was none
 };
 

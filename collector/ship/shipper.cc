@@ -132,10 +132,10 @@ void Shipper::FindWaiting() {
       if (done_.contains(name) || (shipped.is_of_milliseconds && !wants_milliseconds)) continue;
       if (absent_.contains(name) && IsMissing(path_ + "/" + file_name)) continue;
       waiting_.push_back({name, std::string(shipped.table), std::string(shipped.each),
-                          path_ + "/" + file_name, bytes, shipped.is_of_milliseconds,
-                          file_name.find(".ndjson") != file_name.npos, segment.host, segment.boot_id,
-                          number, segment.times});
-      backlog_.bytes += bytes;
+                          path_ + "/" + file_name, bytes, shipped.each.empty() ? bytes : 0,
+                          shipped.is_of_milliseconds, file_name.find(".ndjson") != file_name.npos,
+                          segment.host, segment.boot_id, number, segment.times});
+      backlog_.bytes += waiting_.back().disk_bytes;
     }
   }
   for (const Batch& batch : before)
@@ -146,15 +146,30 @@ void Shipper::FindWaiting() {
 }
 
 // In the order in which they were recorded.
-void Shipper::TellProgress(size_t nr_files, const Batch* oldest) {
-  backlog_.nr_files = nr_files;
+void Shipper::TellProgress(size_t nr_batches, const Batch* oldest) {
+  backlog_.nr_batches = nr_batches;
   backlog_.oldest_unix_ns = oldest ? oldest->times.unix_end_ns() : 0;
-  if (on_progress_) on_progress_(stats_, backlog_);
+  if (on_progress_ && backlog_.is_known) on_progress_(stats_, backlog_);
+}
+
+Reply Shipper::IsEntered(const Batch& batch, bool* is_entered) {
+  Reply reply = server_->Ask(fmt::format(
+      "SELECT count() > 0 FROM batches WHERE host = {} AND start = toDateTime({}) AND batch = {}",
+      SqlText(batch.host), SecondsOf(batch.times.unix_start_ns()), batch.name));
+  *is_entered = reply.text == "1\n";
+  return reply;
 }
 
 Reply Shipper::EnterRemoved() {
   while (!removed_.empty()) {
     const Batch& batch = removed_.back();
+    // It may have been shipped before: the server was not there to say so.
+    bool is_entered = false;
+    if (Reply reply = IsEntered(batch, &is_entered); !reply.ok()) return reply;
+    if (is_entered) {
+      removed_.pop_back();
+      continue;
+    }
     if (Reply reply = Enter(batch, "removed", 0); !reply.ok()) return reply;
     stats_.nr_removed++;
     if (told_.insert("removed").second)
@@ -183,8 +198,7 @@ Reply Shipper::Begin() {
                     "stays empty",
                     version, wanted));
   if (Reply reply = ReadServerTables(server_, &tables_); !reply.ok()) return reply;
-  done_.clear();
-  absent_.clear();
+  std::unordered_set<uint64_t> done, absent;
   std::set<std::string> hosts;
   int64_t oldest_ns = std::numeric_limits<int64_t>::max();
   for (const auto& [number, segment] : reader_.segments()) {
@@ -202,8 +216,11 @@ Reply Shipper::Begin() {
     }
     for (const auto& row : FieldsOf(reply.text))
       if (const auto name = NumberOf<uint64_t>(row[0]))
-        (row.back() == "1" && row.size() == 2 ? absent_ : done_).insert(*name);
+        (row.back() == "1" && row.size() == 2 ? absent : done).insert(*name);
   }
+  done_ = std::move(done);
+  absent_ = std::move(absent);
+  backlog_.is_known = true;
   // Whoever shipped before may have been killed before he counted.
   if (hosts_.empty()) entered_since_s_ = SecondsOf(oldest_ns);
   hosts_.assign(hosts.begin(), hosts.end());
@@ -225,7 +242,7 @@ Reply Shipper::GiveUp() {
                       EscapeName(batch.path), SizeText(static_cast<double>(backlog_.bytes)),
                       SizeText(static_cast<double>(options_.max_waiting_bytes))));
     done_.insert(batch.name);
-    backlog_.bytes -= batch.bytes;
+    backlog_.bytes -= batch.disk_bytes;
     waiting_.erase(oldest == waiting_.end() ? waiting_.begin() : oldest);
     TellProgress(waiting_.size(), waiting_.empty() ? nullptr : &waiting_.front());
   }
@@ -234,11 +251,14 @@ Reply Shipper::GiveUp() {
 
 Reply Shipper::ShipAll(Status* status) {
   *status = OpenRecording();
-  if (!status->ok()) return {};
+  is_readable_ = status->ok();
+  has_asked_ = false;
+  if (!is_readable_) return {};
   FindWaiting();
   Reply reply;
   // Each time that something waits: it may be another server, or one that was set up anew.
   if (tables_.empty() || !waiting_.empty()) {
+    has_asked_ = true;
     reply = Begin();
     FindWaiting();
   }
@@ -263,7 +283,7 @@ Reply Shipper::ShipWaiting(Status* status) {
     if (done == Done::kYes) {
       if (!absent_.contains(waiting_[i].name)) done_.insert(waiting_[i].name);
       missing_.erase(waiting_[i].name);
-      backlog_.bytes -= waiting_[i].bytes;
+      backlog_.bytes -= waiting_[i].disk_bytes;
     } else {
       left.push_back(waiting_[i]);
     }
@@ -430,6 +450,7 @@ Reply Shipper::FindTwice(int64_t since_s, Days* days) {
 Reply Shipper::Settle() {
   const int64_t since_s = std::min({entered_since_s_, counted_since_s_, doubted_since_s_});
   if (since_s == kNothing) return {};
+  has_asked_ = true;
   const int64_t from_s = std::max<int64_t>(since_s - kEarlierS, 0);
   const auto not_yet = [](std::string_view table) -> Reply {
     return {Answered::kRunning,

@@ -33,7 +33,7 @@ struct ShipOptions {
   uint64_t max_waiting_bytes = 0;  // on the disk; what is older is given up. 0: no limit
 };
 
-// Since it was opened.
+// Since it was opened. (What the server has entered without being able to say so is not counted.)
 struct ShipStats {
   uint64_t nr_batches = 0;  // that were put in, or were in
   uint64_t nr_rows = 0;     // of them
@@ -47,11 +47,12 @@ struct ShipStats {
   uint64_t nr_malformed = 0;  // lines that are no rows
 };
 
-// Files of the recording that are complete, and not shipped yet.
+// What is complete in the recording, and not shipped yet.
 struct Backlog {
-  size_t nr_files = 0;
+  size_t nr_batches = 0;
   uint64_t bytes = 0;          // on the disk
   int64_t oldest_unix_ns = 0;  // when the end of the first of them was recorded; 0: there is none
+  bool is_known = false;       // the server has said what it has: else it may be less
 };
 
 class Shipper {
@@ -59,8 +60,8 @@ class Shipper {
   using OnNews = std::function<void(const std::string&)>;
   using OnProgress = std::function<void(const ShipStats&, const Backlog&)>;
 
-  // Which all outlive it. `on_news`: sentences for people. `on_progress`: after each look, and each
-  // file.
+  // Which all outlive it. `on_news`: sentences for people. `on_progress`: once it is known
+  // what waits, after each look and each batch.
   Shipper(std::string path, const ShipOptions& options, ClickHouse* server, OnNews on_news,
           OnProgress on_progress = {})
       : path_(std::move(path)),
@@ -77,6 +78,8 @@ class Shipper {
   const ShipStats& stats() const { return stats_; }
   // After ShipAll().
   const Backlog& backlog() const { return backlog_; }
+  bool is_readable() const { return is_readable_; }  // the recording
+  bool has_asked() const { return has_asked_; }      // the server, for anything
   // A file was not there: whoever looks again sees whether it was only given another name.
   bool wants_another_look() const { return !missing_.empty(); }
   // A segment that is being written.
@@ -88,6 +91,7 @@ class Shipper {
     uint64_t name = 0;
     std::string table, each, path;
     uint64_t bytes = 0;
+    uint64_t disk_bytes = 0;  // the same, but 0 for all but one batch of a file
     bool is_of_milliseconds = false;
     bool is_json = false;
     // Of its segment, which the recording may have no more.
@@ -102,8 +106,9 @@ class Shipper {
   Status OpenRecording();
   Reply Begin();
   void FindWaiting();
-  void TellProgress(size_t nr_files, const Batch* oldest);
+  void TellProgress(size_t nr_batches, const Batch* oldest);
   Reply EnterRemoved();
+  Reply IsEntered(const Batch& batch, bool* is_entered);
   Reply GiveUp();
   Reply ShipWaiting(Status* status);
   Reply Ship(const Batch& batch, Status* status, Done* done);
@@ -139,7 +144,8 @@ class Shipper {
   std::vector<std::string> hosts_;  // in the recording
   Backlog backlog_;                 // of waiting_
   bool has_open_segment_ = false;
-  std::unordered_set<std::string> told_;  // sentences that are said once
+  bool is_readable_ = false, has_asked_ = false;  // by the last ShipAll()
+  std::unordered_set<std::string> told_;          // sentences that are said once
 };
 
 // The name of a batch: of which host, boot, table and segment it is, and of how many bytes.

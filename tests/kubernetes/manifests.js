@@ -54,7 +54,7 @@ function faultOf(object) {
 }
 
 const read = (name) => yaml.loadAll(fs.readFileSync(path.join(folder, name), 'utf8'));
-const objects = [...read('slotscope.yaml'), ...read('podmonitor.yaml')];
+const objects = [...read('slotscope.yaml'), ...read('podmonitor.yaml'), ...read('podmonitor-ship.yaml')];
 for (const object of objects) check(faultOf(object) === '', `${object.kind} ${object.metadata.name}: ${faultOf(object)}`);
 
 const one = (kind) => objects.find((object) => object.kind === kind);

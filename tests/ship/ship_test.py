@@ -262,6 +262,7 @@ def test_a_server_that_stands_still(server, recording):
         check(process.poll() is None, "it waits for who stands still")
         server.process.send_signal(signal.SIGCONT)
         wait_for(lambda: nr_batches(server) == nr_of(recording), "all is shipped after the server stood still")
+        check(not said(out, "does not answer") or said(out, "it has been asked, and has said nothing for 1 s"), "who stands still is told apart from who is not there")
         wait_for(lambda: nr_rows_out(server, recording) == truth, "what is there twice becomes one", 60)
         ends(process, out)
         check_rows(server, recording, "after it stood still")
@@ -272,6 +273,13 @@ def metrics():
     with urllib.request.urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=10) as page:
         lines = [line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#")]
     return {name.removeprefix("slotscope_ship_"): float(value) for name, value in lines if name.startswith("slotscope_ship_")}
+
+
+def metrics_or_none():
+    try:
+        return metrics()
+    except (urllib.error.URLError, ConnectionError):
+        return {}
 
 
 def segments_of(recording):
@@ -299,10 +307,8 @@ def test_removed_while_the_server_is_away(server, recording):
     wait_for(lambda: said(out, "does not answer"), "the server is away")
     first = segments_of(copy)[0]
     told = metrics()
-    waiting = (told.get("waiting_files"), told.get("waiting_bytes"), told.get("oldest_waiting_timestamp_seconds"))
-    truth = (nr_of(copy), sum(file["bytes"] for segment in segments_of(copy) for file in segment["tables"].values()), (first["end_ns"] + first["unix_offset_ns"]) / 1e9)
-    check(waiting[:2] == truth[:2] and abs(waiting[2] - truth[2]) < 0.001, f"metrics say what waits: {waiting}, not {truth}")
-    check(told["server_answers"] == 0 and "last_success_timestamp_seconds" not in told, f"and that the server is away: {told}")
+    check("waiting_batches" not in told, f"nobody has said what is there already, and metrics do not claim to know: {told}")
+    check(told["server_answers"] == 0 and told["recording_readable"] == 1 and "last_success_timestamp_seconds" not in told, f"that the server is away: {told}")
     take_away(copy, first)
     time.sleep(3)  # it looks again, and again nobody answers
     server.start()
@@ -310,9 +316,9 @@ def test_removed_while_the_server_is_away(server, recording):
     wait_for(lambda: nr_batches(server) == left + len(first["tables"]), "each batch is shipped, or entered as removed")
     wait_for(lambda: metrics().get("server_answers") == 1, "metrics say that the server answers")
     told = metrics()
-    check(told["waiting_files"] == 0 and "oldest_waiting_timestamp_seconds" not in told and time.time() - told["last_success_timestamp_seconds"] < 60,
+    check(told["waiting_batches"] == 0 and "oldest_waiting_timestamp_seconds" not in told and time.time() - told["last_success_timestamp_seconds"] < 60,
           f"that nothing waits, since when: {told}")
-    check(told['files_total{outcome="removed"}'] == len(first["tables"]) and told['files_total{outcome="shipped"}'] == left, f"and what became of it: {told}")
+    check(told['batches_total{outcome="removed"}'] == len(first["tables"]) and told['batches_total{outcome="shipped"}'] == left, f"and what became of it: {told}")
     check(told["rows_total"] == sum(nr_rows_in(copy).values()), f"rows: {told}")
     told = ends(process, out)
     check("was removed from the recording before it was shipped" in told, f"that is said: {told}")
@@ -320,6 +326,41 @@ def test_removed_while_the_server_is_away(server, recording):
     check(lost == [["removed", str(first["segment"])]], f"and it is in the database: {lost}")
     check_rows(server, copy, "what is left")
     shutil.rmtree(copy)
+
+
+def test_shipped_and_removed(server, recording):
+    """The ring removes what was shipped before, while a shipper that has just begun cannot ask the server for that."""
+    fresh(server)
+    copy = folder / "shipped.rec"
+    shutil.copytree(recording, copy)
+    ship(server, copy)
+    server.kill()
+    process, out = follow(server, copy, f"--metrics={METRICS_PORT}")
+    wait_for(lambda: said(out, "does not answer"), "the server is away")
+    take_away(copy, segments_of(copy)[0])
+    time.sleep(3)  # it looks again
+    server.start()
+    wait_for(lambda: metrics().get("server_answers") == 1, "it has asked")
+    told = metrics()
+    ends(process, out)
+    check(told["waiting_batches"] == 0 and told['batches_total{outcome="removed"}'] == 0, f"nothing waits, and nothing is lost: {told}")
+    check(server.ask("SELECT count() FROM lost_batches") == "0\n", "nor does the database say so")
+    shutil.rmtree(copy)
+
+
+def test_backlog(server, recording):
+    """What metrics say of what waits, while the server takes none of it: its disk is full, say (here: a column is missing)."""
+    fresh(server)
+    server.ask("ALTER TABLE batches DROP COLUMN bytes")
+    process, out = follow(server, recording, f"--metrics={METRICS_PORT}")
+    wait_for(lambda: metrics_or_none().get("server_answers") == 0, "it has asked")
+    told = metrics()
+    ends(process, out)
+    segments = segments_of(recording)
+    files = [file["bytes"] for segment in segments for file in segment["tables"].values()]
+    truth = (len(files), sum(files), (segments[0]["end_ns"] + segments[0]["unix_offset_ns"]) / 1e9)
+    waiting = (told.get("waiting_batches"), told.get("waiting_bytes"), told.get("oldest_waiting_timestamp_seconds", 0))
+    check(waiting[:2] == truth[:2] and abs(waiting[2] - truth[2]) < 0.001, f"metrics say what waits: {waiting}, not {truth}")
 
 
 def test_set_up_anew_while_it_follows(server, recording):
@@ -756,12 +797,13 @@ def test_machines_dashboard(metrics_port):
     program = subprocess.run([TOP / "scripts" / "prometheus.sh"], check=True, capture_output=True, text=True).stdout.strip()
     home, port = folder / "prometheus", free_port()
     home.mkdir()
+    by_machine = r"[{source_labels: [__address__], regex: '(.*):\d+', target_label: instance}]"
     (home / "prometheus.yml").write_text(f"""
 global: {{scrape_interval: 1s, scrape_timeout: 900ms, evaluation_interval: 1s}}
 rule_files: [{TOP}/deploy/prometheus/slotscope.rules.yml]
 scrape_configs:
-- {{job_name: slotscope, static_configs: [{{targets: ["127.0.0.1:{metrics_port}"]}}]}}
-- {{job_name: slotscope-ship, static_configs: [{{targets: ["127.0.0.1:{METRICS_PORT}"]}}]}}
+- {{job_name: slotscope, static_configs: [{{targets: ["127.0.0.1:{metrics_port}"]}}], relabel_configs: {by_machine}}}
+- {{job_name: slotscope-ship, static_configs: [{{targets: ["127.0.0.1:{METRICS_PORT}"]}}], relabel_configs: {by_machine}}}
 """)
     with open(home / "out", "wb") as out:
         prometheus = subprocess.Popen([f"{program}/prometheus", f"--config.file={home}/prometheus.yml", f"--storage.tsdb.path={home}/data", f"--web.listen-address=127.0.0.1:{port}"],
@@ -784,10 +826,13 @@ scrape_configs:
         if not PODS:
             silent.add("Pods that waited most")
         wait_for(lambda: has(f"rate(slotscope_{'pod_' if PODS else ''}wait_seconds_total[5s]) > 0"), "waiting is scraped")
+        wait_for(lambda: has("rate(slotscope_ship_batches_total[5s])"), "and what was shipped")
+        machine = [series["metric"]["instance"] for series in ask("slotscope_slots_total")]
+        check(machine == ["127.0.0.1"], f"a machine is one instance: {machine}")
         for title, questions in panels("slotscope-nodes.json"):
             answers = []
             for expression in questions:
-                asked = expression.replace("$__rate_interval", "10s").replace("$instance", ".*")
+                asked = expression.replace("$__rate_interval", "10s").replace("$instance", machine[0])
                 check("$" not in asked, f"{title}: a variable is left: {asked}")
                 answers += ask(asked)
             check(bool(answers) == (title not in silent), f"{title}: {len(answers)} series of {questions}")
@@ -812,7 +857,7 @@ def main():
         test_killed_shippers(server, recording)
         test_killed_server(server, recording)
         test_a_server_that_stands_still(server, recording)
-        for test in (test_refusals, test_an_older_schema, test_a_column_of_a_newer_recorder, test_given_up, test_incidents_only, test_removed_while_the_server_is_away,
+        for test in (test_refusals, test_an_older_schema, test_a_column_of_a_newer_recorder, test_given_up, test_incidents_only, test_removed_while_the_server_is_away, test_shipped_and_removed, test_backlog,
                      test_rows_that_are_there_twice, test_two_shippers, test_a_newer_schema, test_stopped, test_set_up_anew_while_it_follows, test_what_cannot_be_shipped_stands_in_nobodys_way):
             test(server, small if test is not test_given_up else recording)
         test_damage(server, recording)

@@ -259,7 +259,7 @@ double ValueOf(Families families, std::string_view name, std::string_view label 
 TEST(ShipMeter, WhatIsNotKnownIsNotThere) {
   ShipMeter meter;
   for (const char* name :
-       {"slotscope_ship_waiting_files", "slotscope_ship_waiting_bytes",
+       {"slotscope_ship_waiting_batches", "slotscope_ship_waiting_bytes",
         "slotscope_ship_oldest_waiting_timestamp_seconds", "slotscope_ship_server_answers",
         "slotscope_ship_recording_readable", "slotscope_ship_last_success_timestamp_seconds"})
     EXPECT_EQ(ValueOf(meter.families(), name), -1) << name;
@@ -273,31 +273,42 @@ TEST(ShipMeter, WhatIsNotKnownIsNotThere) {
   stats.nr_missing = 3;
   stats.nr_removed = 4;
   stats.nr_given_up = 5;
-  meter.OnProgress(stats, {6, 700, 8'500'000'000});
-  meter.OnRound(true, false, 9'000'000'000);
-  const auto files = [&](const char* outcome) {
-    return ValueOf(meter.families(), "slotscope_ship_files_total", outcome);
+  const auto value = [&](const char* name) { return ValueOf(meter.families(), name); };
+  meter.OnProgress(stats, {6, 700, 8'500'000'000, false});
+  EXPECT_EQ(value("slotscope_ship_waiting_batches"), -1) << "nobody has said what is there";
+  meter.OnProgress(stats, {6, 700, 8'500'000'000, true});
+  meter.OnRound({true, true, false}, 9'000'000'000);
+  const auto batches = [&](const char* outcome) {
+    return ValueOf(meter.families(), "slotscope_ship_batches_total", outcome);
   };
-  EXPECT_EQ(files("shipped"), 7) << "damaged and refused ones are among the ten";
-  EXPECT_EQ(files("damaged"), 2);
-  EXPECT_EQ(files("refused"), 1);
-  EXPECT_EQ(files("removed"), 7);
-  EXPECT_EQ(files("given_up"), 5);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_rows_total"), 1234);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_waiting_files"), 6);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_waiting_bytes"), 700);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_oldest_waiting_timestamp_seconds"), 8.5);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_server_answers"), 0);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_recording_readable"), 1);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_last_success_timestamp_seconds"), -1);
+  EXPECT_EQ(batches("shipped"), 7) << "damaged and refused ones are among the ten";
+  EXPECT_EQ(batches("damaged"), 2);
+  EXPECT_EQ(batches("refused"), 1);
+  EXPECT_EQ(batches("removed"), 7);
+  EXPECT_EQ(batches("given_up"), 5);
+  EXPECT_EQ(value("slotscope_ship_rows_total"), 1234);
+  EXPECT_EQ(value("slotscope_ship_waiting_batches"), 6);
+  EXPECT_EQ(value("slotscope_ship_waiting_bytes"), 700);
+  EXPECT_EQ(value("slotscope_ship_oldest_waiting_timestamp_seconds"), 8.5);
+  EXPECT_EQ(value("slotscope_ship_server_answers"), 0);
+  EXPECT_EQ(value("slotscope_ship_recording_readable"), 1);
+  EXPECT_EQ(value("slotscope_ship_last_success_timestamp_seconds"), -1);
 
-  meter.OnProgress(stats, {});
-  meter.OnRound(true, true, 10'000'000'000);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_waiting_files"), 0);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_oldest_waiting_timestamp_seconds"), -1);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_last_success_timestamp_seconds"), 10);
-  meter.OnRound(false, true, 11'000'000'000);
-  EXPECT_EQ(ValueOf(meter.families(), "slotscope_ship_last_success_timestamp_seconds"), 10);
+  meter.OnProgress(stats, {0, 0, 0, true});
+  meter.OnRound({true, true, true}, 10'000'000'000);
+  EXPECT_EQ(value("slotscope_ship_waiting_batches"), 0);
+  EXPECT_EQ(value("slotscope_ship_oldest_waiting_timestamp_seconds"), -1);
+  EXPECT_EQ(value("slotscope_ship_last_success_timestamp_seconds"), 10);
+  // Of a recording that cannot be read nobody is asked for anything.
+  meter.OnRound({true, true, false}, 11'000'000'000);
+  meter.OnRound({false, false, {}}, 12'000'000'000);
+  EXPECT_EQ(value("slotscope_ship_recording_readable"), 0);
+  EXPECT_EQ(value("slotscope_ship_server_answers"), 0) << "nor has it answered meanwhile";
+  meter.OnRound({true, false, true}, 13'000'000'000);
+  EXPECT_EQ(value("slotscope_ship_recording_readable"), 1) << "but for a file of it";
+  EXPECT_EQ(value("slotscope_ship_last_success_timestamp_seconds"), 10);
+  meter.OnRound({true, true, {}}, 14'000'000'000);
+  EXPECT_EQ(value("slotscope_ship_last_success_timestamp_seconds"), 14) << "nothing waits";
 }
 
 }  // namespace
