@@ -16,6 +16,7 @@
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cuda/coverage.h"
+#include "explain/history_reader.h"
 #include "gpu/tracker.h"
 #include "nvml/nvml.h"
 #include "nvml/visible.h"
@@ -174,8 +175,16 @@ void PrintNotes(const GpuReport& report) {
   for (const std::string& note : report.notes()) Say(stdout, "note: {}\n", note);
 }
 
+constexpr const char* kNotObserved =
+    "CUDA was not observed in this recording: whether anybody used a GPU is not known";
+
 // One that does not have what the kernel sent.
-Status PrintTables(const std::string& path) {
+Status PrintTables(const std::string& path, bool has_gpus) {
+  RecordingTables tables;
+  if (!has_gpus && tables.Open(path).ok() && !tables.facts().observes_cuda) {
+    Say(stdout, "{}\n", kNotObserved);
+    return {};
+  }
   std::vector<GpuDevice> gpus;
   GpuReport report;
   const Status status = ReadGpuTables(path, &gpus, &report);
@@ -199,7 +208,7 @@ Status PrintRaw(const std::string& path) {
       !status.ok())
     return status;
 
-  if (facts.gpu.empty()) Say(stdout, "CUDA was not observed in this recording\n");
+  if (facts.gpu.empty()) Say(stdout, "{}\n", kNotObserved);
   PrintKnownGpus(facts.gpus);
   PrintUses(facts.gpus, report);
   const RunCounts counts = CountsOf(engine);
@@ -219,7 +228,8 @@ Status PrintRecording(const std::string& path) {
   if (!RecordingReader::IsFolder(path)) return PrintRaw(path);
   RecordingReader recording;
   if (Status status = recording.Open(path); !status.ok()) return status;
-  return recording.FilesOf(kRawTable).empty() ? PrintTables(path) : PrintRaw(path);
+  if (!recording.FilesOf(kRawTable).empty()) return PrintRaw(path);
+  return PrintTables(path, !recording.FilesOf("gpu").empty());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/query.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 #include "base/errno_text.h"
 #include "base/escape.h"
 #include "base/say.h"
+#include "base/unique_fd.h"
 #include "cli/exit_code.h"
 #include "cli/reader_parser.h"
 #include "query/answer.h"
@@ -77,6 +79,10 @@ Status WriteFile(DuckDb* database, const QueryOptions& options) {
   if (Status status = FormatOf(options.output, &format); !status.ok()) return status;
   const std::string part = options.output + std::string(kPart);
   umask(0027);
+  // DuckDB says of a file that it cannot write what it says of SQL that cannot be meant.
+  if (const UniqueFd file(open(part.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)); !file.valid())
+    return {Exit::kOutput,
+            fmt::format("cannot write {}: {}", EscapeName(options.output), ErrnoText(errno))};
   Status status = WriteAnswer(database, options.sql, format, part);
   if (status.ok() && rename(part.c_str(), options.output.c_str()))
     status = {Exit::kOutput,

@@ -125,6 +125,7 @@ void History::OnSlot(const SlotRow& row) {
   if (row.key.tgid <= 0 || (row.kind != "user" && row.kind != "kernel" && row.kind != "unassigned"))
     return;
   const uint32_t process = Process(row.key, row.comm);
+  processes_[process].has_rows = true;
   processes_[process].is_kernel = row.kind == "kernel";
   processes_[process].born_ns = row.born_ns;
   // Whoever has a row was heard of: what it was about until then has ended, if not before. It may have
@@ -206,8 +207,8 @@ void History::OnEarlierWait(const WaitTableRow& row) {
   EarlierWait wait = {row.wait_start_ns, row.earlier_end_ns(), Process(row.waiter, ""), row.cpu, row.ns,
                       row.start_ns};
   const size_t which = WaitCauseOf(row.earlier_cause);
-  // Of several that are not named, whoever ran there then.
-  if (which < kByUnknown && (which != kByOthers || row.ran.tgid > 0)) {
+  // Of several that are not named, and where no cause is told, whoever ran there then.
+  if (which <= kByUnknown && (which != kByOthers || row.ran.tgid > 0)) {
     wait.why = static_cast<Hindrance>(which);
     if (row.ran.tgid > 0) wait.ran = Process(row.ran, row.ran_comm);
   }
@@ -301,6 +302,7 @@ History::ToldLate History::ToldLateOf(uint32_t process, int64_t from_ns, int64_t
     if (wait->start_ns >= to_ns || wait->end_ns <= from_ns) continue;
     told.until_ns = std::max(told.until_ns, wait->told_ns + kBinNs);
     told.is_over &= wait->is_over;
+    told.is_guess |= wait->is_over && wait->why == kNrHindrances;
   }
   return told;
 }

@@ -73,6 +73,7 @@ struct ProcessHistory {
   ProcessKey key = {};
   std::string comm;  // its last one, as it is written
   bool is_kernel = false;
+  bool has_rows = false;                 // else others waited for it, and no more is known
   int64_t born_ns = 0;                   // Unix time; 0: not known
   std::shared_ptr<const Cgroup> cgroup;  // null: not known
   std::vector<ProcessBin> bins;  // in the order of time; those in which it did nothing are not there
@@ -173,8 +174,9 @@ class History {
   uint64_t nr_cpus() const { return nr_cpus_; }
   // Of what it waited in that time and was told late.
   struct ToldLate {
-    int64_t until_ns = 0;  // slots tell of it; 0: there is none
-    bool is_over = true;   // else it still waited when the recording ended, and for whom is a guess
+    int64_t until_ns = 0;   // slots tell of it; 0: there is none
+    bool is_over = true;    // else it still waited when the recording ended, and for whom is a guess
+    bool is_guess = false;  // of some of it nothing says for whom: whoever ran there
   };
   ToldLate ToldLateOf(uint32_t process, int64_t from_ns, int64_t to_ns) const;
   // A row had a value there.

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <unordered_map>
 
 #include "base/errno_text.h"
 #include "base/escape.h"
@@ -18,7 +17,6 @@
 #include "recording/segment_name.h"
 #include "ring/item.h"
 #include "slots/column.h"
-#include "slots/process_state.h"
 #include "slots/wait_row.h"
 
 namespace slotscope {
@@ -343,6 +341,8 @@ Status RecordingTables::ReadFacts(std::string_view table) {
       case TableRows::Line::kComment:
         value(line, "host", &facts_.host);
         value(line, "time_zone", &facts_.time_zone);
+        if (line.starts_with("# not_measured: "))
+          facts_.observes_cuda = line.find(" gpu_launches") == line.npos;
         if (std::string_view nr = line; TakeText(&nr, "# nr_cpus: "))
           facts_.nr_cpus = std::clamp<uint64_t>(NumberOf<uint64_t>(nr).value_or(1), 1, 65536);
         return;
@@ -401,26 +401,22 @@ Status RecordingTables::ReadPlaces(const UnixRange& range, ProcessPlaces* places
 Status RecordingTables::ReadHistory(const UnixRange& range, History* history) const {
   history->SetCpus(facts_.nr_cpus);
   const bool has_waits = Has(kWaitsTable);
-  // Since when one may have waited, by its last row: for waits that were told late.
-  std::unordered_map<ProcessKey, int64_t, ProcessKeyHash> may_wait_since;
   Status status = ReadSlotRows(kSlotsTable, range, [&](const SlotRow& row) {
     history->OnSlot(row);
     if (has_waits || row.key.tgid <= 0) return;
     if (row.ran_instead.tgid > 0)
       history->OnWait(row.start_ns, row.key, row.ran_instead, "", row.main_cpu, row.ran_instead_ns);
-    int64_t& since_ns = may_wait_since.try_emplace(row.key, 0).first->second;
     if (row.wait_earlier_ns) {
+      // Neither when nor why: a thread that has waited for so long has most likely done so until now.
       const auto waited_ns = static_cast<int64_t>(row.wait_earlier_ns);
       WaitTableRow earlier;
       earlier.start_ns = row.start_ns;
       earlier.waiter = row.key;
       earlier.cpu = row.main_cpu;
       earlier.ns = row.wait_earlier_ns;
-      earlier.wait_start_ns = std::max(since_ns, row.start_ns - waited_ns);
+      earlier.wait_start_ns = std::max(row.start_ns - waited_ns, row.born_ns);
       history->OnEarlierWait(earlier);
     }
-    const bool waits = row.state == kProcessStateNames[static_cast<size_t>(ProcessState::kWaiting)];
-    since_ns = waits && row.state_since_ns ? row.state_since_ns : row.start_ns;
   });
   if (has_waits) {
     const Status of_waits = ReadWaitRows(range, [&](const WaitTableRow& row) {

@@ -21,6 +21,7 @@ namespace slotscope {
 struct RecordingFacts {
   std::string host, time_zone;  // empty: not said
   uint64_t nr_cpus = 1;
+  bool observes_cuda = true;  // false: it says that it does not
   // Of the table that it was opened for:
   int64_t first_ns = 0;  // Unix time of its first row; 0: none
   int64_t last_ns = 0;   // of the end of its last slot

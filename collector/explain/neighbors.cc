@@ -8,8 +8,6 @@
 namespace slotscope {
 namespace {
 
-// Who did more than usual: more than twice as much, and so much of a CPU more.
-constexpr double kMoreTimes = 2, kLeastMoreCpu = 0.2;
 constexpr double kMuchTraffic = 0.3;  // of all
 constexpr size_t kMostNeighbors = 16;
 
@@ -65,6 +63,7 @@ const Series& Neighbors::SeriesOf(const std::vector<Group>& groups, size_t group
 Neighbor Neighbors::Make(const Group& group, const Series& series, const BinRange& range) const {
   Neighbor neighbor;
   neighbor.who = PartyOf(history_, group);
+  neighbor.has_rows = HasRows(group);
   neighbor.cpu_ns = series.Cpu(range);
   neighbor.traffic_bytes = series.Traffic(range);
   std::vector<double> cpu, traffic;
@@ -80,31 +79,67 @@ Neighbor Neighbors::Make(const Group& group, const Series& series, const BinRang
   return neighbor;
 }
 
+bool Neighbors::HasRows(const Group& group) const {
+  return std::any_of(group.members.begin(), group.members.end(),
+                     [&](uint32_t member) { return history_.processes()[member].has_rows; });
+}
+
+uint64_t Neighbors::RanInstead(const Group& group, const BinRange& range) {
+  const auto is_before = [](const Ran& a, const Ran& b) {
+    return std::pair(a.who, a.bin) < std::pair(b.who, b.bin);
+  };
+  if (!unseen_) {
+    unseen_.emplace();
+    for (const RanWhile& one : history_.ran_instead())
+      if (!history_.processes()[one.ran].has_rows) unseen_->push_back({one.ran, one.bin, one.ns});
+    std::sort(unseen_->begin(), unseen_->end(), is_before);
+  }
+  const int64_t end = timeline_.IndexAt(range.end);
+  uint64_t ns = 0;
+  for (const uint32_t member : group.members)
+    for (auto at = std::lower_bound(unseen_->begin(), unseen_->end(),
+                                    Ran{member, timeline_.IndexAt(range.begin), 0}, is_before);
+         at != unseen_->end() && at->who == member && at->bin < end; ++at)
+      ns += at->ns;
+  return ns;
+}
+
+bool Neighbors::DoesMoreUnseen(const Group& group, const BinRange& range) {
+  return DoesMore([&](const BinRange& window) { return static_cast<double>(RanInstead(group, window)); },
+                  range, kMoreUnseen);
+}
+
 // It took more CPU time than it does at other times, and so did all of its name: of many of a name each
 // may be new.
 bool Neighbors::IsUnusual(const Group& waiter, const Series& of_waiter, size_t subject,
                           const BinRange& range) {
   const Group& group = groups_.subjects()[subject];
   if (groups_.SubjectOf(waiter.members.front()) == subject) return false;  // they are equals
+  const size_t name = groups_.NameOf(group.members.front());
+  if (!HasRows(groups_.by_name()[name])) return DoesMoreUnseen(groups_.by_name()[name], range);
   const bool has_waiter = group.name == waiter.name && group.is_kernel == waiter.is_kernel;
-  const Series& all = OfName(groups_.NameOf(group.members.front()));
+  const Series& all = OfName(name);
   const auto of = [&](const BinRange& window) {
     return static_cast<double>(all.Cpu(window) - (has_waiter ? of_waiter.Cpu(window) : 0));
   };
-  return DoesMore(of, range);
+  return DoesMore(of, range, kMoreCpu);
 }
 
-bool Neighbors::DoesMore(const std::function<double(const BinRange&)>& of, const BinRange& range) const {
+bool Neighbors::DoesMore(const std::function<double(const BinRange&)>& of, const BinRange& range,
+                         const More& more) const {
   std::vector<double> values;
   timeline_.ForEachWindowOutside(range, [&](const BinRange& window) { values.push_back(of(window)); });
   if (values.size() < kLeastUsualWindows) return false;
   const auto expected = static_cast<double>(Scaled(MedianOf(&values), range));
-  return of(range) > kMoreTimes * expected + kLeastMoreCpu * static_cast<double>(range.size() * kBinNs);
+  return of(range) > more.times * expected + more.least_cpu * static_cast<double>(range.size() * kBinNs);
 }
 
 bool Neighbors::DoesNameMore(size_t name, const BinRange& range) {
+  const Group& group = names_->by_name()[name];
+  if (!HasRows(group)) return DoesMoreUnseen(group, range);
   const Series& all = SeriesOf(names_->by_name(), name, &of_bare_name_);
-  return DoesMore([&](const BinRange& window) { return static_cast<double>(all.Cpu(window)); }, range);
+  return DoesMore([&](const BinRange& window) { return static_cast<double>(all.Cpu(window)); }, range,
+                  kMoreCpu);
 }
 
 std::optional<size_t> Neighbors::UnusualNameOf(const RanBy& ran_by, const BinRange& range) {
@@ -132,6 +167,7 @@ void Neighbors::Judge(const Group& waiter, const Series& of_waiter, size_t subje
       Make(names_->by_name()[*name], SeriesOf(names_->by_name(), *name, &of_bare_name_), range);
   neighbor->is_unusual = true;
   neighbor->of_name = of_name.who.name;
+  neighbor->has_rows = of_name.has_rows;
   neighbor->cpu_ns = of_name.cpu_ns;
   neighbor->usual_cpu_ns = of_name.usual_cpu_ns;
 }

@@ -34,6 +34,9 @@ class Neighbors {
   const Series& SeriesOf(const std::vector<Group>& groups, size_t group,
                          std::vector<std::optional<Series>>* known);
   Neighbor Make(const Group& group, const Series& series, const BinRange& range) const;
+  bool HasRows(const Group& group) const;
+  // For how long they ran while those waited of whom the recording tells.
+  uint64_t RanInstead(const Group& group, const BinRange& range);
   bool IsUnusual(const Group& waiter, const Series& of_waiter, size_t subject, const BinRange& range);
   // Of a place that the waiter is not in. Who runs there is not one thing that does more or less: its
   // processes are judged by their names. The one that ran for longest of those that do more, if they ran
@@ -44,7 +47,16 @@ class Neighbors {
   void Judge(const Group& waiter, const Series& of_waiter, size_t subject, const RanBy& ran_by,
              const BinRange& range, Neighbor* neighbor);
   bool DoesNameMore(size_t name, const BinRange& range);
-  bool DoesMore(const std::function<double(const BinRange&)>& of, const BinRange& range) const;
+  // So many times as much as usual, and so much of a CPU more.
+  struct More {
+    double times, least_cpu;
+  };
+  static constexpr More kMoreCpu = {2, 0.2};
+  // Where it is only known what it ran while somebody waited: that is a part of it, and varies more.
+  static constexpr More kMoreUnseen = {4, 0.1};
+  bool DoesMore(const std::function<double(const BinRange&)>& of, const BinRange& range,
+                const More& more) const;
+  bool DoesMoreUnseen(const Group& group, const BinRange& range);
 
   const History& history_;
   const Timeline& timeline_;
@@ -53,6 +65,13 @@ class Neighbors {
   std::optional<Groups> names_;  // where the groups are places
   std::vector<std::optional<Series>> of_bare_name_;
   std::vector<size_t> with_traffic_;  // subjects
+  // Of those without rows, by who ran and when; made when it is asked for.
+  struct Ran {
+    uint32_t who;
+    int64_t bin;
+    uint64_t ns;
+  };
+  std::optional<std::vector<Ran>> unseen_;
 };
 
 }  // namespace slotscope

@@ -30,8 +30,11 @@ uint64_t Stall::waited_ns() const {
 
 Confidence Stall::confidence() const {
   const double share = has_waits ? std::max(lost_share, unknown_share) : 1;
-  if (share < 0.05 && !waits_on) return Confidence::kHigh;
-  return share < 0.2 ? Confidence::kMedium : Confidence::kLow;
+  const bool accuses_unseen = std::any_of(neighbors.begin(), neighbors.end(), [](const auto& one) {
+    return one.is_unusual && !one.has_rows;
+  });
+  if (share < 0.05 && !waits_on && !guesses && !accuses_unseen) return Confidence::kHigh;
+  return share < 0.2 && !guesses ? Confidence::kMedium : Confidence::kLow;
 }
 
 uint64_t Stall::idle_gpu_ns() const {

@@ -30,7 +30,9 @@ struct Neighbor {
   Party who;
   uint64_t ns = 0;        // it ran on that CPU meanwhile
   std::vector<int> cpus;  // on which, those with the most time first; empty: not known
-  uint64_t cpu_ns = 0;    // CPU time, on any
+  // False: the recording has no rows of it, as of a selection's neighbors; its CPU time is not known.
+  bool has_rows = true;
+  uint64_t cpu_ns = 0;  // CPU time, on any
   uint64_t usual_cpu_ns = 0;
   uint64_t traffic_bytes = 0;  // of memory
   uint64_t usual_traffic_bytes = 0;
@@ -53,6 +55,7 @@ struct Stall {
   int64_t from_ns = 0, to_ns = 0;  // Unix time
   int64_t told_until_ns = 0;       // by rows of slots up to then; some of its waiting was told late
   bool waits_on = false;           // when the recording ended; for whom is a guess
+  bool guesses = false;            // for whom it waited, of what was told late without saying so
   Party who;                       // nr 0: nobody; the recording has lost who ran
   Hindrance why = kByUnknown;      // what held it up for longest
   Hindered ns = {};

@@ -292,6 +292,8 @@ class Finder {
     // Without what is usual at its ends it may be less.
     if (why == kStarved && took_ns < rule.least_ns) return {};
     Stall stall = Make(subject, series, why, range);
+    // It had no less to do than it usually has: it only did something else meanwhile.
+    if (why == kStarved && stall.gpu[kGpuNoWork] <= stall.usual_no_work_ns) return {};
     stall.severity_ns = took_ns - static_cast<double>(stall.usual_ns[why]);
     if (why == kByUnknown) stall.severity_ns = std::min(stall.severity_ns, MoreWaiting(series, range));
     if (why == kByUnknown || why == kBySelf || why == kStarved) stall.severity_ns *= kOfNobody;
@@ -367,6 +369,7 @@ class Finder {
       const auto told = history_.ToldLateOf(member, stall.from_ns, stall.to_ns);
       stall.told_until_ns = std::max(stall.told_until_ns, told.until_ns);
       stall.waits_on |= !told.is_over;
+      stall.guesses |= told.is_guess;
     }
     stall.has_waits = history_.has_waits();
     const uint64_t waited_ns = stall.waited_ns();

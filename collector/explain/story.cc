@@ -53,11 +53,11 @@ std::string RateText(uint64_t bytes, int64_t ns) {
 }
 
 // "212 of 340 ms"; of more threads than one it may be more than there is: "612 ms in 340 ms".
-std::string Took(const Stall& stall) {
+std::string Took(uint64_t took, const Stall& stall) {
   const auto length = static_cast<uint64_t>(stall.length_ns());
-  const uint64_t took = stall.ns[stall.why];
   return fmt::format("{} {} {} ms", MsText(took), took <= length ? "of" : "ms in", MsText(length));
 }
+std::string Took(const Stall& stall) { return Took(stall.ns[stall.why], stall); }
 
 // Those who did more than usual, if that is most of it; else whoever ran longest. More of one name are
 // told together.
@@ -89,7 +89,9 @@ std::string NeighborLine(const Neighbor& neighbor, const Stall& stall) {
   }
   std::string text = fmt::format("   {:>8} ms    while {} ran{}", MsText(neighbor.ns),
                                  neighbor.who.Text(), CpusText(neighbor.cpus));
-  if (neighbor.is_unusual)
+  if (neighbor.is_unusual && !neighbor.has_rows)
+    text += " (its CPU time was not recorded)";
+  else if (neighbor.is_unusual)
     text += fmt::format(" ({}CPU time {} ms, usually {})",
                         neighbor.of_name.empty() ? "" : neighbor.of_name + ": ", MsText(neighbor.cpu_ns),
                         MsText(neighbor.usual_cpu_ns));
@@ -224,9 +226,12 @@ std::string ConfidenceLine(const Stall& stall) {
   std::string text = fmt::format("   confidence: {} ({:.1f}% of CPU time lost here",
                                  ConfidenceText(stall.confidence()), 100 * stall.lost_share);
   if (!stall.has_waits) return text + "; waiting was not measured)\n";
-  return text +
-         fmt::format(", {:.1f}% of its waiting unknown{})\n", 100 * stall.unknown_share,
-                     stall.waits_on ? "; it still waited at the end: who ran there is named" : "");
+  return text + fmt::format(", {:.1f}% of its waiting unknown{})\n", 100 * stall.unknown_share,
+                            stall.waits_on
+                                ? ";\n               it still waited at the end: who ran there is named"
+                            : stall.guesses
+                                ? ";\n               part of it was told late: who ran there is named"
+                                : "");
 }
 
 std::string Quoted(const std::string& path) {
@@ -364,9 +369,13 @@ std::string GpuClause(const Stall& stall) {
 
 std::string StarvedText(const Stall& stall) {
   const GpuTimes& gpu = stall.gpu;
-  const std::string begin =
-      fmt::format("the GPU of {} had no work for at least {}: ", stall.who.Text(), Took(stall));
-  switch (StarvedBy(gpu)) {
+  const GpuValue by = StarvedBy(gpu);
+  // Of all of it, unless that is nearly all.
+  const std::string share =
+      gpu[by] * 20 >= gpu[kGpuNoWork] * 19 ? ": " : fmt::format("; for {} ms of that ", MsText(gpu[by]));
+  const std::string begin = fmt::format("the GPU of {} had no work for at least {}{}", stall.who.Text(),
+                                        Took(gpu[kGpuNoWork], stall), share);
+  switch (by) {
     case kNoWorkAsleep:
       return begin + "the thread that launches slept, not in CUDA and not for a disk";
     case kNoWorkInCudaWait:
@@ -481,8 +490,8 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
     nlohmann::ordered_json one = PartyJson(neighbor.who);
     one["ran_instead_ns"] = neighbor.ns;
     one["cpus"] = neighbor.cpus;
-    one["cpu_ns"] = neighbor.cpu_ns;
-    one["usual_cpu_ns"] = IfKnown(neighbor.has_usual, neighbor.usual_cpu_ns);
+    one["cpu_ns"] = IfKnown(neighbor.has_rows, neighbor.cpu_ns);
+    one["usual_cpu_ns"] = IfKnown(neighbor.has_rows && neighbor.has_usual, neighbor.usual_cpu_ns);
     one["unusual"] = neighbor.is_unusual;
     if (!neighbor.of_name.empty()) one["of_name"] = neighbor.of_name;
     if (neighbor.traffic_bytes || neighbor.usual_traffic_bytes) {
@@ -500,6 +509,7 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
   object["lost_share"] = stall.lost_share;
   object["unknown_share"] = stall.unknown_share;
   object["waits_on"] = stall.waits_on;
+  object["guesses"] = stall.guesses;
   object["confidence"] = ConfidenceText(stall.confidence());
   object["command"] = Command(stall, context, " ");
   return object;

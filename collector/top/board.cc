@@ -108,17 +108,19 @@ std::vector<StripStep> Board::Strip(const std::vector<ProcessKey>& members, int6
     const auto place = static_cast<size_t>((start_ns - from_ns) / step_ns);
     return place < nr ? &steps[place] : nullptr;
   };
+  const int64_t to_ns = from_ns + static_cast<int64_t>(nr) * step_ns;
   for (const Machine& slot : machine_) {
-    StripStep* step = step_of(slot.start_ns);
-    if (!step) continue;
-    // A long slot is of several steps.
+    if (slot.start_ns + slot.slot_ns <= from_ns || slot.start_ns >= to_ns) continue;
+    // A long slot is of several steps; it may have begun in front of them.
     for (int64_t at_ns = slot.start_ns; at_ns < slot.start_ns + slot.slot_ns; at_ns += step_ns)
       if (StripStep* covered = step_of(at_ns)) {
         covered->is_recorded = true;
         covered->slot_ns = std::max(covered->slot_ns, slot.slot_ns);
       }
-    step->lost_ns += slot.lost_ns;
-    step->slots_ns += slot.slot_ns;
+    if (StripStep* const step = step_of(slot.start_ns)) {
+      step->lost_ns += slot.lost_ns;
+      step->slots_ns += slot.slot_ns;
+    }
   }
   std::map<int64_t, Doing> slots;  // of all members
   for (const ProcessKey& key : members)

@@ -21,24 +21,29 @@ ScreenText StepLines(const TopView& view, const std::vector<ProcessKey>& members
                      int64_t step_ns, size_t width) {
   const auto nr = static_cast<size_t>(std::max<int64_t>(1, step_ns / kMs));
   const auto steps = view.board.Strip(members, from_ns, kMs, nr);
+  int64_t slots_ns = 0, slot_ns = 0;  // of those that begin in it; the longest that is there
+  for (const StripStep& step : steps) {
+    slots_ns += step.slots_ns;
+    slot_ns = std::max(slot_ns, step.slot_ns);
+  }
+  const std::string slot_text = fmt::format("{:g} ms", static_cast<double>(slot_ns) / kMs);
   ScreenLine line = {{view.zone.ClockText(from_ns) + " ", Tone::kPlain}};
   AppendPiece({"|", Tone::kPlain}, &line);
   for (const Piece& piece : StripLine(steps, 0, nr)) AppendPiece(piece, &line);
-  constexpr std::string_view kSays = "  by the millisecond";
-  const bool has_room = kMargin.size() + nr + 2 + kSays.size() <= width;
-  AppendPiece({fmt::format("|{}", has_room ? kSays : ""), Tone::kPlain}, &line);
+  const std::string says = slot_ns > kMs ? "  by slots of " + slot_text : "  by the millisecond";
+  const bool has_room = kMargin.size() + nr + 2 + says.size() <= width;
+  AppendPiece({fmt::format("|{}", has_room ? says : ""), Tone::kPlain}, &line);
   bool any = false;
   const size_t worst = WorstStep(steps, &any);
   uint64_t cpu_ns = 0, wait_ns = 0, throttled_ns = 0;
-  size_t nr_recorded = 0;
   for (const StripStep& step : steps) {
-    nr_recorded += step.is_recorded;
     cpu_ns += step.worst.cpu_ns;
     wait_ns += step.worst.wait_ns;
     throttled_ns += step.worst.throttled_ns;
   }
-  std::string text =
-      fmt::format("of {} ms it ran {}, waited {}", nr_recorded, MsText(cpu_ns), MsText(wait_ns));
+  std::string text = fmt::format("of {:g} ms it ran {}, waited {}", static_cast<double>(slots_ns) / kMs,
+                                 MsText(cpu_ns), MsText(wait_ns));
+  if (slots_ns == 0 && slot_ns > 0) text = fmt::format("a slot of {}, which began before", slot_text);
   if (throttled_ns > 0) text += fmt::format(" ({} throttled)", MsText(throttled_ns));
   if (any)
     text += fmt::format(", at worst {} in {}", MsText(steps[worst].worst.wait_ns),

@@ -151,6 +151,8 @@ def check_outputs(recording):
 
 
 def check_errors(recording):
+    told = run("query", "FROM slots", recording, "-o", "/nowhere/x.csv", code=6).stderr
+    check("cannot write /nowhere/x.csv: No such file" in told, f"a file that cannot be written: {told}")
     check("SLOTSCOPE_DUCKDB" in run("query", "SELECT 1", recording, code=2, env={"SLOTSCOPE_DUCKDB": "/nowhere.so"}).stderr,
           "a library that is not there is named")
     wrong = run("query", "SELEC 1", recording, code=2).stderr

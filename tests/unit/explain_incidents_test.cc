@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "cli/replay.h"
 #include "explain/history_reader.h"
@@ -24,12 +26,14 @@ uint64_t NumberFrom(const char* name, uint64_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// What explain would say first; empty: nothing.
-std::string FirstSentence(const std::string& raw, const std::string& folder, Stall* first) {
+// Of a recording of these names; none: of all.
+History HistoryOf(const std::string& raw, const std::string& folder,
+                  const std::vector<std::string>& comms) {
   ReplayOptions options;
   options.path = raw;
   options.output.path = folder;
   options.output.is_quiet = true;
+  options.output.fold.comms = comms;
   EXPECT_EQ(Replay(options), 0);
   RecordingTables tables;
   Status status = tables.Open(folder);
@@ -37,6 +41,11 @@ std::string FirstSentence(const std::string& raw, const std::string& folder, Sta
   History history;
   status = tables.ReadHistory({}, &history);
   EXPECT_TRUE(status.ok()) << status.message();
+  return history;
+}
+
+// What explain would say first; empty: nothing.
+std::string FirstSentence(const History& history, Stall* first) {
   const std::vector<Stall> stalls = FindStalls(history, {});
   if (stalls.empty()) return "";
   *first = stalls.front();
@@ -103,7 +112,8 @@ TEST(ExplainIncidents, TheFirstSentenceHasProcessAndCause) {
       const Status status = MakeIncident(kind, seed + one, folder.At("raw"), &truth);
       ASSERT_TRUE(status.ok()) << status.message();
       Stall first;
-      const std::string sentence = FirstSentence(folder.At("raw"), folder.At("rec"), &first);
+      const std::string sentence =
+          FirstSentence(HistoryOf(folder.At("raw"), folder.At("rec"), {}), &first);
       const bool is_right = IsRight(kind, truth, sentence, first);
       right += is_right;
       if (is_right) ExpectMutantsFail(kind, truth, sentence, first);
@@ -121,6 +131,57 @@ TEST(ExplainIncidents, TheFirstSentenceHasProcessAndCause) {
     nr_all += nr;
   }
   EXPECT_GE(static_cast<double>(nr_right), 0.95 * static_cast<double>(nr_all));
+}
+
+// The names that waited most for others.
+std::vector<std::string> WhoWaited(const History& history, size_t nr) {
+  std::map<std::string, uint64_t> waited;
+  for (const ProcessHistory& process : history.processes())
+    for (const ProcessBin& bin : process.bins) waited[process.comm] += bin.ns[kByOthers];
+  std::vector<std::string> names;
+  for (const auto& [name, ns] : waited) names.push_back(name);
+  std::sort(names.begin(), names.end(),
+            [&](const auto& a, const auto& b) { return waited[a] > waited[b]; });
+  names.resize(std::min(names.size(), nr));
+  return names;
+}
+
+// A recording of one name alone has of its neighbors what they ran while it waited, and no more.
+TEST(ExplainIncidents, WhoIsInNobodysWayIsNotAccusedAndWhoIsIsAlsoUnseen) {
+  const uint64_t nr = NumberFrom("SLOTSCOPE_INCIDENTS", 4);
+  const uint64_t seed = NumberFrom("SLOTSCOPE_INCIDENT_SEED", 1);
+  for (const IncidentKind kind : {IncidentKind::kHog, IncidentKind::kBurst, IncidentKind::kNoisy,
+                                  IncidentKind::kLauncher, IncidentKind::kQuiet}) {
+    uint64_t right = 0, nr_all = 0;
+    for (uint64_t one = 0; one < nr; one++) {
+      const TempFolder folder;
+      Truth truth;
+      ASSERT_TRUE(MakeIncident(kind, seed + one, folder.At("raw"), &truth).ok());
+      const std::vector<std::string> names =
+          kind == IncidentKind::kQuiet ? WhoWaited(HistoryOf(folder.At("raw"), folder.At("rec"), {}), 3)
+                                       : std::vector{truth.who.front()};
+      for (const std::string& name : names) {
+        Stall first;
+        const std::string sentence =
+            FirstSentence(HistoryOf(folder.At("raw"), folder.At("rec-" + name), {name}), &first);
+        const bool is_right = IsRight(kind, truth, sentence, first);
+        nr_all++;
+        right += is_right;
+        if (!is_right)
+          fmt::print("{} {}: \"{}\" (of {}; neighbor {})\n", IncidentName(kind), seed + one, sentence,
+                     name, truth.neighbor);
+        if (is_right && kind != IncidentKind::kQuiet) {
+          ExpectMutantsFail(kind, truth, sentence, first);
+          EXPECT_NE(first.confidence(), Confidence::kHigh) << sentence;
+        }
+      }
+    }
+    fmt::print("{}: {} of {}\n", IncidentName(kind), right, nr_all);
+    if (kind == IncidentKind::kQuiet)
+      EXPECT_EQ(right, nr_all);
+    else
+      EXPECT_GE(static_cast<double>(right), 0.85 * static_cast<double>(nr_all)) << IncidentName(kind);
+  }
 }
 
 }  // namespace

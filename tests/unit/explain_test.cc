@@ -88,6 +88,37 @@ TEST(Explain, NamesWhoWaitedForWhom) {
   EXPECT_EQ(stalls[0].neighbors[0].usual_cpu_ns, 0u);
 }
 
+// Of a recording of one process its neighbors have no rows: what they ran while it waited says who they
+// were, and not what they did else.
+TEST(Explain, ANeighborWithoutRowsIsToldByWhatItRanMeanwhile) {
+  const auto rows_of = [](int64_t usual_ns) {
+    Rows rows;
+    for (int64_t ms = 0; ms < 2000; ms++) {
+      const bool hog = ms >= 1000 && ms < 1100;
+      if (ms % 10 == 0 || hog)
+        rows.Add(ms, 10, "web", 200'000, hog ? 800'000 : usual_ns, hog || usual_ns ? 20 : 0);
+    }
+    return rows.Read();
+  };
+  const History history = rows_of(10'000);
+  const std::vector<Stall> stalls = FindStalls(history, {});
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(stalls[0].ns[kByOthers]), 80.0 * kMs, 0.5 * kMs);
+  EXPECT_EQ(stalls[0].confidence(), Confidence::kMedium);
+  ASSERT_EQ(stalls[0].neighbors.size(), 1u);
+  EXPECT_TRUE(stalls[0].neighbors[0].is_unusual);
+  EXPECT_FALSE(stalls[0].neighbors[0].has_rows);
+  const auto json = StallJson(stalls[0], {});
+  EXPECT_TRUE(json["neighbors"][0]["cpu_ns"].is_null());
+  EXPECT_TRUE(json["neighbors"][0]["usual_cpu_ns"].is_null());
+  const auto lines = DetailLines(stalls[0], {});
+  EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.find("(its CPU time was not recorded)") != line.npos;
+  }));
+  // It runs a quarter as long at any other time.
+  EXPECT_TRUE(FindStalls(rows_of(2'000'000), {}).empty());
+}
+
 TEST(Explain, WhatIsUsualIsNoStall) {
   Rows rows;  // it waits half of the time, always
   for (int64_t ms = 0; ms < 2000; ms++) {
@@ -179,6 +210,33 @@ TEST(Explain, AGpuThatIsStarvedByNobodyWhoIsKnownIsTold) {
                     "that launches ") +
             (sleeps ? "slept, not in CUDA and not for a disk" : "ran, 25% of that in calls of CUDA"));
   }
+}
+
+// The headline has all of that time; what its thread did, the part that it did.
+TEST(Explain, OfAStarvedGpuAllOfItsTimeIsTold) {
+  GpuRows rows;
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    const bool lacks = ms >= 1000 && ms < 1200;
+    rows.Add(ms, 10, "trainer", 500'000,
+             !lacks ? "100000,0,100000,50000,500000,50000" : "900000,500000,100000,50000,500000,50000");
+  }
+  const auto stalls = FindStalls(rows.Read(), {});
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(
+      Headline(stalls[0]),
+      "the GPU of trainer (10) had no work for at least 180 of 200 ms; for 100 ms of that the thread "
+      "that launches slept, not in CUDA and not for a disk");
+}
+
+// Its thread slept instead of waiting for a CPU (which is not told apart here): it had as much to do.
+TEST(Explain, AGpuThatHasNoLessToDoThanUsualIsNotStarved) {
+  GpuRows rows;
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    const bool sleeps = ms >= 1000 && ms < 1200;
+    rows.Add(ms, 10, "trainer", 500'000,
+             sleeps ? "600000,600000,0,0,500000,50000" : "700000,0,50000,0,500000,50000");
+  }
+  EXPECT_TRUE(FindStalls(rows.Read(), {}).empty());
 }
 
 // It is told with whoever was held up at just that time, if its thread slept meanwhile.
@@ -422,6 +480,34 @@ TEST(Explain, WhatWasToldTooLateIsOfWhoRanThere) {
     for (size_t why = 0; why < kNrHindrances; why++) sum[why] += bin.ns[why];
   EXPECT_EQ(sum[kByOthers], 100u * kMs);   // while the hog was on that CPU
   EXPECT_EQ(sum[kByUnknown], 100u * kMs);  // nobody was
+}
+
+// Of a file of slots alone nobody knows who ran; it is a guess, and says so, and nobody waits for longer
+// than there is.
+TEST(Explain, OfAFileOfSlotsALongWaitIsAGuess) {
+  Rows rows;
+  for (int64_t ms = 0; ms < 2000; ms++) {
+    rows.Add(ms, 20, "hog", 1'000'000, 0, 0, "running");
+    if (ms % 100 == 0 && ms != 1000 && ms != 1100) rows.Add(ms, 10, "web", 100'000);
+    if (ms == 1180)
+      rows.AddLine(
+          fmt::format("{},{},10,7,web,user,100000,1000000,250000000,0,0,0,0,0,0,,,,asleep,0,1,0",
+                      ms * kMs, kUnix + ms * kMs));
+  }
+  const History history = rows.Read();
+  const auto stalls = StallsIn(history, {{10}, {}, {}, {}}, kUnix + 900 * kMs, kUnix + 1200 * kMs, 1);
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_TRUE(stalls[0].guesses);
+  EXPECT_EQ(stalls[0].confidence(), Confidence::kLow);
+  EXPECT_EQ(StallJson(stalls[0], {})["guesses"], true);
+  EXPECT_EQ(stalls[0].waited_ns(), 250u * kMs);
+  for (const ProcessHistory& process : history.processes())
+    for (const ProcessBin& bin : process.bins) {
+      uint64_t waited_ns = 0;
+      for (size_t why = 0; why < kNrWaitHindrances; why++) waited_ns += bin.ns[why];
+      EXPECT_LE(waited_ns, static_cast<uint64_t>(kBinNs)) << process.comm;
+    }
+  EXPECT_FALSE(StallsIn(WithHog().Read(), {}, kUnix + 900 * kMs, kUnix + 1200 * kMs, 1).at(0).guesses);
 }
 
 // Of what passed in retired slots the recording says who ran, and for how long; not when.
@@ -683,6 +769,18 @@ TEST(Explain, AMomentThatIsLongerThanTheRangeSaysSo) {
   told = ToldOf(WithHog(), reader);
   EXPECT_EQ(told.find("it began in front"), told.npos) << told;
   EXPECT_NE(told.find("it went on behind the range"), told.npos) << told;
+}
+
+TEST(Explain, ARecordingSaysThatItDoesNotObserveCuda) {
+  const TempFolder folder;
+  folder.Write("with.csv", WithHog().text());
+  folder.Write("without.csv",
+               "# not_measured: cycles gpu_mem_bytes gpu_launches straggle\n" + WithHog().text());
+  for (const bool observes : {true, false}) {
+    RecordingTables tables;
+    ASSERT_TRUE(tables.Open(folder.At(observes ? "with.csv" : "without.csv")).ok());
+    EXPECT_EQ(tables.facts().observes_cuda, observes);
+  }
 }
 
 TEST(Explain, ARangeThatIsNoneIsRefused) {

@@ -345,6 +345,30 @@ TEST(Top, AScreenOf80By24ShowsWhatMatters) {
   EXPECT_THAT(text, HasSubstr("at worst 0.95 in "));
 }
 
+// A slot is of all the steps that it lasts, and its numbers are of all of it.
+TEST(Top, LongSlotsHaveNoHolesAndNoMoreThanTheyLast) {
+  Machine machine;
+  for (int64_t ms = 0; ms < 2000; ms += 10) {
+    SlotRow row = MakeSlotRow(ms * kMs, 11, "victim", 3'000'000, 6'000'000);
+    row.slot_ns = 10 * kMs;
+    machine.Take(row);
+  }
+  const ProcessKey victim = machine.rows[0].key;
+  for (const int64_t from_ms : {1000, 1003, 1012}) {
+    const auto steps = machine.board.Strip({victim}, kRowsUnixNs + from_ms * kMs, kMs, 12);
+    for (const StripStep& step : steps) EXPECT_TRUE(step.is_recorded) << from_ms;
+  }
+  EXPECT_FALSE(machine.board.Strip({victim}, kRowsUnixNs + 2000 * kMs, kMs, 1)[0].is_recorded);
+  const TopSecond second = machine.Second();
+  TopControl control;
+  TopControl::Shown shown;
+  MakeScreen(machine.View(second), 24, 80, &control, &shown);
+  control.OnKey({Key::kEnter, 0}, shown);
+  const std::string text = PlainText(MakeScreen(machine.View(second), 24, 80, &control, &shown));
+  EXPECT_THAT(text, HasSubstr("by slots of 10 ms"));
+  EXPECT_THAT(text, HasSubstr("of 20 ms it ran 6.00, waited 12.0"));
+}
+
 TEST(Top, WhatIsCutSaysSoAndPathsKeepTheirEnd) {
   EXPECT_EQ(Field("ld-linux-x86-64 (17912)", 20, true), "ld-linux-x86-64 (17+");
   EXPECT_EQ(Field("web", 5, true), "web  ");
