@@ -316,6 +316,10 @@ test-ship: deps-test ## slotscope ship, into the real ClickHouse, which has a ba
 	$(Q)$(MAKE) $(B)/slotscope
 	$(Q)tests/run.sh ship
 
+test-ship-newer: deps-test ## the same into today's ClickHouse, as far as its version matters; fetches it once (178 MB)
+	$(Q)$(MAKE) $(B)/slotscope
+	$(Q)tests/run.sh ship-newer
+
 test-kubernetes: deps-test deps-image ## the manifests against the API's schema (by npm); the image, and what it does with the rights of the manifest; root
 	$(Q)$(MAKE) image
 	$(Q)tests/run.sh kubernetes image
@@ -443,4 +447,4 @@ deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-d
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: FORCE help all bpf bpf-syntax collector kmod run demo vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-ship test-kubernetes test-package test-rdt test-san fuzz bench bench-detect bench-live bench-fleet bench-wide bench-vm soak fuzzers check fmt manual docs install uninstall dkms-install deb image clean
+.PHONY: FORCE help all bpf bpf-syntax collector kmod run demo vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-ship test-ship-newer test-kubernetes test-package test-rdt test-san fuzz bench bench-detect bench-live bench-fleet bench-wide bench-vm soak fuzzers check fmt manual docs install uninstall dkms-install deb image clean

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # run.sh [--two GROUP... --] [GROUP...]: runs groups of tests that are built already, says how long each took, and ends with one
-# line: "N passed, N failed, N skipped". Groups: check unit fleet page query ship kubernetes image fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
+# line: "N passed, N failed, N skipped". Groups: check unit fleet page query ship ship-newer kubernetes image fuzz san live vm-KERNEL vm-KERNEL-some vm-matrix vm-debug
 # qemu-rdt rdt rdt-6.1-some package package-6.1. A group that cannot run here is skipped, with the reason. --two: two groups
 # at a time, in that order, and then what is behind --. vm-matrix is all kernels that scripts/kernels.sh knows, and ends with a table. Exit code 1 if
 # anything failed. --two also tries again, alone, what is known to need the machine for itself (see alone_later).
@@ -172,6 +172,16 @@ ship() {
 		return
 	fi
 	step "recordings into ClickHouse" tests/ship/ship_test.py build/slotscope
+}
+
+# Into today's, as a library; see tests/ship/newer_server.py.
+ship_newer() {
+	local library
+	if ! library=$(scripts/chdb.sh) || ! scripts/duckdb.sh >/dev/null; then
+		skip ship-newer "chDB's or DuckDB's library cannot be fetched (see above)"
+		return
+	fi
+	step "recordings into today's ClickHouse" tests/ship/ship_test.py build/slotscope "$library"
 }
 
 # What is given to Kubernetes.
@@ -371,6 +381,7 @@ for group in "$@"; do
 	page) page ;;
 	query) query ;;
 	ship) ship ;;
+	ship-newer) ship_newer ;;
 	kubernetes) kubernetes ;;
 	image) step "the image, with the manifest's rights" tests/kubernetes/image.sh build/slotscope-image.tar ;;
 	fuzz) step "corpora of the fuzzers" fuzz_replays ;;

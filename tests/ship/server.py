@@ -51,6 +51,9 @@ class ClickHouse:
     def start(self):
         with open(self.folder / "log" / "out", "ab") as out:
             self.process = subprocess.Popen([self.program, f"--config-file={self.folder}/config.xml"], stdout=out, stderr=out, cwd=self.folder)
+        self.wait_until_it_answers()
+
+    def wait_until_it_answers(self):
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -86,6 +89,16 @@ class ClickHouse:
 
     def rows(self, sql):
         return [line.split("\t") for line in self.ask(sql).splitlines()]
+
+
+class NewerClickHouse(ClickHouse):
+    """Of today, see newer_server.py."""
+
+    def start(self):
+        (self.folder / "data").mkdir(exist_ok=True)
+        with open(self.folder / "log" / "out", "ab") as out:
+            self.process = subprocess.Popen([Path(__file__).with_name("newer_server.py"), self.program, self.data, str(self.http)], stdout=out, stderr=out)
+        self.wait_until_it_answers()
 
 
 def server_program():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""ship_test.py SLOTSCOPE: what slotscope ship puts into Debian's ClickHouse, against the recording itself; killed, stopped, refused and
+"""ship_test.py SLOTSCOPE [LIBRARY]: what slotscope ship puts into Debian's ClickHouse, against the recording itself; killed, stopped, refused and
 full servers, killed shippers; the questions of doc/fleet-database.md, as DuckDB answers them; the dashboards' questions.
 
-The server is scripts/clickhouse.sh's. As root also: a full disk, and a recording that is being made."""
+The server is scripts/clickhouse.sh's; with a LIBRARY, scripts/chdb.sh's, less is tested of today's engine. As root also: a full disk, and a recording that is being made."""
 import json
 import os
 import random
@@ -21,7 +21,7 @@ import urllib.request
 from collections import Counter
 from pathlib import Path
 
-from server import ClickHouse, free_port, server_program
+from server import ClickHouse, NewerClickHouse, free_port, server_program
 
 SLOTSCOPE = str(Path(sys.argv[1]).resolve())
 IS_ROOT = os.geteuid() == 0
@@ -847,7 +847,35 @@ scrape_configs:
         prometheus.wait(30)
 
 
+def newer(library):
+    """What depends on the server's version: types, codecs, words."""
+    server = NewerClickHouse(library, folder / "newer")
+    try:
+        print(f"ClickHouse {server.ask('SELECT 1, version()').split()[1]}")
+        recording = make("rec", 4000, 1)
+        small = make("small", 2000, 1, "--switches", 1000)
+        test_all_of_it(server, make("rdt", 2000, 1, "--l3-domains", 2, "--more-counters", 5))
+        kinds = dict(server.rows("SELECT name, type FROM system.columns WHERE database = 'slotscope' AND table = 'slots'"))
+        codecs = dict(server.rows("SELECT name, compression_codec FROM system.columns WHERE database = 'slotscope' AND table = 'slots'"))
+        check(kinds["comm"] == "LowCardinality(String)" and "Delta" in codecs["slot_start_ns"] + codecs["time"], f"it has what Debian's lacks: {kinds}, {codecs}")
+        for test in (test_an_older_schema, test_a_column_of_a_newer_recorder, test_given_up, test_incidents_only, test_rows_that_are_there_twice, test_two_shippers,
+                     test_a_newer_schema, test_set_up_anew_while_it_follows, test_killed_server):
+            test(server, small if test is not test_given_up else recording)
+        if IS_ROOT:
+            test_questions(server, test_live(server))
+            test_fleet_dashboard(server)
+    finally:
+        server.stop()
+
+
 def main():
+    if len(sys.argv) > 2:
+        try:
+            newer(sys.argv[2])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        print(f"{len(failures)} failures")
+        return 1 if failures else 0
     program = server_program()
     server = ClickHouse(program, folder / "server")
     try:
