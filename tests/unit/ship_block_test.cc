@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <lz4.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -276,7 +277,10 @@ TEST(ShipSchema, FilesAreNumbered) {
   ASSERT_GE(files.size(), 2u);
   for (size_t i = 0; i < files.size(); i++) {
     EXPECT_EQ(files[i].version, i + 1) << files[i].name;
-    EXPECT_FALSE(PartsOf(files[i].sql)[0].statements.empty()) << files[i].name;
+    const auto parts = PartsOf(files[i].sql);  // those that every server gets may be none
+    EXPECT_TRUE(std::any_of(parts.begin(), parts.end(), [](const SchemaPart& part) {
+      return !part.statements.empty();
+    })) << files[i].name;
   }
 }
 
