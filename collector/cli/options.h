@@ -68,7 +68,8 @@ struct ShipVerbOptions {
   std::string path;  // empty: the newest recording here, else the service's
   ServerOptions server;
   ShipOptions ship;
-  std::string metrics;  // an Exposer's address; empty: none
+  std::string metrics;    // an Exposer's address; empty: none
+  uint64_t ttl_days = 0;  // with set_up; 0: as it is
   bool follow = false;
   bool set_up = false;
 };

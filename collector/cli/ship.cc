@@ -107,7 +107,7 @@ std::string Summary(const Shipper& shipper, const ClickHouse& server) {
   return text;
 }
 
-Status SetUp(ClickHouse* server) {
+Status SetUp(ClickHouse* server, uint64_t ttl_days) {
   const uint32_t newest = SchemaFiles().back().version;
   uint32_t version = 0;
   Reply reply = SetUpSchema(server, [](const std::string& step) { Say(stdout, "{}\n", step); });
@@ -117,6 +117,14 @@ Status SetUp(ClickHouse* server) {
       version > newest ? fmt::format("newer than this slotscope, which knows version {}", newest)
                        : "up to date",
       version);
+  if (ttl_days == 0) return {};
+  reply = SetTtl(server, ttl_days);
+  if (reply.answered == Answered::kUnknown)
+    return {Exit::kUsage, fmt::format("--ttl: {} cannot delete rows by itself (it is too old for that): "
+                                      "delete days by hand, see doc/fleet-database.md",
+                                      server->host())};
+  if (!reply.ok()) return {ExitOf(reply), Sentence(*server, reply)};
+  Say(stdout, "its rows are deleted when they are {} days old\n", ttl_days);
   return {};
 }
 
@@ -192,7 +200,7 @@ Status RunShip(const ShipVerbOptions& options) {
   TakeSignals();
   ClickHouse server;
   if (Status status = server.Open(options.server, IsStopped); !status.ok()) return status;
-  if (options.set_up) return SetUp(&server);
+  if (options.set_up) return SetUp(&server, options.ttl_days);
   std::string path = options.path;
   if (path.empty())
     if (Status status = FindRecording(&path); !status.ok()) return status;

@@ -10,12 +10,20 @@ namespace slotscope {
 
 namespace po = boost::program_options;
 
+namespace {
+
+constexpr uint64_t kMaxTtlDays = 36'500;
+
+}  // namespace
+
 po::options_description DescribeShip(ShipTexts* texts, ShipVerbOptions* ship) {
   po::options_description options("Where to, and what");
   options.add_options()(
       "clickhouse", Text(&ship->server.url, "URL"),
       "the server: http[s]://[USER@]HOST:PORT[/DATABASE] (default database: slotscope)")(
       "set-up", po::bool_switch(&ship->set_up), "makes the tables there, or brings them up to date")(
+      "ttl", Text(&texts->ttl, "DAYS"),
+      "with --set-up: from now on its rows are deleted when they are so old, such as 30d")(
       "follow", po::bool_switch(&ship->follow),
       "goes on: ships each segment when it is complete, and waits while the server is away")(
       "milliseconds", Text(&texts->milliseconds, "WHICH"),
@@ -39,6 +47,13 @@ Status ParseShip(const ShipTexts& texts, ShipVerbOptions* ship) {
     return Usage("--ca-file is for a server with https://: leave it out");
   if (ship->set_up && (ship->follow || !ship->path.empty()))
     return Usage("--set-up only makes tables: leave --follow and the recording out, and ship then");
+  if (!texts.ttl.empty()) {
+    std::string_view days = texts.ttl;
+    TakeUnit({{'d', 1}}, &days);
+    if (!ParseNumber(days, 1, kMaxTtlDays, &ship->ttl_days))
+      return Usage(fmt::format("--ttl {}: give a number of days, such as 30d", EscapeName(texts.ttl)));
+    if (!ship->set_up) return Usage("--ttl is for --set-up: leave it out");
+  }
   if (!texts.milliseconds.empty() && texts.milliseconds != "all" && texts.milliseconds != "incidents")
     return Usage(
         fmt::format("--milliseconds {}: give all or incidents", EscapeName(texts.milliseconds)));

@@ -10,7 +10,7 @@
 namespace slotscope {
 
 struct ShipTexts {
-  std::string milliseconds, max_waiting;
+  std::string milliseconds, max_waiting, ttl;
 };
 
 boost::program_options::options_description DescribeShip(ShipTexts* texts, ShipVerbOptions* ship);

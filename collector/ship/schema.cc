@@ -153,4 +153,13 @@ Reply ReadServerTables(ClickHouse* server, std::vector<ServerTable>* tables) {
   return {};
 }
 
+Reply SetTtl(ClickHouse* server, uint64_t days) {
+  std::vector<ServerTable> tables;
+  Reply reply = ReadServerTables(server, &tables);
+  for (size_t i = 0; i < tables.size() && reply.ok(); i++)
+    reply = server->Ask(
+        fmt::format("ALTER TABLE {} MODIFY TTL time + INTERVAL {} DAY", tables[i].name, days));
+  return reply;
+}
+
 }  // namespace slotscope

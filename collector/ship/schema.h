@@ -42,6 +42,9 @@ Reply ReadSchemaVersion(ClickHouse* server, uint32_t* version);
 // does without.
 Reply SetUpSchema(ClickHouse* server, const std::function<void(const std::string&)>& on_step);
 
+// From now on rows are deleted when they are so many days old. kUnknown: this server cannot do that.
+Reply SetTtl(ClickHouse* server, uint64_t days);
+
 // The tables that rows are put into, and their columns.
 Reply ReadServerTables(ClickHouse* server, std::vector<ServerTable>* tables);
 

@@ -438,8 +438,11 @@ def test_refusals(server, recording):
     told = run("ship", "--clickhouse", "http://127.0.0.1:1", recording, code=6).stderr
     check("does not answer" in told and "run this again" in told, f"nobody is there: {told}")
     for words in ([], ["--clickhouse", "ftp://x"], ["--clickhouse", server.url, "--milliseconds", "some"], ["--clickhouse", server.url + "/a-b"],
-                  ["--clickhouse", server.url, "--max-waiting", "1G"], ["--clickhouse", server.url, "--set-up", "x.rec"], ["--clickhouse", server.url, "--ca-file", "x"]):
+                  ["--clickhouse", server.url, "--max-waiting", "1G"], ["--clickhouse", server.url, "--set-up", "x.rec"], ["--clickhouse", server.url, "--ttl", "30d"], ["--clickhouse", server.url, "--set-up", "--ttl", "x"],
+                  ["--clickhouse", server.url, "--set-up", "--ttl", "0"], ["--clickhouse", server.url, "--ca-file", "x"]):
         run("ship", *words, code=2)
+    told = run("ship", "--clickhouse", server.url, "--set-up", "--ttl", "30d", code=2).stderr
+    check("cannot delete rows by itself" in told and "doc/fleet-database.md" in told, f"a server without TTL: {told}")
     told = run("ship", "--clickhouse", server.url, folder / "no.rec", code=9)
     check("No such file" in told.stderr and "shipped" not in told.stdout, f"a recording that is not there: {told}")
     (folder / "file.csv").write_text("")
@@ -858,6 +861,9 @@ def newer(library):
         kinds = dict(server.rows("SELECT name, type FROM system.columns WHERE database = 'slotscope' AND table = 'slots'"))
         codecs = dict(server.rows("SELECT name, compression_codec FROM system.columns WHERE database = 'slotscope' AND table = 'slots'"))
         check(kinds["comm"] == "LowCardinality(String)" and "DoubleDelta" in codecs["slot_start_ns"] and "Delta" in codecs["row"], f"it has what Debian's lacks: {kinds}, {codecs}")
+        told = ship(server, "--set-up", "--ttl", "30d").stdout
+        kept = dict(server.rows("SELECT name, engine_full LIKE '%TTL time + toIntervalDay(30)%' FROM system.tables WHERE database = 'slotscope' AND engine LIKE '%MergeTree'"))
+        check("30 days" in told and {name for name, is_kept in kept.items() if is_kept == "0"} == {"batches", "schema_versions"}, f"rows have a TTL: {told} {kept}")
         for test in (test_an_older_schema, test_a_column_of_a_newer_recorder, test_given_up, test_incidents_only, test_rows_that_are_there_twice, test_two_shippers,
                      test_a_newer_schema, test_set_up_anew_while_it_follows, test_killed_server):
             test(server, small if test is not test_given_up else recording)
