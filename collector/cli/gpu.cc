@@ -208,9 +208,12 @@ Status PrintRaw(const std::string& path) {
       !status.ok())
     return status;
 
-  if (facts.gpu.empty()) Say(stdout, "{}\n", kNotObserved);
-  PrintKnownGpus(facts.gpus);
-  PrintUses(facts.gpus, report);
+  if (facts.gpu.empty()) {
+    Say(stdout, "{}\n", kNotObserved);
+  } else {
+    PrintKnownGpus(facts.gpus);
+    PrintUses(facts.gpus, report);
+  }
   const RunCounts counts = CountsOf(engine);
   Say(stdout,
       "\nCUDA calls {}, lost {}, malformed {}, late {}, frees of unknown memory {}; lost records {}\n",
