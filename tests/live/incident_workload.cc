@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -84,6 +85,9 @@ class Incident {
     const char* neighbor = Happen(victim);
     SleepUntil(over_ns_);
     std::printf("incident %d %lu %lu\nneighbor %s\n", victim, begin_ns_, end_ns_, neighbor);
+    if (batches_)
+      std::printf("no_work %.3f\n",
+                  static_cast<double>(batches_->no_work_ns) / static_cast<double>(end_ns_ - begin_ns_));
     int failed = 0, status = 0;
     for (pid_t child : children_) failed += waitpid(child, &status, 0) != child;
     return failed;
@@ -124,12 +128,13 @@ class Incident {
     const auto wait =
         reinterpret_cast<decltype(&cudaDeviceSynchronize)>(dlsym(RTLD_DEFAULT, "cudaDeviceSynchronize"));
     usleep(100'000);  // until they are probed
-    while (MonotonicNs() < over_ns_) {
+    for (uint64_t waited_ns = MonotonicNs(); MonotonicNs() < over_ns_; waited_ns = MonotonicNs()) {
       if (kind_ == kLiveLoader) {
         sem_wait(&batches_->ready);
         sem_post(&batches_->room);
       }
       Work(kind_ == kLiveLoader ? 300'000 : work_ns_);
+      if (batches_) AddNoWork(waited_ns, MonotonicNs());
       launch(&kVictim, dim3_c{1, 1, 1}, dim3_c{32, 1, 1}, nullptr, 100, nullptr);
       usleep(3'000);
       wait();
@@ -138,12 +143,18 @@ class Incident {
       sem_post(&batches_->room);  // the loader is not to wait for ever, nor it for the loader
   }
 
-  // At most four ahead.
+  void AddNoWork(uint64_t from_ns, uint64_t to_ns) {
+    from_ns = std::max(from_ns, begin_ns_);
+    to_ns = std::min(to_ns, end_ns_);
+    if (from_ns < to_ns) batches_->no_work_ns += to_ns - from_ns;
+  }
+
+  // At most four ahead. Alone it brings more than are taken, and with half of a CPU too few.
   void BeLoader() {
     PinTo(0, cpu_);
     while (MonotonicNs() < over_ns_) {
       sem_wait(&batches_->room);
-      Work(work_ns_ * 3 / 4);
+      Work(1'800'000 + work_ns_ * 3 / 10);
       sem_post(&batches_->ready);
     }
     sem_post(&batches_->ready);
@@ -249,6 +260,7 @@ class Incident {
 
   struct Batches {
     sem_t room, ready;
+    std::atomic<uint64_t> no_work_ns;  // of the trainer's GPU, from the incident's begin to its end
   };
 
   const LiveIncident kind_;

@@ -264,7 +264,8 @@ try:
     recorder = subprocess.Popen(
         [f"{build}/slotscope", "record", "--gpu", "on", "--output", recording, "--keep", "24h,16M", "--segment", "1", "--max-overhead",
          "100", "--trigger", "wait=50ms", f"--remediate={work}/remediate.sock", f"--metrics=127.0.0.1:{metrics_port}"],
-        stdout=log, stderr=log)
+        # What threads keep of what was freed counts as in use: some MB, now of these sizes and then of those.
+        stdout=log, stderr=log, env=dict(os.environ, GLIBC_TUNABLES="glibc.malloc.tcache_count=0"))
     while b"recording to" not in open(f"{work}/log", "rb").read():
         if recorder.poll() is not None:
             sys.exit(f"soak.py: {open(f'{work}/log').read()}")
