@@ -133,12 +133,17 @@ TEST(KernelLog, OfTheJournal) {
   EXPECT_EQ(xid->uid, "s=1;i=2");
   EXPECT_EQ(xid->when, (Moment{1'748'419'490 * kS, 1000})) << "the journal got it a minute later";
   EXPECT_EQ(xid->pid, 7);
-  // A message that is no UTF-8 is a list of bytes.
-  std::string bytes;
-  for (char c : std::string("NVRM: Xid (PCI:0000:91:00): 13, \xff"))
-    bytes += (bytes.empty() ? "" : ",") + std::to_string(static_cast<unsigned char>(c));
-  EXPECT_TRUE(reader.OnLine(
-      R"({"_TRANSPORT":"kernel","__REALTIME_TIMESTAMP":"1748419550000000","MESSAGE":[)" + bytes + "]}"));
+  // A message that is no UTF-8 is a list of bytes, with blanks if Python wrote it.
+  for (const char* const colon : {":", ": "})
+    for (const char* const comma : {",", ", "}) {
+      std::string bytes;
+      for (char c : std::string("NVRM: Xid (PCI:0000:91:00): 13, \xff"))
+        bytes += (bytes.empty() ? "" : comma) + std::to_string(static_cast<unsigned char>(c));
+      EXPECT_TRUE(
+          reader.OnLine(R"({"_TRANSPORT":"kernel","__REALTIME_TIMESTAMP":"1748419550000000","MESSAGE")" +
+                        std::string(colon) + "[" + bytes + "]}"))
+          << colon << comma;
+    }
   // What programs log is not the driver's.
   EXPECT_FALSE(reader.OnLine(
       R"({"_TRANSPORT":"stdout","MESSAGE":"NVRM: Xid (PCI:0000:91:00): 79, x","__REALTIME_TIMESTAMP":"1"})"));

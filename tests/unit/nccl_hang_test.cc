@@ -269,8 +269,16 @@ TEST(NcclHang, AnAbsentPeerIsTheSuspect) {
   Job without;
   without.Rank(1, {P2p(5, "nccl:recv 1<-0")});
   ASSERT_EQ(without.After(300).size(), 1u);
-  EXPECT_THAT(without.After(300)[0].suspects, IsEmpty());
-  EXPECT_THAT(without.After(300)[0].unknown_ranks, ElementsAre(0));
+  const NcclHang killed = without.After(300)[0];
+  EXPECT_THAT(SuspectsOf(killed), ElementsAre(0));
+  EXPECT_EQ(killed.suspects[0].why, NcclSuspect::Why::kNoDump);
+  EXPECT_THAT(killed.unknown_ranks, ElementsAre(0));
+  EXPECT_EQ(killed.Headline(),
+            "rank 1 waits in nccl:recv 1<-0 5 of group 0 (group 0); held up by rank 0 (there is no dump "
+            "of rank 0)");
+  EXPECT_EQ(killed.Remediation(),
+            "look at rank 0 first (there is no dump of rank 0): the process, its GPU and its node; then "
+            "restart the job without rank 0");
   Job both;  // of two that send nobody is absent, and of two that have the same number neither
   both.Rank(0, {P2p(5, "nccl:send 0->1")}).Rank(1, {P2p(5, "nccl:recv 1<-0")});
   ASSERT_EQ(both.After(300).size(), 1u);
@@ -316,6 +324,26 @@ TEST(NcclHang, OfAChainItIsTheOneThatWaitsForNobody) {
   job.members["1"] = {0, 4};
   job.Rank(0, {{7, kStarted, 999, "1"}}).Rank(4, {});
   EXPECT_THAT(CulpritsOf(job.After(1000)), ElementsAre(4));
+}
+
+// A process that was killed writes none: who waits for it is no culprit.
+TEST(NcclHang, AChainMayEndAtOneOfWhichThereIsNoDump) {
+  Job job;
+  job.Rank(0, {P2p(5, "nccl:send 0->1")}).Rank(1, {P2p(5, "nccl:send 1->2")});
+  job.Rank(2, {P2p(5, "nccl:send 2->3")});
+  EXPECT_THAT(CulpritsOf(job.After(1000)), ElementsAre(3));
+  const auto whole = JoinNcclHangs(job.After(1000));
+  ASSERT_THAT(SuspectsOf(*whole), ElementsAre(3));
+  EXPECT_EQ(whole->suspects[0].why, NcclSuspect::Why::kNoDump);
+  EXPECT_THAT(whole->Headline(), testing::StartsWith("rank 3 (there is no dump of rank 3) holds up 3 "));
+  EXPECT_THAT(whole->Remediation(), testing::StartsWith("look at rank 3 first (there is no dump of"));
+  // Through a collective as well, in which nobody else is missing.
+  Job other;
+  other.members["1"] = {1, 2, 3};
+  other.Rank(0, {P2p(5, "nccl:send 0->1")}).Rank(1, {{7, kStarted, 0, "1"}});
+  other.Rank(2, {{7, kStarted, 0, "1"}});
+  EXPECT_THAT(CulpritsOf(other.After(1000)), ElementsAre(3));
+  EXPECT_EQ(JoinNcclHangs(other.After(1000))->suspects[0].why, NcclSuspect::Why::kNoDump);
 }
 
 TEST(NcclHang, OfACircleItIsAllThatAreInIt) {
@@ -378,9 +406,11 @@ TEST(NcclHang, SizesDifferWhereTheyMayNot) {
       job.Rank(rank, {{7, kStarted, 0, "0", {}, operation, false, rank == 1 ? 100u : 1024u}});
     return job.After(1000).at(0);
   };
-  for (const char* operation : {"nccl:all_reduce", "nccl:_all_gather_base", "nccl:broadcast"})
+  for (const char* operation :
+       {"nccl:all_reduce", "nccl:_all_gather_base", "nccl:broadcast", "nccl:all_gather", "nccl:gather",
+        "nccl:reduce_scatter", "nccl:all_gather_into_tensor_coalesced"})
     EXPECT_THAT(WhoDiffers(hang_of(operation)), ElementsAre(1)) << operation;
-  for (const char* operation : {"nccl:all_to_all", "nccl:all_gather", "nccl:gather"})
+  for (const char* operation : {"nccl:all_to_all", "nccl:all_to_allv"})
     EXPECT_THAT(hang_of(operation).suspects, IsEmpty()) << operation;
   Job half;  // of some it is not said
   half.Rank(0, {{7, kStarted}}).Rank(1, {{7, kStarted, 0, "0", {}, "nccl:all_reduce", false, 512}});

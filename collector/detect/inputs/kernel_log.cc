@@ -90,6 +90,16 @@ bool IsOfKernelLog(std::string_view line) {
   return LogTimeReader(any).Find(line.substr(0, 64)).has_value();
 }
 
+// Of a line of a journal: is MESSAGE a list? Who writes one may put blanks anywhere.
+bool HasMessageInBytes(std::string_view line) {
+  constexpr std::string_view kKey = "\"MESSAGE\"";
+  size_t at = line.find(kKey);
+  if (at == line.npos) return false;
+  for (at += kKey.size(); at < line.size(); at++)
+    if (line[at] != ' ' && line[at] != ':' && line[at] != '\t') return line[at] == '[';
+  return false;
+}
+
 }  // namespace
 
 std::optional<XidRecord> KernelLogReader::OnLine(std::string_view line,
@@ -117,7 +127,7 @@ std::optional<XidRecord> KernelLogReader::OnLine(std::string_view line,
 std::optional<XidRecord> KernelLogReader::OnJournal(std::string_view line,
                                                     std::optional<int64_t> receipt_ns) {
   // Most lines of a journal are about other things.
-  if (line.find("NVRM") == line.npos && line.find("78,86,82,77") == line.npos) return {};
+  if (line.find("NVRM") == line.npos && !HasMessageInBytes(line)) return {};
   ValueTree tree;
   ValueTree::Index root;
   if (!ParseJson(line, &tree, &root).ok()) {

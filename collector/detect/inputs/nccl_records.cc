@@ -6,7 +6,8 @@
 namespace slotscope {
 
 void NcclRecords::Add(int32_t rank, const FrDump& dump, int64_t receipt_ns) {
-  ranks_.insert(rank);
+  // Of one whose every entry is malformed nothing is known.
+  if (!dump.entries.empty() || dump.nr_malformed == 0) ranks_.insert(rank);
   receipt_of_[rank] = receipt_ns;
   newest_ns_ = std::max(newest_ns_, dump.newest_ns);
   nr_malformed_ += dump.nr_malformed;

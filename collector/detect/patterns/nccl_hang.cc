@@ -17,7 +17,7 @@ namespace slotscope {
 namespace {
 
 constexpr std::array<const char*, 3> kClockNames = {"as_of", "receipt", "dumps"};
-constexpr std::array<const char*, 3> kWhyNames = {"lacks", "behind", "differs"};
+constexpr std::array<const char*, 4> kWhyNames = {"lacks", "behind", "differs", "no_dump"};
 constexpr size_t kMaxNamed = 8;  // ranks in a sentence
 
 // `last`: between the last two.
@@ -31,6 +31,14 @@ std::string RanksWith(const std::vector<int32_t>& ranks, const char* last) {
 }
 
 std::string RankList(const std::vector<int32_t>& ranks) { return RanksWith(ranks, ", "); }
+
+// " (there is no dump of rank 3)", if so.
+std::string NoDumpText(const std::vector<NcclSuspect>& suspects) {
+  std::vector<int32_t> ranks;
+  for (const NcclSuspect& suspect : suspects)
+    if (suspect.why == NcclSuspect::Why::kNoDump) ranks.push_back(suspect.rank);
+  return ranks.empty() ? "" : fmt::format(" (there is no dump of {})", RanksText(ranks));
+}
 
 double Seconds(int64_t ns) { return std::round(static_cast<double>(ns) / 1e6) / 1e3; }
 
@@ -109,7 +117,7 @@ std::string NcclHang::JobHeadline() const {
                                        hanging_ranks.size() == 1 ? "" : "s");
   if (!calls.empty())
     return fmt::format("{} in {}; {} wait", DifferenceText(calls), PlaceText(*this), what);
-  const std::string who = RanksText(RanksOf(suspects));
+  const std::string who = RanksText(RanksOf(suspects)) + NoDumpText(suspects);
   if (suspects.empty()) return fmt::format("{} wait, such as {}", what, PlaceText(*this));
   if (culprits->is_circle)
     return fmt::format("{} wait for each other; {} wait, such as {}", who, what, PlaceText(*this));
@@ -123,14 +131,14 @@ std::string NcclHang::Headline() const {
                                  hanging_ranks.size() == 1 ? "s" : "", PlaceText(*this));
   if (!calls.empty()) return text + "; " + DifferenceText(calls);
   if (suspects.empty()) return text;
-  return text + fmt::format("; held up by {}", RankList(RanksOf(suspects)));
+  return text + fmt::format("; held up by {}{}", RankList(RanksOf(suspects)), NoDumpText(suspects));
 }
 
 std::string NcclHang::Remediation() const {
   constexpr std::string_view kLook = "the process, its GPU and its node";
   const auto look_at = [&](const std::vector<int32_t>& ranks) {
-    return fmt::format("look at {} first: {}; then restart the job without {}", RanksText(ranks), kLook,
-                       RanksText(ranks));
+    return fmt::format("look at {} first{}: {}; then restart the job without {}", RanksText(ranks),
+                       NoDumpText(suspects), kLook, RanksText(ranks));
   };
   if (!calls.empty())
     return fmt::format(

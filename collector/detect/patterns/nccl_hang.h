@@ -53,6 +53,7 @@ struct NcclSuspect {
     kLacks,    // it has no such operation: it never called it, or never got that far
     kBehind,   // it is still in an operation that others have done
     kDiffers,  // it has called something else there, or with other sizes
+    kNoDump,   // there is no dump of it, and others wait for it alone
   };
   int32_t rank;
   Why why;

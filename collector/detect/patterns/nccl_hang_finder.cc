@@ -49,11 +49,13 @@ std::optional<Lane> LaneOf(std::string_view operation, const FrGroup& group) {
   return is_send ? Lane{caller, peer} : Lane{peer, caller};
 }
 
-// All members call it with as many elements. (What others take may differ between members.)
+// All members call it with as many elements, as PyTorch's own analyzer has it. (What all_to_all takes
+// may differ between members, and of a scatter only the root has any.)
 bool TakesEqualInputs(std::string_view operation) {
-  constexpr std::array<std::string_view, 6> kOperations = {"all_reduce",       "allreduce_coalesced",
-                                                           "broadcast",        "reduce",
-                                                           "_all_gather_base", "_reduce_scatter_base"};
+  constexpr auto kOperations = std::to_array<std::string_view>(
+      {"all_reduce", "allreduce_coalesced", "broadcast", "reduce", "all_gather", "_all_gather_base",
+       "all_gather_into_tensor_coalesced", "reduce_scatter", "_reduce_scatter_base",
+       "reduce_scatter_tensor_coalesced", "gather"});
   const size_t colon = operation.find(':');
   if (colon != operation.npos) operation.remove_prefix(colon + 1);
   return std::find(kOperations.begin(), kOperations.end(), operation) != kOperations.end();
@@ -192,12 +194,14 @@ class Finder {
     const int32_t peer = first.rank == lane.sender ? lane.receiver : lane.sender;
     const auto at = positions.find(peer);
     NcclHang hang;
-    if (!records_.ranks().contains(peer))
+    if (!records_.ranks().contains(peer)) {  // most likely it was killed: then it has written none
       hang.unknown_ranks.push_back(peer);
-    else if (at != positions.end() && HasDone(at->second, first))
+      hang.suspects.push_back({peer, NcclSuspect::Why::kNoDump, 0});
+    } else if (at != positions.end() && HasDone(at->second, first)) {
       hang.suspects.push_back({first.rank, NcclSuspect::Why::kBehind, first.sequence});
-    else
+    } else {
       hang.suspects.push_back({peer, NcclSuspect::Why::kLacks, 0});
+    }
     AddWaits({&first.rank, 1}, hang.suspects);
     if (!Hangs(first)) return;
     hang.hanging_ranks = {first.rank};
@@ -221,6 +225,7 @@ class Finder {
     if (!records[0].is_p2p) FindDifferent(records, &hang);
     FindSuspects(positions, ParticipantsOf(records, positions), records[0].sequence, &hang);
     AddWaits(in_flight, hang.suspects);
+    if (hang.suspects.empty()) waits_.Add(in_flight, hang.unknown_ranks);
     const size_t nr_needed = hang.calls.empty() ? options_.min_ranks : 1;
     if (!earliest || hang.hanging_ranks.size() < nr_needed) return;
     Describe(*earliest, &hang);
@@ -366,7 +371,10 @@ std::optional<NcclHang> JoinNcclHangs(std::vector<NcclHang> hangs) {
     job.since_ns.push_back(ns);
   }
   for (const int32_t rank : job.culprits->ranks)  // some wait for it that do not hang yet
-    suspects.try_emplace(rank, NcclSuspect{rank, NcclSuspect::Why::kLacks, 0});
+    suspects.try_emplace(
+        rank,
+        NcclSuspect{rank, unknown.contains(rank) ? NcclSuspect::Why::kNoDump : NcclSuspect::Why::kLacks,
+                    0});
   for (const auto& [rank, suspect] : suspects) job.suspects.push_back(suspect);
   job.unknown_ranks.assign(unknown.begin(), unknown.end());
   job.parts = std::move(hangs);
