@@ -25,7 +25,7 @@
 
 namespace slotscope {
 
-inline constexpr uint32_t kStateVersion = 8;
+inline constexpr uint32_t kStateVersion = 9;
 
 class StateWriter {
  public:

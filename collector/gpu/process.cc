@@ -436,6 +436,7 @@ void GpuProcess::Launch(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns
   nr_launches_++;
   if (Use* use = UseOf(place.device)) use->nr_launches++;
   if (!stream) return;
+  CutAtGap(stream, at_ns);
   if (!stream->busy()) BeginActive(stream->device(), at_ns, call.tid);
   no_work_.OnLaunch(at_ns, call.tid);
   if (Use* use = UseOf(stream->device())) use->no_work.OnLaunch(at_ns, call.tid);
@@ -451,20 +452,39 @@ void GpuProcess::Emit(KernelSpan span) {
   if (sink_) sink_->OnKernels(span);
 }
 
+// Behind calls that were lost: what was launched while they were may have been waited for by one of
+// them, so its span ends with the last that was seen.
+void GpuProcess::CutAtGap(GpuStream* stream, uint64_t at_ns) {
+  KernelSpan span;
+  if (at_ns >= lossy_until_ns_ && stream->pending_since_ns() < lossy_until_ns_ &&
+      stream->Cut(stream->last_ns(), &span))
+    Emit(span);
+}
+
 void GpuProcess::Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns, KernelsEnd end) {
+  CutAtGap(stream, end_ns);
   const bool was_busy = stream->busy();
   KernelSpan span;
   if (stream->Wait(from_ns, end_ns, &span)) {
     span.end = end;
     Emit(span);
   }
-  if (doubts_activity_ && end_ns >= lossy_until_ns_)
-    doubts_activity_ = std::any_of(streams_.begin(), streams_.end(),
-                                   [](const auto& entry) { return entry.second.busy(); });
+  ReviewDoubts(end_ns);
   if (was_busy && !stream->busy()) {
     any_ = true;
     EndActive(stream->device(), end_ns);
   }
+}
+
+// Somebody has waited. What was active until then, unknown to us, had work.
+void GpuProcess::ReviewDoubts(uint64_t at_ns) {
+  if (!doubts_activity_ || at_ns < lossy_until_ns_ || !silent_.empty()) return;
+  doubts_activity_ = std::any_of(streams_.begin(), streams_.end(),
+                                 [](const auto& entry) { return entry.second.busy(); });
+  if (doubts_activity_) return;
+  if (!activity_.active()) no_work_.End(at_ns);
+  for (auto& [device, use] : uses_)
+    if (!use.activity.active()) use.no_work.End(at_ns);
 }
 
 // What the driver said, or what the process could see when it began.
@@ -510,10 +530,21 @@ void GpuProcess::WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns
   for (auto& [key, stream] : streams_)
     if ((stream.device() == device || (is_only && stream.device() == kUnknownDevice)) && which(stream))
       Wait(&stream, from_ns, end_ns);
+  std::erase_if(silent_, [&](const auto& entry) {
+    const GpuStream& stream = entry.second;
+    return stream.last_ns() <= from_ns && which(stream) &&
+           (stream.device() == device || (is_only && stream.device() == kUnknownDevice));
+  });
+  ReviewDoubts(end_ns);
 }
 
 // The default stream is behind all that block it.
 void GpuProcess::WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns) {
+  if (const auto found = silent_.find(key);
+      found != silent_.end() && found->second.last_ns() <= from_ns) {
+    silent_.erase(found);
+    ReviewDoubts(end_ns);
+  }
   GpuStream* stream = FindStream(key);
   if (stream) Wait(stream, from_ns, end_ns);
   if (key.handle == kDefaultStream)
@@ -538,9 +569,14 @@ void GpuProcess::ForgetInactive(uint64_t end_ns) {
       ++at;
       continue;
     }
-    if (stream.busy()) {
+    if (stream.busy()) {  // what was launched may run still
       stats_->nr_inactive_streams++;
       EndActive(stream.device(), end_ns);
+      doubts_activity_ = true;
+      if (silent_.size() >= kMaxStreams)
+        knows_activity_ = false;
+      else
+        silent_.insert_or_assign(at->first, stream.Idle());
     }
     if (stream.blocking() || stream.destroyed()) {
       at = streams_.erase(at);

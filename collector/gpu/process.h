@@ -88,7 +88,8 @@ class GpuProcess {
   bool IsStill(uint64_t end_ns) const;
   // It was for some slots, of which the last ended at end_ns: TakeSlot() forgets streams, too.
   void ForgetInactive(uint64_t end_ns);
-  // Calls may have been lost from from_ns until until_ns: spans of kernels end there. What it holds is
+  // Calls may have been lost from from_ns until until_ns: spans of kernels end there, and of what is
+  // launched meanwhile and not waited for, with what was seen last. What it holds is
   // not known any more; how much it launches is not for that long, and if it was capturing not until
   // that ends; whether it is active is not until it has waited for everything, and on which device not
   // until it chooses one.
@@ -169,7 +170,9 @@ class GpuProcess {
   void WaitFor(const StreamKey& key, uint64_t from_ns, uint64_t end_ns);
   void WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns,
                      const std::function<bool(const GpuStream&)>& which);
+  void CutAtGap(GpuStream* stream, uint64_t at_ns);
   void Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns, KernelsEnd end = KernelsEnd::kWaited);
+  void ReviewDoubts(uint64_t at_ns);
   void FreeDevice(GpuPlace place, uint64_t at_ns);
   // False: nothing was allocated or freed since the last time.
   bool TellBalances(uint64_t at_ns);
@@ -198,6 +201,9 @@ class GpuProcess {
   std::pmr::map<int32_t, uint32_t> retained_;  // by device: primary contexts, by the driver's calls
   bool uses_runtime_ = false;
   std::pmr::map<StreamKey, GpuStream> streams_;
+  // Whose launches nobody has waited for in kInactiveNs: while there are any, nobody knows whether the
+  // process has work on a GPU.
+  std::map<StreamKey, GpuStream> silent_;
   std::map<StreamKey, bool> capturing_elsewhere_;      // streams beyond these that are being captured
   std::pmr::unordered_map<uint64_t, Record> records_;  // by event
   Activity activity_;

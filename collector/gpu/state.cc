@@ -32,17 +32,21 @@ void GpuProcess::State(Archive& state) {
         uses_runtime_, no_work_);
   state.Require(std::all_of(touched_.begin(), touched_.end(),
                             [this](int32_t tid) { return threads_.contains(tid); }));
-  const size_t nr = state.Count(streams_.size());
-  if constexpr (Archive::kReads) {
-    for (size_t i = 0; i < nr && state.ok(); i++) {
-      StreamKey key = {};
-      GpuStream stream(0, 0, false, pool_);
-      state(key, stream);
-      state.Require(streams_.emplace(key, std::move(stream)).second);
+  const auto streams = [&](auto* all) {
+    const size_t nr = state.Count(all->size());
+    if constexpr (Archive::kReads) {
+      for (size_t i = 0; i < nr && state.ok(); i++) {
+        StreamKey key = {};
+        GpuStream stream(0, 0, false, pool_);
+        state(key, stream);
+        state.Require(all->emplace(key, std::move(stream)).second);
+      }
+    } else {
+      for (auto& [key, stream] : *all) state(key, stream);
     }
-  } else {
-    for (auto& [key, stream] : streams_) state(key, stream);
-  }
+  };
+  streams(&streams_);
+  streams(&silent_);
   state(capturing_elsewhere_, records_, activity_, uses_, told_gpus_, nr_launches_, any_,
         lossy_until_ns_, lossy_in_slot_, doubts_activity_, doubts_launches_);
 }

@@ -38,6 +38,14 @@ class GpuStream {
 
   // True if something was launched that nobody has waited for.
   bool busy() const { return !pending_.empty() || is_forced_; }
+  // When the first of what is in the next span was launched; UINT64_MAX: there is nothing.
+  uint64_t pending_since_ns() const { return pending_.empty() ? UINT64_MAX : pending_.front().start_ns; }
+  // The same one, with nothing in it.
+  GpuStream Idle() const {
+    GpuStream idle(handle_, device_, blocking_, pending_.get_allocator().resource());
+    idle.Touch(last_ns_);
+    return idle;
+  }
   uint64_t last_ns() const { return last_ns_; }
   void Touch(uint64_t ts_ns) { last_ns_ = ts_ns > last_ns_ ? ts_ns : last_ns_; }
   // `threads`: 0 for a graph. True if the span in *span was ended for want of room; the stream stays

@@ -81,6 +81,9 @@ inline constexpr std::string_view kNoSteal =
 inline constexpr std::string_view kNobodyRan = "it did not wait for another process in the slot";
 inline constexpr std::string_view kNoGpu =
     "the process has not used CUDA, or not all of its calls were seen";
+inline constexpr std::string_view kNoActivity =
+    "the process has not used CUDA, not all of its calls were seen, or it has not waited for half a "
+    "minute for what it has launched: that may run still";
 inline constexpr std::string_view kNoLaunches =
     "as `gpu_active_ns`, or it has not launched anything for a minute";
 inline constexpr std::string_view kNoTurns =
@@ -142,7 +145,7 @@ inline constexpr std::array kSlotColumns = {
     Column{"gpu_active_ns", Unit::kNs, RowPart::kGpu, kGpuActiveNs, true,
            "time in the slot in which it had launched something that it had not waited for: an upper "
            "bound, seen from the CPU",
-           empty::kNoGpu},
+           empty::kNoActivity},
     Column{"gpu_launches", Unit::kCount, RowPart::kGpu, kGpuLaunches, true,
            "kernels and graphs launched in the slot", empty::kNoGpu},
     Column{"straggle", Unit::kNone, RowPart::kGpu, kStraggling, false,
@@ -198,7 +201,8 @@ inline constexpr std::array kSlotColumns = {
     Column{
         "gpu_no_work_ns", Unit::kNs, RowPart::kGpu, kGpuNoWork, true,
         "of a process that launches: time in the slot in which it had nothing launched that it had not "
-        "waited for. A lower bound of how long the GPU had no work of it, seen from the CPU",
+        "waited for. A lower bound of how long the GPU had no work of it, seen from the CPU: of a "
+        "process that does not wait it is 0, and nobody can tell",
         empty::kNoLaunches},
     Column{"gpu_no_work_ran_ns", Unit::kNs, RowPart::kGpu, kNoWorkRan, true,
            "of `gpu_no_work_ns`: the thread that launches ran on a CPU", empty::kNoTurns},
@@ -206,7 +210,8 @@ inline constexpr std::array kSlotColumns = {
            "of `gpu_no_work_ran_ns`: in calls of CUDA that have returned in the slot, or launch",
            empty::kNoTurns},
     Column{"gpu_no_work_waited_ns", Unit::kNs, RowPart::kGpu, kNoWorkWaited, true,
-           "of `gpu_no_work_ns`: that thread waited for a CPU (for whom: `ran_instead_tgid`)",
+           "of `gpu_no_work_ns`: that thread waited for a CPU (for whom its process did: "
+           "`ran_instead_tgid`)",
            empty::kNoTurns},
     Column{"gpu_no_work_throttled_ns", Unit::kNs, RowPart::kGpu, kNoWorkThrottled, true,
            "of `gpu_no_work_ns`: its cgroup's quota was used up",

@@ -101,7 +101,10 @@ class Gpu {
   void Exit(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExit(key, at_us * kUs); }
   void Exec(uint64_t at_us, ProcessKey key = kA) { tracker_.OnExec(key, at_us * kUs); }
   void Missing(uint64_t at_us, ProcessKey key = kA) { tracker_.OnMissing(key, at_us * kUs); }
-  void Loss(uint64_t at_us) { tracker_.OnLostCalls(at_us * kUs, at_us * kUs); }
+  void Loss(uint64_t at_us) { LossIn(at_us, at_us); }
+  void LossIn(uint64_t from_us, uint64_t until_us) {
+    tracker_.OnLostCalls(from_us * kUs, until_us * kUs);
+  }
   void LossOf(ProcessKey key, uint64_t at_us) {
     tracker_.OnLostCalls(LostCalls{key.tgid, 0, key.start_time_ns, 1}, at_us * kUs, at_us * kUs);
   }
@@ -332,6 +335,32 @@ TEST(GpuActivity, StreamsThatAreSilentAreForgotten) {
   gpu.Wait(30'020'000, 30'020'100, 7);  // nothing is left to end
   gpu.SkipTo(30'022);
   EXPECT_EQ(gpu.spans.kernels.size(), 0u);
+}
+
+// A kernel may take longer than that, and a collective that hangs for ever: who waits for it has work.
+TEST(GpuActivity, OfWhatNobodyWaitsForItIsNotKnownWhetherItRuns) {
+  constexpr uint32_t kNoActive = 1u << kGpuActiveNs, kNoNoWork = 1u << kGpuNoWork;
+  Gpu gpu;
+  gpu.Launch(500, 7);
+  gpu.Launch(600, 8);
+  gpu.Wait(700, 40'000'500, 7);
+  gpu.SkipTo(29'999);
+  gpu.Slot();
+  EXPECT_FALSE(gpu.whole.unmeasured & (kNoActive | kNoNoWork));
+  gpu.SkipTo(39'999);
+  gpu.Slot();
+  EXPECT_EQ(gpu.whole.unmeasured & (kNoActive | kNoNoWork), kNoActive | kNoNoWork);
+  gpu.Launch(40'001'100, 9);  // of another stream, which is waited for
+  gpu.Wait(40'001'200, 40'001'300, 9);
+  gpu.SkipTo(40'001);
+  gpu.Slot();
+  EXPECT_EQ(gpu.whole.unmeasured & (kNoActive | kNoNoWork), kNoActive | kNoNoWork) << "8 is there";
+  gpu.Call(SS_CUDA_DEVICE_DONE, 40'002'100, 40'002'400, {0});
+  gpu.Slot();
+  EXPECT_FALSE(gpu.whole.unmeasured & (kNoActive | kNoNoWork));
+  EXPECT_EQ(gpu.whole.values[kGpuNoWork], 600 * kUs) << "not before the wait's end";
+  gpu.Slot();
+  EXPECT_EQ(gpu.whole.values[kGpuNoWork], kSlotNs);
 }
 
 TEST(GpuActivity, AStreamThatWasSilentIsStillOneThatDoesNotBlock) {
@@ -712,6 +741,37 @@ TEST(GpuTracker, ASpanEndsWhereNothingWasSeen) {
     EXPECT_EQ(gpu.spans.kernels[i].start_ns, expected[i].start_us * kUs) << i;
     EXPECT_EQ(gpu.spans.kernels[i].end_ns, expected[i].end_us * kUs) << i;
     EXPECT_EQ(gpu.spans.kernels[i].end, expected[i].end) << i;
+  }
+}
+
+// What was lost is somewhere in the interval: what was launched in it may have been waited for there.
+TEST(GpuTracker, NoSpanGoesAcrossLostCalls) {
+  Gpu gpu;
+  gpu.LossIn(1'000, 5'000'000);
+  gpu.Launch(2'000, 7);
+  gpu.Launch(2'500, 7);
+  gpu.Launch(3'000, 8);
+  gpu.Wait(3'100, 3'200, 8);  // both were seen
+  gpu.Launch(4'000, 9);
+  gpu.Wait(5'000'000, 5'000'100, 7);
+  gpu.Launch(5'000'200, 7);
+  gpu.Wait(5'000'210, 5'000'300, 7);
+  gpu.Exit(5'000'900);
+  gpu.SkipTo(5'001);
+  const struct {
+    uint64_t start_us, end_us, nr_launches;
+    KernelsEnd end;
+  } expected[] = {{3'000, 3'200, 1, KernelsEnd::kWaited},
+                  {2'000, 2'500, 2, KernelsEnd::kUnknown},
+                  {5'000'200, 5'000'300, 1, KernelsEnd::kWaited},
+                  {4'000, 4'000, 1, KernelsEnd::kUnknown}};
+  ASSERT_EQ(gpu.spans.kernels.size(), std::size(expected));
+  for (size_t i = 0; i < std::size(expected); i++) {
+    const KernelSpan& span = gpu.spans.kernels[i];
+    EXPECT_EQ(span.start_ns, expected[i].start_us * kUs) << i;
+    EXPECT_EQ(span.end_ns, expected[i].end_us * kUs) << i;
+    EXPECT_EQ(span.nr_launches, expected[i].nr_launches) << i;
+    EXPECT_EQ(span.end, expected[i].end) << i;
   }
 }
 
