@@ -30,7 +30,11 @@ void AddReasons(const StraggleReport& report, StraggleMessage* message) {
   constexpr size_t kWaitAt = 1;  // in kEffortColumns
   static_assert(kEffortColumns[kWaitAt]->name == "wait_ns");
   if (!(report.effort.unmeasured >> kWaitAt & 1)) message->wait_ns = report.effort.values[kWaitAt];
-  if (!report.ran_instead.empty()) {
+  const auto cause = MainCause(report.wait_causes.values.data(), message->wait_ns.value_or(0));
+  if (message->wait_ns && cause) message->wait_cause = kWaitCauseNames[*cause];
+  if (cause == kWaitOthers && !report.ran_instead.empty() &&
+      IsCulprit(report.until_ns - report.since_ns, *message->wait_ns,
+                report.wait_causes.values[kWaitOthers], report.ran_instead[0].second.ns)) {
     const auto& [key, ran] = report.ran_instead[0];
     message->culprit_pid = static_cast<uint32_t>(key.tgid);
     if (ran.named) message->culprit_comm = CommText(ran.comm);

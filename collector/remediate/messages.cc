@@ -43,6 +43,7 @@ std::string ToLine(const StraggleMessage& message) {
   object["sustained"] = message.sustained;
   if (!message.event_id.empty()) object["event_id"] = message.event_id;
   if (message.wait_ns) object["wait_ns"] = *message.wait_ns;
+  if (!message.wait_cause.empty()) object["wait_cause"] = message.wait_cause;
   if (message.culprit_pid) {
     object["culprit_pid"] = message.culprit_pid;
     if (!message.culprit_comm.empty()) object["culprit_comm"] = message.culprit_comm;

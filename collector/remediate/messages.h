@@ -32,7 +32,8 @@ struct StraggleMessage {
   std::string event_id;  // of the episode, a UUID
   // Of that second, where it is known: why.
   std::optional<uint64_t> wait_ns = {};  // for a CPU
-  uint32_t culprit_pid = 0;              // who ran instead for longest; 0: nobody
+  std::string wait_cause = {};           // of most of it; empty: there was more than one, or none
+  uint32_t culprit_pid = 0;              // who is to blame for it; 0: nobody
   std::string culprit_comm = {};
   uint64_t culprit_ns = 0;
   std::optional<uint64_t> gpu_no_work_ns = {};

@@ -24,6 +24,11 @@ inline constexpr ColumnList<9> kNoWorkColumns = {
     &ColumnOf("gpu_no_work_stopped_ns"),   &ColumnOf("gpu_no_work_asleep_ns"),
     &ColumnOf("gpu_no_work_unknown_ns")};
 using NoWorkSums = ColumnValues<kNoWorkColumns.size()>;
+// Why it waited for a CPU. [WaitCause]
+inline constexpr ColumnList<kNrWaitCauses> kWaitCauseColumns = {
+    &ColumnOf("wait_others_ns"), &ColumnOf("wait_self_ns"),  &ColumnOf("wait_throttled_ns"),
+    &ColumnOf("wait_wakeup_ns"), &ColumnOf("wait_steal_ns"), &ColumnOf("wait_unknown_ns")};
+using WaitCauseValues = ColumnValues<kWaitCauseColumns.size()>;
 // Of no slot at all.
 inline constexpr Effort kUnknownEffort = {{}, (1u << kEffortColumns.size()) - 1};
 
@@ -61,6 +66,7 @@ struct StraggleReport {
   bool has_waits = false;
   uint64_t left_out_ns = 0;  // of waiting for those beyond StraggleDetector::kMaxRanInstead
   NoWorkSums no_work;
+  WaitCauseValues wait_causes;
 };
 
 }  // namespace slotscope

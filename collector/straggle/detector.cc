@@ -50,6 +50,7 @@ void StraggleDetector::Observe(Slot* slot) {
     state.nr_switches += row.sums[kSwitches];
     AddValues(*slot, row, kEffortColumns, &state.effort);
     AddValues(*slot, row, kNoWorkColumns, &state.no_work);
+    AddValues(*slot, row, kWaitCauseColumns, &state.wait_causes);
     if (row.named) {
       state.named = true;
       state.comm = row.comm;
@@ -144,6 +145,7 @@ bool StraggleDetector::Decide(Slot* slot, ProcessKey key, Watched* state, uint64
   state->unmeasured = false;
   state->effort = {};
   state->no_work = {};
+  state->wait_causes = {};
   state->ran_instead.clear();
   return state->nr_idle_ticks < kMaxIdleTicks;
 }
@@ -166,7 +168,8 @@ void StraggleDetector::Report(Slot* slot, ProcessKey key, Watched* state, Stragg
             {state->ran_instead.begin(), state->ran_instead.end()},
             has_waits_,
             state->left_out_ns,
-            state->no_work};
+            state->no_work,
+            state->wait_causes};
   std::stable_sort(report.ran_instead.begin(), report.ran_instead.end(),
                    [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
 }

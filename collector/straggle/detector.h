@@ -52,6 +52,7 @@ class StraggleDetector final : public SlotSink {
     bool unmeasured = false;
     Effort effort;
     NoWorkSums no_work;
+    WaitCauseValues wait_causes;
     std::map<ProcessKey, RanInstead> ran_instead;
     uint64_t left_out_ns = 0;
     // Of all ticks.
@@ -66,8 +67,9 @@ class StraggleDetector final : public SlotSink {
 
     template <typename Archive>
     void State(Archive& state) {
-      state(named, comm, nr_launches, nr_switches, unmeasured, effort, no_work, ran_instead, left_out_ns,
-            has_ticked, baseline, nr_samples, nr_idle_ticks, episode_ns, nr_recovered, drop_ppm);
+      state(named, comm, nr_launches, nr_switches, unmeasured, effort, no_work, wait_causes, ran_instead,
+            left_out_ns, has_ticked, baseline, nr_samples, nr_idle_ticks, episode_ns, nr_recovered,
+            drop_ppm);
       state.Enum(straggle, Straggle::kUnknown);
     }
   };

@@ -44,6 +44,7 @@ const Contract kStraggle = {"straggle",
                             {{"comm", Type::kString},
                              {"event_id", Type::kString},
                              {"wait_ns", Type::kUint64},
+                             {"wait_cause", Type::kString},
                              {"culprit_pid", Type::kUint32},
                              {"culprit_comm", Type::kString},
                              {"culprit_ns", Type::kUint64},
@@ -153,6 +154,30 @@ TEST(Contract, Straggle) {
   EXPECT_EQ(object.at("preempting_pids"), Json::array()) << "never null";
   EXPECT_EQ(object.at("sustained"), false) << "is there";
   EXPECT_FALSE(object.contains("event_id"));
+  for (const auto& [name, type] : kStraggle.optional)
+    EXPECT_FALSE(object.contains(name)) << name << " was not known";
+}
+
+TEST(Contract, WhyItStraggles) {
+  StraggleMessage message = {};
+  message.comm = "train";
+  message.event_id = MakeUuid();
+  message.wait_ns = UINT64_MAX;
+  message.wait_cause = "others";
+  message.culprit_pid = UINT32_MAX;
+  message.culprit_comm = "hog\xff";
+  message.culprit_ns = 7;
+  message.gpu_no_work_ns = 0;
+  message.gpu_no_work_cause = "waited";
+  const Json object = Check(kStraggle, ToLine(message));
+  for (const auto& [name, type] : kStraggle.optional) EXPECT_TRUE(object.contains(name)) << name;
+  EXPECT_EQ(object.at("wait_ns"), UINT64_MAX);
+  EXPECT_EQ(object.at("wait_cause"), "others");
+  EXPECT_EQ(object.at("culprit_pid"), UINT32_MAX);
+  EXPECT_EQ(object.at("culprit_comm"), "hog\xef\xbf\xbd");
+  EXPECT_EQ(object.at("culprit_ns"), 7);
+  EXPECT_EQ(object.at("gpu_no_work_ns"), 0);
+  EXPECT_EQ(object.at("gpu_no_work_cause"), "waited");
 }
 
 TEST(Contract, Fleet) {

@@ -39,12 +39,15 @@ struct Told : SlotSink {
   }
   void Straggle(StraggleReport::State state,
                 std::vector<std::pair<ProcessKey, RanInstead>> ran_instead = {}) {
+    Straggle(state, std::move(ran_instead), {});
+  }
+  void Straggle(StraggleReport::State state, std::vector<std::pair<ProcessKey, RanInstead>> ran_instead,
+                StraggleReport report) {
     Slot slot;
     slot.unix_offset_ns = -5;
-    StraggleReport report = {};
     report.state = state;
     report.process = {42, 1};
-    report.until_ns = 1005;
+    if (report.until_ns == 0) report.until_ns = 1005;
     report.drop_ppm = 452'000;
     report.nr_switches = 12;
     report.ran_instead = std::move(ran_instead);
@@ -163,6 +166,57 @@ TEST(Feed, StraggleKeepsItsEventIdForAnEpisode) {
   EXPECT_EQ(told.lines[1].at("event_id"), first.at("event_id"));
   EXPECT_EQ(told.lines[2].at("sustained"), false);
   EXPECT_NE(told.lines[2].at("event_id"), first.at("event_id"));
+}
+
+// Of a second in which it waited for 200 ms, for two others and its quota.
+StraggleReport Waiting(uint64_t others_ms, uint64_t throttled_ms) {
+  constexpr uint64_t kMs = 1'000'000;
+  StraggleReport report = {};
+  report.effort.values[1] = (others_ms + throttled_ms) * kMs;
+  report.wait_causes.values[kWaitOthers] = others_ms * kMs;
+  report.wait_causes.values[kWaitThrottled] = throttled_ms * kMs;
+  report.since_ns = 1'005;
+  report.until_ns = 1'000'001'005;
+  report.no_work = {{500, 100, 300, 50, 20, 10, 5, 15, 0}, 0};
+  return report;
+}
+std::vector<std::pair<ProcessKey, RanInstead>> Ran(uint64_t first_ms, uint64_t second_ms) {
+  std::vector<std::pair<ProcessKey, RanInstead>> ran = {{{6789, 1}, {}}, {{6790, 1}, {}}};
+  ran[0].second = {true, {'h', 'o', 'g'}, first_ms * 1'000'000, {}, false, 0};
+  ran[1].second.ns = second_ms * 1'000'000;
+  return ran;
+}
+
+TEST(Feed, StraggleSaysWhyAndWhoIsToBlame) {
+  const auto told_of = [](const StraggleReport& report,
+                          std::vector<std::pair<ProcessKey, RanInstead>> ran) {
+    Told told({});
+    told.Straggle(StraggleReport::State::kInitial, std::move(ran), report);
+    return told.lines.at(0);
+  };
+  Json line = told_of(Waiting(180, 20), Ran(100, 80));
+  EXPECT_EQ(line.at("wait_ns"), 200'000'000);
+  EXPECT_EQ(line.at("wait_cause"), "others");
+  EXPECT_EQ(line.at("culprit_pid"), 6789);
+  EXPECT_EQ(line.at("culprit_comm"), "hog");
+  EXPECT_EQ(line.at("culprit_ns"), 100'000'000);
+  EXPECT_EQ(line.at("gpu_no_work_ns"), 500);
+  EXPECT_EQ(line.at("gpu_no_work_cause"), "waited");
+  line = told_of(Waiting(180, 20), Ran(89, 88));
+  EXPECT_FALSE(line.contains("culprit_pid")) << "most of it while somebody else ran";
+  EXPECT_EQ(line.at("preempting_pids"), Json({6789, 6790}));
+  line = told_of(Waiting(99, 0), Ran(99, 0));
+  EXPECT_FALSE(line.contains("culprit_pid")) << "it hardly waited";
+  EXPECT_EQ(line.at("wait_cause"), "others");
+  line = told_of(Waiting(20, 180), Ran(20, 0));
+  EXPECT_EQ(line.at("wait_cause"), "throttled");
+  EXPECT_FALSE(line.contains("culprit_pid")) << "it was its quota";
+  StraggleReport unknown = Waiting(180, 20);
+  unknown.effort.unmeasured = 1u << 1;
+  unknown.no_work.unmeasured = 1;
+  line = told_of(unknown, Ran(180, 0));
+  for (const char* name : {"wait_ns", "wait_cause", "culprit_pid", "gpu_no_work_ns"})
+    EXPECT_FALSE(line.contains(name)) << name;
 }
 
 }  // namespace

@@ -139,11 +139,10 @@ Json RanJson(const HostRanInstead& ran) {
   return one;
 }
 
-// It waited for a tenth of the time or more, and most of that while one other ran.
 bool HasCulprit(const RankEvidence& seen) {
   if (seen.wait_cause() != "others" || seen.ran_instead.empty()) return false;
-  return seen.sums.values[kHostWaitNs] * 10 >= static_cast<uint64_t>(seen.to_ns - seen.from_ns) &&
-         seen.ran_instead.front().ns * 2 >= seen.sums.values[kHostWaitOthers];
+  return IsCulprit(static_cast<uint64_t>(seen.to_ns - seen.from_ns), seen.sums.values[kHostWaitNs],
+                   seen.sums.values[kHostWaitOthers], seen.ran_instead.front().ns);
 }
 
 Json ObjectOf(const RankEvidence& seen) {
@@ -178,11 +177,8 @@ Json ObjectOf(const RankEvidence& seen) {
 }  // namespace
 
 std::string_view RankEvidence::wait_cause() const {
-  size_t longest = kFirstCause;
-  for (size_t i = kFirstCause; i < kHostColumns.size(); i++)
-    if (sums.values[i] > sums.values[longest]) longest = i;
-  if (sums.values[longest] == 0 || sums.values[longest] * 2 < sums.values[kHostWaitNs]) return {};
-  return kWaitCauseNames[longest - kFirstCause];
+  const auto cause = MainCause(&sums.values[kFirstCause], sums.values[kHostWaitNs]);
+  return cause ? kWaitCauseNames[*cause] : std::string_view();
 }
 
 std::vector<RankEvidence> HostEvidenceOf(const HostHistory& history, const NcclHang& hang,
