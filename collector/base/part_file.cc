@@ -71,7 +71,9 @@ Status PartFile::Open(const std::string& path) {
     if (errno != EEXIST) break;
     if (Status status = MoveLeftover(); !status.ok()) return status;
   }
-  return {Exit::kOutput, fmt::format("cannot create {}: {}", ShownPath(part_path_), ErrnoText(errno))};
+  const int error = errno;
+  return {Exit::kOutput, fmt::format("cannot create {}: {}", ShownPath(part_path_), ErrnoText(error)),
+          error};
 }
 
 Status PartFile::Write(std::initializer_list<std::span<const std::byte>> pieces) {
@@ -88,7 +90,8 @@ Status PartFile::Write(std::initializer_list<std::span<const std::byte>> pieces)
         if (!torn_) size_ = begin;  // no half row
         error_ = {Exit::kOutput,
                   fmt::format("cannot write {}: {}{}", ShownPath(part_path_), ErrnoText(err),
-                              size_ > 0 ? "; what was written before is kept there" : "")};
+                              size_ > 0 ? "; what was written before is kept there" : ""),
+                  err};
         return error_;
       }
       size_ += static_cast<uint64_t>(written);

@@ -2,6 +2,7 @@
 // Status: the outcome of anything that touches the world. A message says what, where and what to do.
 #pragma once
 
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -28,14 +29,19 @@ enum class Exit : int {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Exit code, std::string message) : code_(code), message_(std::move(message)) {}
+  // `error`: the errno that it is due to, for whoever can do something about some.
+  Status(Exit code, std::string message, int error = 0)
+      : code_(code), error_(error), message_(std::move(message)) {}
 
   bool ok() const { return code_ == Exit::kOk; }
+  // The disk is full, or somebody's share of it.
+  bool lacks_room() const { return error_ == ENOSPC || error_ == EDQUOT; }
   Exit code() const { return code_; }
   const std::string& message() const { return message_; }
 
  private:
   Exit code_ = Exit::kOk;
+  int error_ = 0;
   std::string message_;
 };
 

@@ -169,12 +169,17 @@ Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
   keep_.bytes = BytesToKeep(keep, path);
   Status status = keep.any() && LookAt(path) == Found::kRecording ? GoOn() : MakeNew();
   if (status.ok()) held_path_ = HeldPath(lock_.get());
+  for (const auto& [number, segment] : segments_) Count(segment);
   if (status.ok()) status = manifest_.Open(held_path_, segments_, protected_);
+  while (status.lacks_room() && RemoveOldestFiles()) {  // as while it is written
+    news_.TellFirstOf("removed", fmt::format("{}: removed the oldest part of the recording to make room",
+                                             status.message()));
+    status = manifest_.Open(held_path_, segments_, protected_);
+  }
   if (!status.ok()) {
     Discard();
     return status;
   }
-  for (const auto& [number, segment] : segments_) Count(segment);
   if (!segments_.empty()) next_number_ = std::max<uint64_t>(next_number_, segments_.rbegin()->first + 1);
   thread_ = std::thread([this] { Run(); });
   return {};
@@ -378,6 +383,11 @@ void RecordingFolder::Protect(int64_t from_ns, int64_t to_ns) {
   std::lock_guard lock(segments_mutex_);
   protected_.emplace_back(from_ns, to_ns);
   if (Status status = manifest_.Protect(from_ns, to_ns); !status.ok()) news_.Tell(status.message());
+}
+
+Intervals RecordingFolder::protections() const {
+  std::lock_guard lock(segments_mutex_);
+  return protected_;
 }
 
 bool RecordingFolder::IsProtected(const Segment& segment) const {

@@ -75,6 +75,8 @@ class RecordingFolder {
   // Any thread. What is of that Unix time, or will be, is the last to go, as long as all that is so is
   // no more than half of the limit; without a limit of bytes for ten times the time that is kept.
   void Protect(int64_t from_ns, int64_t to_ns);
+  // What is, in the order in which it was asked for, also by recorders before this one.
+  Intervals protections() const;
   // The disk is full. False: there is nothing that could go.
   bool RemoveOldest();
   // All is on the disk, or this is the first error of those that were not said as news.

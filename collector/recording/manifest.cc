@@ -157,13 +157,16 @@ Status ManifestWriter::Open(const std::string& folder, const Segments& segments,
   const std::string path = PathOf(folder);
   const std::string next = path + ".next";
   fd_.Reset(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0640));
-  if (!fd_.valid())
-    return {Exit::kOutput, fmt::format("cannot write {}: {}", ShownPath(next), ErrnoText(errno))};
+  if (!fd_.valid()) {
+    const int error = errno;
+    return {Exit::kOutput, fmt::format("cannot write {}: {}", ShownPath(next), ErrnoText(error)), error};
+  }
   std::string text = FirstLine();
   for (const auto& [number, segment] : segments) text += LineOf(segment);
   for (const auto& interval : protections) text += LineOf(interval);
   if (Status status = Append(text); !status.ok()) {
     unlink(next.c_str());
+    fd_.Reset();
     return status;
   }
   if (rename(next.c_str(), path.c_str()))
@@ -183,13 +186,16 @@ Status ManifestWriter::Append(const std::string& text) {
       // No half line in front of the next one. If that fails, too, both are found by their files.
       std::ignore = ftruncate(fd_.get(), begin);
       return {Exit::kOutput,
-              fmt::format("cannot write {}: {}", ShownPath(PathOf(folder_)), ErrnoText(err))};
+              fmt::format("cannot write {}: {}", ShownPath(PathOf(folder_)), ErrnoText(err)), err};
     }
     rest.remove_prefix(static_cast<size_t>(written));
   }
-  if (fsync(fd_.get()))
-    return {Exit::kOutput, fmt::format("cannot write {} to the disk: {}", ShownPath(PathOf(folder_)),
-                                       ErrnoText(errno))};
+  if (fsync(fd_.get())) {
+    const int err = errno;
+    return {Exit::kOutput,
+            fmt::format("cannot write {} to the disk: {}", ShownPath(PathOf(folder_)), ErrnoText(err)),
+            err};
+  }
   return {};
 }
 
@@ -206,6 +212,7 @@ Status ManifestWriter::Protect(int64_t from_ns, int64_t to_ns) {
 
 Status ManifestWriter::Remove(uint64_t number, const std::vector<std::string>& tables,
                               const Segments& left, const Intervals& protections) {
+  if (!fd_.valid()) return {};  // it is not there yet: what is left will be in it
   if (++nr_removed_ > left.size() + kMinRewrite) return Open(folder_, left, protections);
   return Append(JsonLine({{"removed", number}, {"tables", tables}}));
 }

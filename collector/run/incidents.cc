@@ -60,6 +60,9 @@ void Incidents::OnSlot(const Slot& slot) {
 
 void Incidents::Capture(const Slot& slot, const std::string& event, const std::string& what) {
   const int64_t unix_ns = static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns;
+  // Who is started again and again has no more of them.
+  if (!std::exchange(knows_captured_, true))
+    for (const auto& [from_ns, to_ns] : folder_->protections()) captured_.push_back(from_ns + kBeforeNs);
   // A clock that was set back must not make an hour that never ends.
   std::erase_if(captured_, [&](int64_t at_ns) { return at_ns > unix_ns || unix_ns - at_ns >= kHourNs; });
   const bool is_kept = !captured_.empty() && unix_ns - captured_.back() < kBehindNs;

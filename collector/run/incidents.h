@@ -65,6 +65,7 @@ class Incidents {
   std::atomic<uint64_t> nr_not_captured_{0};
   // Writer thread.
   std::deque<int64_t> captured_;  // when, of the last hour
+  bool knows_captured_ = false;   // those of recorders before this one are among them
   std::set<std::string> told_;    // kinds, since the last of them
   uint64_t nr_since_ = 0;         // the last row: that have none
   News news_;

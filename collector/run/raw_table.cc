@@ -82,7 +82,7 @@ Status RawTable::EndFrame() {
   if (Status status = folder_->CheckThere(); !status.ok()) return status;
   Status status = table_.EndFrame(frame_);
   if (options_.goes_on)
-    while (!status.ok() && folder_->RemoveOldest()) status = table_.EndFrame(frame_);
+    while (status.lacks_room() && folder_->RemoveOldest()) status = table_.EndFrame(frame_);
   if (!status.ok() && options_.goes_on) {
     OnGap(status);
     return {};

@@ -119,7 +119,7 @@ Status Rotation::EndFrame() {
   for (auto& side : sides_) side.sink->Flush();
   Status status = TryWrite();
   if (options_.goes_on)
-    while (!status.ok() && folder_->RemoveOldest()) {
+    while (status.lacks_room() && folder_->RemoveOldest()) {
       news_.TellFirstOf(
           "removed",
           fmt::format(
@@ -151,7 +151,8 @@ void Rotation::OnGap(const Status& why) {
     nr_gap_slots_ = 0;
     gap_reason_ = why.message();
     // Once an hour: where there is hardly room, gaps come and go. The file says each.
-    news_.TellFirstOf("gap", fmt::format("{}; the recording goes on when there is room", why.message()));
+    news_.TellFirstOf("gap", fmt::format("{}; the recording goes on when {}", why.message(),
+                                         why.lacks_room() ? "there is room" : "it can be written"));
   }
   gap_.end_ns = frame_.end_ns;
   gap_.unix_offset_ns = frame_.unix_offset_ns;

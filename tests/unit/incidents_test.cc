@@ -156,5 +156,19 @@ TEST_F(IncidentsTest, AreFew) {
   EXPECT_EQ(Rows().size(), 8u);
 }
 
+TEST_F(IncidentsTest, WhoIsStartedAgainHasNoMoreOfThem) {
+  TriggerOptions options;
+  options.wait_ns = kMs;
+  Start(options);
+  for (uint64_t s = 0; s < 600; s++) Play(SlotAt(100 * kS + s * kS, 5 * kMs));
+  ASSERT_EQ(Rows().size(), 6u);
+  ASSERT_TRUE(folder_.Close().ok());
+  RecordingFolder again;  // with what is in the folder
+  ASSERT_TRUE(again.Open(temp_.At("r"), {3600 * kS, 0, 0}).ok());
+  Incidents later(options, &again, &events_);
+  for (uint64_t s = 600; s < 3700; s++) later.OnSlot(SlotAt(100 * kS + s * kS, 5 * kMs));
+  EXPECT_EQ(later.nr_captured(), 4u) << "where the first ones' hour is over";
+}
+
 }  // namespace
 }  // namespace slotscope

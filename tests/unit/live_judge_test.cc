@@ -123,6 +123,14 @@ TEST_F(LiveJudgeTest, XidsAreNewsOncePerGpuAndNumber) {
   EXPECT_THAT(Look(), IsEmpty());
   EXPECT_THAT(judge_.TakeNews(),
               ElementsAre(HasSubstr("n1: Xid 79 on GPU 0000:91:00"), HasSubstr("n2: Xid 79")));
+  now_ns_ += 1800 * kS;
+  folder_.Append("kern.log", Xid(now_ns_));
+  Look();
+  EXPECT_THAT(judge_.TakeNews(), IsEmpty());
+  now_ns_ += 1800 * kS;  // it may be another GPU in that place by now
+  folder_.Append("kern.log", Xid(now_ns_));
+  Look();
+  EXPECT_THAT(judge_.TakeNews(), ElementsAre(HasSubstr("n1: Xid 79 on GPU 0000:91:00")));
 }
 
 TEST_F(LiveJudgeTest, WhatIsNoObjectIsSaidOnce) {
@@ -289,6 +297,9 @@ TEST_F(LiveJudgeTest, AFileThatCannotBeReadIsSaidOnce) {
   EXPECT_THAT(judge_.TakeNews(), ElementsAre(HasSubstr("kern.log: cannot read it")));
   Look();
   EXPECT_THAT(judge_.TakeNews(), IsEmpty());
+  now_ns_ += 3600 * kS;
+  Look();
+  EXPECT_THAT(judge_.TakeNews(), ElementsAre(HasSubstr("kern.log: cannot read it")));
 }
 
 TEST(LiveDetectors, WriteVerdictsDownAsTheyCome) {

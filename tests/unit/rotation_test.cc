@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -241,6 +242,51 @@ TEST(RotationTest, OnAFullDiskTheOldestGoes) {
   const auto slots = SlotsOf(AllOf(disk.At("r")));
   EXPECT_EQ(slots.back(), "1999900000000");
   EXPECT_EQ(slots.size(), (2'000 * kS - std::stoull(slots.front())) / (100 * kMs));
+}
+
+// The service is started again on such a disk, and what it has fills it.
+TEST(RotationTest, ARingBeginsOnAFullDisk) {
+  const TempFolder temp;
+  const FullDisk disk(temp);
+  if (!disk.mounted) GTEST_SKIP() << "needs root";
+  const KeepLimits keep = {24 * 3600 * kS, 0};
+  {
+    Recorded first(disk.At("r"), {10 * kS, 0, true}, keep);
+    first.PlaySeconds(0, 400);
+    EXPECT_TRUE(first.Finish().ok());
+  }
+  disk.Fill();
+  Recorded recorded(disk.At("r"), {10 * kS, 0, true}, keep);
+  recorded.PlaySeconds(400, 420);
+  EXPECT_TRUE(recorded.Finish().ok());
+  EXPECT_GT(recorded.folder().nr_removed(), 0u);
+  const auto slots = SlotsOf(AllOf(disk.At("r")));
+  EXPECT_EQ(slots.back(), "419900000000");
+  EXPECT_GT(slots.size(), 1000u) << "no more went than had to";
+}
+
+// To remove what is there would not help.
+TEST(RotationTest, WhatIsNoLackOfRoomTakesNothingAway) {
+  const TempFolder temp;
+  Recorded recorded(temp.At("r"), {10 * kS, 0, true}, {24 * 3600 * kS, 0});
+  recorded.PlaySeconds(0, 30);
+  rlimit usual, none;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  none = {3, usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  recorded.PlaySeconds(30, 60);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+  recorded.PlaySeconds(60, 70);
+  EXPECT_TRUE(recorded.Finish().ok());
+  EXPECT_EQ(recorded.folder().nr_removed(), 0u);
+  EXPECT_GT(recorded.csv().nr_unwritten_slots(), 100u);
+  const auto slots = SlotsOf(AllOf(temp.At("r")));
+  EXPECT_EQ(slots.front(), "0");
+  EXPECT_EQ(slots.back(), "69900000000");
+  const auto news = recorded.rotation().TakeNews();
+  ASSERT_EQ(news.size(), 2u);
+  EXPECT_THAT(news[0], HasSubstr("Too many open files; the recording goes on when it can be written"));
+  EXPECT_THAT(news[1], HasSubstr("recording again; gap: from "));
 }
 
 // A ring that has lost its folder would drop all that comes, and say that there is no room.

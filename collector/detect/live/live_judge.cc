@@ -47,11 +47,9 @@ LiveJudge::LiveJudge(const LiveInputs& inputs, const JudgeOptions& options, int6
 
 // What was before us is history.
 void LiveJudge::TellXid(const XidRecord& xid) {
-  constexpr size_t kMaxTold = 1000;
-  if (xid.when.last_ns() < start_ns_ || told_xids_.size() >= kMaxTold ||
-      !told_xids_.insert(fmt::format("{} {} {}", xid.node, xid.bus, xid.code)).second)
-    return;
-  news_.push_back(fmt::format("{}: {}", EscapeControls(xid.node), DescribeXid(xid)));
+  if (xid.when.last_ns() >= start_ns_)
+    Tell(fmt::format("{} {} {}", xid.node, xid.bus, xid.code),
+         fmt::format("{}: {}", EscapeControls(xid.node), DescribeXid(xid)));
 }
 
 bool LiveJudge::ReadDumps(int64_t now_ns, bool is_last) {
@@ -102,19 +100,21 @@ bool LiveJudge::ReadKubernetes() {
   return is_changed;
 }
 
-// Once: the first of many.
+// The first of many.
 void LiveJudge::TellText(const std::string& why) {
-  if (!std::exchange(has_told_text_, true))
-    news_.push_back(fmt::format("{}: {}", EscapeControls(kubernetes_log_->path()), why));
+  Tell("text", fmt::format("{}: {}", EscapeControls(kubernetes_log_->path()), why));
 }
 
-// Said once, and again if it is another error.
-void LiveJudge::CheckFollower(const FileFollower* follower, int* told) {
-  if (!follower || follower->error() == *told) return;
-  *told = follower->error();
-  if (*told)
-    news_.push_back(
-        fmt::format("{}: cannot read it: {}", EscapeControls(follower->path()), ErrnoText(*told)));
+// Said, and again if it is another error.
+void LiveJudge::CheckFollower(const FileFollower* follower) {
+  if (!follower || !follower->error()) return;
+  const std::string sentence = fmt::format("{}: cannot read it: {}", EscapeControls(follower->path()),
+                                           ErrnoText(follower->error()));
+  Tell(sentence, sentence);
+}
+
+void LiveJudge::Tell(const std::string& what, std::string sentence) {
+  news_.TellFirstOf(what, std::move(sentence), static_cast<uint64_t>(now_ns_));
 }
 
 void LiveJudge::Forget(int64_t now_ns) {
@@ -131,11 +131,12 @@ void LiveJudge::Forget(int64_t now_ns) {
 }
 
 std::vector<FoundNow> LiveJudge::Look(int64_t now_ns, const EvidenceFn& evidence, bool is_last) {
+  now_ns_ = now_ns;
   bool is_changed = dumps_ && ReadDumps(now_ns, is_last);
   if (kernel_log_) is_changed |= ReadKernelLog(now_ns);
   if (kubernetes_log_) is_changed |= ReadKubernetes();
-  CheckFollower(kernel_log_.get(), &told_kernel_log_);
-  CheckFollower(kubernetes_log_.get(), &told_kubernetes_log_);
+  CheckFollower(kernel_log_.get());
+  CheckFollower(kubernetes_log_.get());
   if (!is_changed) return {};
   // Afterwards: what comes late may be what the last of it needs.
   DetectRecords records;
@@ -160,7 +161,7 @@ std::vector<FoundNow> LiveJudge::Look(int64_t now_ns, const EvidenceFn& evidence
 }
 
 std::vector<std::string> LiveJudge::TakeNews() {
-  std::vector<std::string> news = std::exchange(news_, {});
+  std::vector<std::string> news = news_.Take();
   if (dumps_)
     for (std::string& problem : dumps_->TakeProblems()) news.push_back(std::move(problem));
   return news;

@@ -7,10 +7,10 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "base/news.h"
 #include "base/text_input.h"
 #include "detect/inputs/json_texts.h"
 #include "detect/inputs/kernel_log.h"
@@ -50,7 +50,7 @@ class LiveJudge {
 
   // What is new. Never waits for anything. `is_last`: there will be no other look.
   std::vector<FoundNow> Look(int64_t now_ns, const EvidenceFn& evidence, bool is_last = false);
-  // Sentences: what cannot be read, and Xids; each once, of Xids that of a GPU and a number.
+  // Sentences: what cannot be read, and Xids; each once an hour, of Xids that of a GPU and a number.
   std::vector<std::string> TakeNews();
   LiveCounts counts() const;
 
@@ -61,13 +61,13 @@ class LiveJudge {
   bool ReadKubernetes();
   void TellText(const std::string& why);
   void Forget(int64_t now_ns);
-  void CheckFollower(const FileFollower* follower, int* told);
+  void CheckFollower(const FileFollower* follower);
+  void Tell(const std::string& what, std::string sentence);
 
   JudgeOptions options_;
   const int64_t start_ns_;
   std::unique_ptr<FrWatch> dumps_;
   std::unique_ptr<FileFollower> kernel_log_, kubernetes_log_;
-  int told_kernel_log_ = 0, told_kubernetes_log_ = 0;  // errors
   LineSplitter lines_;
   KernelLogReader kernel_log_reader_;
   bool has_read_kernel_log_ = false;
@@ -81,9 +81,8 @@ class LiveJudge {
   VerdictLog log_;
   uint64_t nr_verdicts_ = 0;
   int64_t forgotten_ns_ = 0;  // when that was done last
-  std::set<std::string> told_xids_;
-  bool has_told_text_ = false;  // that some object cannot be read
-  std::vector<std::string> news_;
+  int64_t now_ns_ = 0;        // of this look, Unix time
+  News news_;
 };
 
 }  // namespace slotscope
