@@ -32,6 +32,26 @@ std::string ReadProcFile(const std::string& path, size_t max_bytes) {
   return bytes;
 }
 
+bool ForEachProcLine(const std::string& path, size_t max_bytes,
+                     const std::function<bool(std::string_view line)>& fn) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return false;
+  constexpr size_t kPieceBytes = 64u << 10, kMaxLineBytes = 1u << 20;
+  std::string text;
+  for (size_t nr_read = 0; nr_read < max_bytes;) {
+    const size_t before = text.size();
+    if (!ReadUpTo(fd.get(), before + std::min(kPieceBytes, max_bytes - nr_read), &text)) return false;
+    if (text.size() == before) break;
+    nr_read += text.size() - before;
+    size_t begin = 0;
+    for (size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
+      if (!fn(std::string_view(text).substr(begin, end - begin))) return true;
+    text.erase(0, begin);
+    if (text.size() > kMaxLineBytes) return false;
+  }
+  return true;
+}
+
 Status ReadWholeFile(const std::string& path, size_t max_bytes, std::string* bytes) {
   bytes->clear();
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <fstream>
 
 namespace slotscope {
@@ -18,6 +19,12 @@ inline void RaiseFileLimit() {
   most = std::max(most, limit.rlim_max);
   const rlimit wanted = {most, most}, allowed = {limit.rlim_max, limit.rlim_max};
   if (setrlimit(RLIMIT_NOFILE, &wanted)) setrlimit(RLIMIT_NOFILE, &allowed);
+}
+
+// How many this process may have open.
+inline size_t FileLimit() {
+  rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) ? 0 : limit.rlim_cur;
 }
 
 }  // namespace slotscope

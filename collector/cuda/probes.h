@@ -32,6 +32,7 @@ class CudaAttachment {
   // How many times the kernel waits for all CPUs when it is detached, 0.1 s each: for each function
   // where it has no uprobe_multi.
   size_t nr_waits() const { return single_.size() / 2 + enter_.valid() + leave_.valid(); }
+  size_t nr_fds() const { return single_.size() + enter_.valid() + leave_.valid(); }
 
  private:
   friend class CudaProbes;

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include "cuda/process_maps.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <map>
+#include <utility>
 
 #include "base/bounded_file.h"
 #include "base/errno_text.h"
-#include "base/unique_fd.h"
 
 namespace slotscope {
 namespace {
 
-constexpr size_t kMaxMapsBytes = 64u << 20;  // vm.max_map_count allows some 65000 lines
+// vm.max_map_count allows some 65000 lines. They are read a piece at a time: libraries stand at the end.
+constexpr size_t kMaxMapsBytes = 64u << 20;
 
 // Takes a number up to `end` from the front of the text.
 bool TakeNumber(std::string_view* text, char end, int base, uint64_t* value) {
@@ -45,34 +46,46 @@ bool ParseLine(std::string_view line, MappedFile* file) {
   return true;
 }
 
+// Each file once, by its first mapping.
+class Files {
+ public:
+  void Add(std::string_view line) {
+    MappedFile file;
+    if (ParseLine(line, &file)) by_key_.try_emplace({file.dev, file.inode}, std::move(file));
+  }
+  std::vector<MappedFile> Take() {
+    std::vector<MappedFile> files;
+    for (auto& [key, file] : by_key_) files.push_back(std::move(file));
+    return files;
+  }
+
+ private:
+  std::map<std::pair<uint64_t, uint64_t>, MappedFile> by_key_;
+};
+
 }  // namespace
 
 std::vector<MappedFile> ParseMaps(std::string_view text) {
-  std::vector<MappedFile> files;
+  Files files;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    MappedFile file;
-    if (ParseLine(text.substr(0, end), &file)) files.push_back(std::move(file));
+    files.Add(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  auto key = [](const MappedFile& file) { return std::pair(file.dev, file.inode); };
-  std::stable_sort(files.begin(), files.end(), [&](auto& a, auto& b) { return key(a) < key(b); });
-  auto same = [&](const auto& a, const auto& b) { return key(a) == key(b); };
-  files.erase(std::unique(files.begin(), files.end(), same), files.end());
-  return files;
+  return files.Take();
 }
 
-Status ReadMaps(int32_t tgid, std::vector<MappedFile>* files) {
-  files->clear();
+Status ReadMaps(int32_t tgid, std::vector<MappedFile>* mapped) {
+  mapped->clear();
   const std::string path = fmt::format("/proc/{}/maps", tgid);
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return {Exit::kKernel, fmt::format("cannot open {}: {}", path, ErrnoText(errno))};
-  std::string text;
-  if (!ReadUpTo(fd.get(), kMaxMapsBytes + 1, &text))
+  Files files;
+  const auto add = [&](std::string_view line) {
+    files.Add(line);
+    return true;
+  };
+  if (!ForEachProcLine(path, kMaxMapsBytes, add))
     return {Exit::kKernel, fmt::format("cannot read {}: {}", path, ErrnoText(errno))};
-  if (text.size() > kMaxMapsBytes)
-    return {Exit::kBadInput, fmt::format("{} is longer than {} bytes", path, kMaxMapsBytes)};
-  *files = ParseMaps(text);
+  *mapped = files.Take();
   return {};
 }
 

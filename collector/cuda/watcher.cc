@@ -22,6 +22,7 @@
 #include "base/cuda_driver.h"
 #include "base/errno_text.h"
 #include "base/event_fd.h"
+#include "base/file_limit.h"
 #include "base/proc.h"
 #include "base/thread.h"
 #include "cuda/trap_cost.h"
@@ -34,7 +35,12 @@ namespace {
 // A library is probed this much after it was mapped; to initialize CUDA takes longer.
 constexpr int kLookMs = 10;
 constexpr int kScanMs = 1000;
-constexpr uint32_t kMaxLooks = 10;                    // in a second, at one process
+constexpr uint32_t kMaxLooks = 10;         // in a second, at one process
+constexpr uint64_t kSliceNs = 50'000'000;  // then others are looked at
+constexpr size_t kMaxFilesOfOne = 4096;    // that are mapped by a process
+constexpr size_t kMaxFiles = 65536;
+constexpr size_t kMaxTargetsOfAll = 1u << 20;         // of all files
+constexpr size_t kReservedFds = 256;                  // of ours: segments, consumers, /proc
 constexpr uint64_t kReleasePeriodNs = 5'000'000'000;  // probes that nobody calls cost nothing
 constexpr uint64_t kRetryNs = 10'000'000'000;         // a try may take a thousand files
 constexpr size_t kMaxWaits = 10;                      // when probes are detached, of 0.1 s each
@@ -59,6 +65,8 @@ Status CudaWatcher::Start(int events_fd, int errors_fd, std::vector<GpuDevice> g
   errors_fd_ = errors_fd;
   gpus_ = std::move(gpus);
   items_ = items;
+  most_fds_ = FileLimit();
+  most_fds_ -= std::min(kReservedFds, most_fds_ / 2);
   if (Status status = CheckUretprobesAreSafe(); !status.ok()) return status;
   probes_.AskKernel();
   if (!waits_for_driver_)
@@ -222,9 +230,8 @@ void CudaWatcher::LookAtMapped() {
   });
   const uint64_t second = MonotonicNs() / 1'000'000'000;
   for (auto at = mapped_.begin(); at != mapped_.end();) {
-    const bool look = TakeLook(*at, second);
-    if (look) ScanProcess(*at);
-    at = look ? mapped_.erase(at) : std::next(at);
+    const bool is_done = TakeLook(*at, second) && ScanProcess(*at);
+    at = is_done ? mapped_.erase(at) : std::next(at);
   }
 }
 
@@ -232,7 +239,7 @@ void CudaWatcher::LookAtMapped() {
 bool CudaWatcher::TakeLook(int32_t tgid, uint64_t second) {
   if (looks_second_ != second) looks_.clear();
   looks_second_ = second;
-  if (looks_[tgid]++ < kMaxLooks) return true;
+  if (looks_[tgid]++ < kMaxLooks && budget_.Allows(tgid, MonotonicNs())) return true;
   nr_late_looks_.fetch_add(1, std::memory_order_relaxed);
   return false;
 }
@@ -242,7 +249,7 @@ void CudaWatcher::ScanAll() {
   uint64_t looked_ns = MonotonicNs();
   for (int32_t tgid : ListProcesses()) {
     if (stop_requested_.load(std::memory_order_relaxed)) return;
-    ScanProcess(tgid);
+    if (!budget_.Allows(tgid, MonotonicNs()) || !ScanProcess(tgid)) mapped_.insert(tgid);
     if (const uint64_t now_ns = MonotonicNs(); now_ns - looked_ns >= kLookMs * 1'000'000ull) {
       looked_ns = now_ns;
       LookAtMapped();
@@ -250,17 +257,38 @@ void CudaWatcher::ScanAll() {
   }
 }
 
-void CudaWatcher::ScanProcess(int32_t tgid) {
+bool CudaWatcher::ScanProcess(int32_t tgid) {
+  const uint64_t begun_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
+  const bool is_done = LookAtFilesOf(tgid);
+  const uint64_t now_ns = MonotonicNs();
+  budget_.Took(tgid, ClockNs(CLOCK_THREAD_CPUTIME_ID) - begun_ns, now_ns);
+  if (!budget_.Allows(tgid, now_ns))
+    news_.TellFirstOf("reading",
+                      fmt::format("process {} ({}) maps files that take long to read: what follows of "
+                                  "them is read slowly, and calls into it are seen late",
+                                  tgid, ReadComm(tgid)));
+  return is_done;
+}
+
+bool CudaWatcher::LookAtFilesOf(int32_t tgid) {
   std::vector<MappedFile> mapped;
-  if (!ReadMaps(tgid, &mapped).ok()) return;  // it has ended, or is a kernel thread
+  if (!ReadMaps(tgid, &mapped).ok()) return true;  // it has ended, or is a kernel thread
   // Its CUDA libraries first: until they are probed its calls are not seen.
   auto others = std::stable_partition(mapped.begin(), mapped.end(),
                                       [](const MappedFile& file) { return IsCudaName(file.path); });
-  if (others == mapped.begin()) return;
+  if (others == mapped.begin()) return true;
   TellView(tgid);
+  if (mapped.size() > kMaxFilesOfOne) {
+    mapped.resize(kMaxFilesOfOne);
+    news_.TellFirstOf(
+        "files", fmt::format("process {} ({}) maps too many files: its first {} are looked at", tgid,
+                             ReadComm(tgid), kMaxFilesOfOne));
+  }
+  const uint64_t until_ns = MonotonicNs() + kSliceNs;
+  bool later = false;
   std::vector<CudaFileCoverage> coverage;
   for (const MappedFile& one : mapped) {
-    File* file = Look(tgid, one);
+    File* file = Look(tgid, one, until_ns, &later);
     if (!file) continue;
     file->users.insert(tgid);
     CudaFileCoverage described;
@@ -269,6 +297,8 @@ void CudaWatcher::ScanProcess(int32_t tgid) {
   }
   if (const std::string gaps = GapsOf(coverage); !gaps.empty())
     TellCoverage(tgid, gaps, CoverageText(coverage));
+  nr_late_looks_.fetch_add(later, std::memory_order_relaxed);
+  return !later;
 }
 
 // To the file for each process, to the screen for the first of those that are alike.
@@ -315,25 +345,58 @@ void CudaWatcher::TellView(int32_t tgid) {
   items_->Put(ItemKind::kGpuView, payload);
 }
 
-CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped) {
+CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped, uint64_t until_ns,
+                                     bool* later) {
   const std::string path = fmt::format("/proc/{}/map_files/{}", tgid, mapped.range);
-  auto [at, is_new] = files_.try_emplace({mapped.dev, mapped.inode});
-  File& file = at->second;
-  if (is_new) {
-    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!fd.valid()) {  // the process has ended, or unmapped it
-      files_.erase(at);
+  const FileKey key = {mapped.dev, mapped.inode};
+  auto at = files_.find(key);
+  if (at == files_.end()) {
+    if (MonotonicNs() >= until_ns) {
+      *later = true;
       return nullptr;
     }
-    if (Status status = ReadCudaLibrary(fd.get(), &file.library, &stop_requested_); !status.ok())
-      file.error = status.message();
+    if (files_.size() >= kMaxFiles) {
+      news_.TellFirstOf("many files",
+                        fmt::format("processes that use CUDA map more than {} files: others "
+                                    "are not looked at",
+                                    kMaxFiles));
+      return nullptr;
+    }
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd.valid()) {  // most often the process has ended, or unmapped it
+      *later = errno == EMFILE || errno == ENFILE;
+      if (*later)
+        news_.TellFirstOf("open files", fmt::format("cannot open the libraries of process {}: {}; raise "
+                                                    "LimitNOFILE, or ulimit -n",
+                                                    tgid, ErrnoText(errno)));
+      return nullptr;
+    }
+    at = files_.try_emplace(key).first;
+    Read(fd.get(), &at->second);
   }
+  File& file = at->second;
   if (!file.attached && !file.library.targets.empty() && MonotonicNs() >= file.retry_ns)
     AttachTo(&file, path);
   return &file;
 }
 
+void CudaWatcher::Read(int fd, File* file) {
+  if (Status status = ReadCudaLibrary(fd, &file->library, &stop_requested_); !status.ok())
+    file->error = status.message();
+  nr_targets_ += file->library.targets.size();
+  if (nr_targets_ <= kMaxTargetsOfAll) return;
+  nr_targets_ -= file->library.targets.size();
+  file->library.targets.clear();
+  file->error = "other files have as many functions of CUDA as are probed";
+}
+
 void CudaWatcher::AttachTo(File* file, const std::string& path) {
+  const size_t nr_fds = probes_.uses_multi() ? 2 : 4 * file->library.targets.size();
+  if (nr_fds_ + nr_fds > most_fds_) {
+    file->error = "its probes would take more open files than are left: raise LimitNOFILE, or ulimit -n";
+    file->retry_ns = MonotonicNs() + kRetryNs;
+    return;
+  }
   const Status status = probes_.Attach(path, file->library, &file->attachment);
   if (!status.ok()) {
     file->attachment = {};
@@ -344,6 +407,7 @@ void CudaWatcher::AttachTo(File* file, const std::string& path) {
     return;
   }
   file->attached = true;
+  nr_fds_ += file->attachment.nr_fds();
   file->error.clear();
   MeasureTraps(file->library);
 }
@@ -394,6 +458,7 @@ void CudaWatcher::ReleaseUnused() {
   for (auto& [key, file] : files_)
     std::erase_if(file.users, [](int32_t tgid) { return !IsAlive(tgid); });
   std::erase_if(seen_, [](const auto& entry) { return !IsAlive(entry.first); });
+  budget_.Settle(MonotonicNs());
   if (seen_.empty()) probes_.LeaveThreads();  // nobody's switches need cost anything
   // A child that was forked has mapped nothing itself, and uses it.
   if (std::any_of(files_.begin(), files_.end(), is_unused)) ScanAll();
@@ -406,6 +471,11 @@ void CudaWatcher::Release(const std::function<bool(const File&)>& which) {
   for (const auto& [key, file] : files_) nr_waits += which(file) ? file.attachment.nr_waits() : 0;
   const UniqueFd background = nr_waits > kMaxWaits ? DetachInBackground() : UniqueFd();
   std::erase_if(files_, [&](const auto& entry) { return which(entry.second); });
+  nr_targets_ = nr_fds_ = 0;
+  for (const auto& [key, file] : files_) {
+    nr_targets_ += file.library.targets.size();
+    nr_fds_ += file.attachment.nr_fds();
+  }
 }
 
 }  // namespace slotscope

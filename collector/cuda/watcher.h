@@ -25,6 +25,7 @@
 #include "cuda/map_events.h"
 #include "cuda/probes.h"
 #include "cuda/process_maps.h"
+#include "cuda/reading_budget.h"
 #include "cuda/trap_cost.h"
 #include "cuda/watchdog.h"
 #include "ring/item_queue.h"
@@ -77,10 +78,14 @@ class CudaWatcher {
   void LookAtMapped();
   bool TakeLook(int32_t tgid, uint64_t second);
   void ScanAll();
-  void ScanProcess(int32_t tgid);
+  // False: not all of its files have been looked at; it is to be looked at again.
+  bool ScanProcess(int32_t tgid);
+  bool LookAtFilesOf(int32_t tgid);
   void TellView(int32_t tgid);
-  // The file of a process, looked into when it is new. Null if it cannot be read.
-  File* Look(int32_t tgid, const MappedFile& mapped);
+  // The file of a process, looked into when it is new. Null if it cannot be read; or if it is only not
+  // to be read now, or behind until_ns: then *later is set.
+  File* Look(int32_t tgid, const MappedFile& mapped, uint64_t until_ns, bool* later);
+  void Read(int fd, File* file);
   void AttachTo(File* file, const std::string& path);
   void MeasureTraps(const CudaLibrary& library);
   void TellCoverage(int32_t tgid, const std::string& gaps, const std::string& text);
@@ -106,6 +111,9 @@ class CudaWatcher {
   // Looks at processes since a second has begun, by which others cannot keep us from the rest.
   uint64_t looks_second_ = 0;
   std::map<int32_t, uint32_t> looks_;
+  ReadingBudget budget_;
+  size_t nr_targets_ = 0;             // of all files
+  size_t nr_fds_ = 0, most_fds_ = 0;  // of ours that probes have, and may have
   std::atomic<uint64_t> nr_late_looks_{0};
   uint64_t nr_coverage_notes_ = 0;
   uint64_t notes_since_ns_ = 0;  // of these; see News::kPeriodNs

@@ -122,8 +122,8 @@ constexpr Counter kCounters[] = {
      "CUDA calls that were not delivered: their process's memory is unknown from then on",
      [](Counts run) { return run.losses.nr_lost_calls; }, "cuda_calls"},
     {"late_cuda_looks", kNote, kCuda, "eBPF",
-     "checks of a process that were delayed because some process maps files all the time: a new user of "
-     "CUDA may have been found a second late",
+     "checks of a process that were delayed because some process maps files all the time, or ones that "
+     "take long to read: a new user of CUDA may have been found a second late",
      [](Counts run) { return run.losses.nr_late_looks; }, ""},
     {"bypassed_cuda_calls", kLost, kCuda, "eBPF",
      "CUDA calls and returns that were not looked at, as the recorder gave no heartbeat",
@@ -209,9 +209,9 @@ bool IsInScope(CountScope scope, const RunCounts& run) {
       return run.waits.nr_waits > 0 || run.waits.nr_sums > 0;
     case kRdt:
       return run.rdt.nr_samples > 0;
-    case kCuda:  // some calls, or none because all of them were lost
+    case kCuda:  // some calls, or none because all of them were lost, or may not have been seen
       return run.gpu.nr_calls || run.losses.nr_lost_calls || run.losses.bypassed_ns ||
-             run.merge.nr_malformed_calls;
+             run.losses.nr_late_looks || run.merge.nr_malformed_calls;
     case kUnprobed:
       return run.losses.unprobed_ns > 0;
     case kRaw:

@@ -548,6 +548,28 @@ TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) { CheckFlood("map-flood"); }
 
 TEST(Cuda, AFloodOfProtectionsIsBoundedAndCounted) { CheckFlood("protect-flood"); }
 
+// Files that cost whoever maps them nothing, and take us half a second each: who begins to use CUDA
+// beside him is seen at once.
+TEST(Cuda, FilesThatTakeLongToReadKeepNobodyFromBeingSeen) {
+  if (IsEmulated()) GTEST_SKIP() << "there each takes too long";
+  WaitForDetachers();
+  const std::string dir = MakeDir("cuda-heavy");
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir + " && $S record --source $SRC --gpu on -o a.csv -- sh -c '" +
+                      "$T --workload heavy-libraries 40 & heavy=$!; sleep 2; cp " + StandinFolder() +
+                      "/libcud* .; SLOTSCOPE_TEST_WAIT_FOR_PROBES=1 " +
+                      "SLOTSCOPE_TEST_LIBRARIES=$PWD:libcudart.so.13 " + Workload(0) +
+                      "; code=$?; kill $heavy; exit $code'",
+                  &output),
+            0)
+      << output;
+  Recorded recorded = {ReadCsv(dir + "/a.csv"), ParseWorkload(dir + "/truth"), output, dir};
+  CheckIdentity(recorded.csv);
+  EXPECT_NE(recorded.csv.comments.at("late_cuda_looks"), "0");
+  EXPECT_NE(output.find("maps files that take long to read"), output.npos) << output;
+  CheckMemory(recorded, recorded.truth.TgidsOf("proc").at(0), 20);
+}
+
 // Its calls count, and no text of ours is torn.
 TEST(Cuda, AHostileName) {
   WaitForDetachers();

@@ -28,6 +28,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -616,6 +617,42 @@ int ProtectFlood(int ms) {
   return 0;
 }
 
+// So many sparse files of the name of a CUDA library are mapped, each with as many names as one is read
+// of; until it is killed.
+int HeavyLibraries(int nr) {
+  for (int i = 0; i < nr; i++) {
+    const int fd = memfd_create(fmt::format("x/libcuda.so.{}", i).c_str(), MFD_CLOEXEC);
+    Elf64_Ehdr header = {};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_machine = EM_X86_64;
+    header.e_phentsize = sizeof(Elf64_Phdr);
+    header.e_shentsize = sizeof(Elf64_Shdr);
+    header.e_shoff = 4096;
+    Elf64_Shdr sections[6] = {};
+    header.e_shnum = static_cast<Elf64_Half>(std::size(sections));
+    sections[1].sh_type = SHT_STRTAB;
+    sections[1].sh_offset = 1u << 20;
+    sections[1].sh_size = 255u << 20;
+    for (size_t at = 2; at < std::size(sections); at++) {
+      sections[at].sh_type = SHT_SYMTAB;
+      sections[at].sh_offset = 8192;
+      sections[at].sh_size = 100 * sizeof(Elf64_Sym);
+      sections[at].sh_entsize = sizeof(Elf64_Sym);
+      sections[at].sh_link = 1;
+    }
+    if (ftruncate(fd, 300 << 20) || pwrite(fd, &header, sizeof(header), 0) < 0 ||
+        pwrite(fd, sections, sizeof(sections), static_cast<off_t>(header.e_shoff)) < 0)
+      return 1;
+    const void* const page = mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    if (page == MAP_FAILED) return 1;
+    close(fd);
+  }
+  pause();
+  return 0;
+}
+
 // A process is named by its leader.
 int RenameThread(int) {
   Reap(Start([] {
@@ -668,6 +705,7 @@ constexpr Workload kWorkloads[] = {
     {"cuda-stacks", RunCudaOnManyStacks},
     {"cuda-gaps", RunGaps},
     {"cuda-launcher", RunLauncher},
+    {"heavy-libraries", HeavyLibraries},
     {"map-flood", MapFlood},
     {"protect-flood", ProtectFlood},
     {"simple", Simple},

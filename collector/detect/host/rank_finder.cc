@@ -19,8 +19,12 @@ constexpr uint32_t kYoungScans = 10;
 
 bool UsesCuda(int32_t tgid) {
   constexpr size_t kMaxBytes = 64u << 20;  // libraries stand at the end
-  return ReadProcFile(fmt::format("/proc/{}/maps", tgid), kMaxBytes).find("/libcuda") !=
-         std::string::npos;
+  bool is_there = false;
+  (void)ForEachProcLine(fmt::format("/proc/{}/maps", tgid), kMaxBytes, [&](std::string_view line) {
+    is_there = line.find("/libcuda") != line.npos;
+    return !is_there;
+  });
+  return is_there;
 }
 
 }  // namespace
