@@ -41,10 +41,14 @@ class OpenSlots {
   // Takes the oldest away, which must be there.
   void PopFront();
 
+  // Of `process` in the slot's rows, + 1; 0: it has none. Whoever appends one sets it.
+  uint32_t& IndexOf(OpenSlot* slot, uint32_t process) {
+    if (process >= slot->row_of.size()) GiveIndex(slot, process + 1);
+    return slot->row_of[process];
+  }
   // The row of `process` in `slot`; *is_new if it has just been made.
   OpenRow* RowOf(OpenSlot* slot, uint32_t process, bool* is_new) {
-    if (process >= slot->row_of.size()) GiveIndex(slot, process + 1);
-    uint32_t& index = slot->row_of[process];
+    uint32_t& index = IndexOf(slot, process);
     *is_new = index == 0;
     if (index) return &slot->rows[index - 1];
     // The copy is changed, not what is copied: 16 bytes are not read at once behind a store of 4.

@@ -155,37 +155,47 @@ void SlotBuilder::OnCpuState(const ss_cpu_state& state) {
   cpu.online = state.online;
 }
 
-inline OpenRow* SlotBuilder::RowOf(OpenSlot* slot, uint32_t process, const ss_measure& measure) {
-  bool is_new;
-  OpenRow* row = open_.RowOf(slot, process, &is_new);
-  // One that is there because its process waited has not been seen.
-  if (is_new || !(row->flags & OpenRow::kMeasured)) {
+// What ran for run_ns, or a count, and ended in `slot` at to_ns.
+inline OpenRow* SlotBuilder::AddTo(OpenSlot* slot, uint32_t process, const ss_measure& measure,
+                                   const Sums& sums, uint32_t unmeasured, uint32_t run_ns,
+                                   uint64_t to_ns) {
+  const auto flags = static_cast<uint16_t>((measure.flags & kOfRows) | OpenRow::kMeasured);
+  uint32_t& index = open_.IndexOf(slot, process);
+  OpenRow* row = nullptr;
+  bool is_seen = false;
+  if (index) {
+    row = &slot->rows[index - 1];
+    is_seen = row->flags & OpenRow::kMeasured;  // else it is there because its process waited
+    row->rmid = std::max(row->rmid, measure.rmid);
+    row->flags |= flags;
+    row->unmeasured |= static_cast<uint16_t>(unmeasured);
+    Add(&row->sums, sums);
+    if (run_ns) slot->places.Add(&row->places, measure.hdr.cpu, run_ns);
+  } else {  // made of what would be added: with few CPUs most are of one piece
+    const RowPlaces places = {{run_ns ? measure.hdr.cpu : 0}, {run_ns}, 0};
+    row = &slot->rows.emplace_back(sums, process, measure.rmid, static_cast<uint16_t>(unmeasured), flags,
+                                   0, 0, 0, places);
+    index = static_cast<uint32_t>(slot->rows.size());
+  }
+  if (!is_seen) {
     tracker_.Seen(process, measure.hdr.ts_ns, measure.rmid, measure.generation);
     tracker_.Hold(process, slot->end_ns);
   }
-  return row;
-}
-
-inline void SlotBuilder::AddTo(OpenSlot* slot, OpenRow* row, const ss_measure& measure, const Sums& sums,
-                               uint32_t unmeasured, uint64_t to_ns) {
-  row->rmid = std::max(row->rmid, measure.rmid);
-  row->flags |= static_cast<uint16_t>((measure.flags & kOfRows) | OpenRow::kMeasured);
-  row->unmeasured |= static_cast<uint16_t>(unmeasured);
   if (options_.has_states) {
     const bool runs_on = to_ns < measure.hdr.ts_ns || (measure.flags & SS_MEASURE_TICK);
     row->TakeEnd(static_cast<uint32_t>(to_ns - slot->start_ns),
                  runs_on ? OpenRow::kRunsOn : measure.flags & SS_MEASURE_LEFT);
   }
-  Add(&row->sums, sums);
   if (more_.on()) more_.AddToRow(slot, row, to_ns);
+  return row;
 }
 
 // A piece of a measure: what ran in [from_ns, to_ns), which is in `slot`.
-inline void SlotBuilder::AddPiece(OpenSlot* slot, OpenRow* row, const ss_measure& measure,
+inline void SlotBuilder::AddPiece(OpenSlot* slot, uint32_t process, const ss_measure& measure,
                                   const Sums& sums, uint32_t unmeasured, uint64_t from_ns,
                                   uint64_t to_ns) {
-  AddTo(slot, row, measure, sums, unmeasured, to_ns);
-  slot->places.Add(&row->places, measure.hdr.cpu, static_cast<uint32_t>(to_ns - from_ns));
+  const auto run_ns = static_cast<uint32_t>(to_ns - from_ns);
+  OpenRow* row = AddTo(slot, process, measure, sums, unmeasured, run_ns, to_ns);
   if (rdt_.on()) rdt_.OnTime(slot, row, measure, from_ns, to_ns);
 }
 
@@ -200,10 +210,10 @@ inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure, const M
       (measure.flags & SS_MEASURE_UNKNOWN)) {
     AddOtherMeasure(cpu, measure);
   } else if (end_ns <= cpu->slot_end_ns) {
-    OpenRow* row = RowOf(cpu->slot, ProcessOf(measure), measure);
     const Addends addends = AddendsFor(measure);
     Add(&accounting_.received, addends.sums);
-    AddPiece(cpu->slot, row, measure, addends.sums, addends.unmeasured, measure.start_ns, end_ns);
+    AddPiece(cpu->slot, ProcessOf(measure), measure, addends.sums, addends.unmeasured, measure.start_ns,
+             end_ns);
     cpu->cursor_ns = end_ns;
   } else if (OpenSlot* next =
                  end_ns - cpu->slot_end_ns <= options_.slot_ns ? open_.Next(cpu->slot) : nullptr) {
@@ -220,10 +230,9 @@ inline void SlotBuilder::AddMeasure(Cpu* cpu, const ss_measure& measure, const M
   const uint32_t process = ProcessOf(measure);
   const uint64_t border_ns = next->start_ns;
   const Sums head = SumsUntil(measure, addends.sums, border_ns);
-  AddPiece(cpu->slot, RowOf(cpu->slot, process, measure), measure, head, addends.unmeasured,
-           measure.start_ns, border_ns);
-  AddPiece(next, RowOf(next, process, measure), measure, Difference(addends.sums, head),
-           addends.unmeasured, border_ns, measure.hdr.ts_ns);
+  AddPiece(cpu->slot, process, measure, head, addends.unmeasured, measure.start_ns, border_ns);
+  AddPiece(next, process, measure, Difference(addends.sums, head), addends.unmeasured, border_ns,
+           measure.hdr.ts_ns);
   cpu->slot = next;
   cpu->slot_end_ns = next->end_ns;
   cpu->cursor_ns = measure.hdr.ts_ns;
@@ -334,8 +343,7 @@ bool SlotBuilder::AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& 
     }
     const uint64_t from_ns = at_ns;
     at_ns = std::min(slot->end_ns, end_ns);
-    AddPiece(slot, RowOf(slot, process, measure), measure, cut.TakeUntil(at_ns), addends.unmeasured,
-             from_ns, at_ns);
+    AddPiece(slot, process, measure, cut.TakeUntil(at_ns), addends.unmeasured, from_ns, at_ns);
     cpu->slot = slot;
     cpu->slot_end_ns = slot->end_ns;
   }
@@ -356,8 +364,7 @@ void SlotBuilder::AddCounts(const ss_measure& measure, const Addends& addends) {
   if (first_fixed_ && ts_ns < first_ns_)
     CountBefore(addends.sums, measure.hdr.ts_ns);
   else if (OpenSlot* slot = SlotAt(ts_ns))
-    AddTo(slot, RowOf(slot, ProcessOf(measure), measure), measure, addends.sums, addends.unmeasured,
-          measure.hdr.ts_ns);
+    AddTo(slot, ProcessOf(measure), measure, addends.sums, addends.unmeasured, 0, measure.hdr.ts_ns);
   else
     CountLate(addends.sums, measure.hdr.ts_ns);
 }

@@ -186,11 +186,10 @@ class SlotBuilder final : public MergeSink {
   void AccountGap(Cpu* cpu, uint64_t until_ns);
   bool AddPieces(Cpu* cpu, const ss_measure& measure, const Addends& addends);
   void AddCounts(const ss_measure& measure, const Addends& addends);
-  OpenRow* RowOf(OpenSlot* slot, uint32_t process, const ss_measure& measure);
-  void AddPiece(OpenSlot* slot, OpenRow* row, const ss_measure& measure, const Sums& sums,
+  void AddPiece(OpenSlot* slot, uint32_t process, const ss_measure& measure, const Sums& sums,
                 uint32_t unmeasured, uint64_t from_ns, uint64_t to_ns);
-  void AddTo(OpenSlot* slot, OpenRow* row, const ss_measure& measure, const Sums& sums,
-             uint32_t unmeasured, uint64_t to_ns);
+  OpenRow* AddTo(OpenSlot* slot, uint32_t process, const ss_measure& measure, const Sums& sums,
+                 uint32_t unmeasured, uint32_t run_ns, uint64_t to_ns);
   uint32_t ProcessOf(const ss_measure& measure) {
     return tracker_.Resolve({measure.tgid, measure.start_time_ns}, measure.rmid, measure.hdr.ts_ns);
   }
