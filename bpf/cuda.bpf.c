@@ -158,6 +158,14 @@ static __always_inline void ss_cuda_count(__u32 which)
 		(*count)++; /* a task that is preempted in it, and moved, may take one away */
 }
 
+static __always_inline void ss_cuda_count_loss(__u32 which)
+{
+	__u64 *count = bpf_map_lookup_elem(&ss_cuda_counts, &which);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
 /* A call of that process is lost. Named first: who sees the count finds the name. */
 static __always_inline void ss_cuda_lose(__u32 which, __s32 tgid, __u64 start_time_ns)
 {
@@ -169,9 +177,7 @@ static __always_inline void ss_cuda_lose(__u32 which, __s32 tgid, __u64 start_ti
 		if (count)
 			__sync_fetch_and_add(count, 1);
 	}
-	count = bpf_map_lookup_elem(&ss_cuda_counts, &which);
-	if (count)
-		__sync_fetch_and_add(count, 1);
+	ss_cuda_count_loss(which);
 }
 
 static __always_inline void ss_cuda_lose_mine(__u32 which, struct task_struct *task)
@@ -191,7 +197,7 @@ static __always_inline bool ss_cuda_is_bypassed(void)
 	heartbeat_ns = value ? *(volatile __u64 *)value : 0;
 	if (heartbeat_ns == 0 || !ss_cuda_is_stale(heartbeat_ns, bpf_ktime_get_boot_ns()))
 		return false;
-	ss_cuda_count(SS_CUDA_NR_BYPASSED);
+	ss_cuda_count_loss(SS_CUDA_NR_BYPASSED);
 	if (ss_cuda_bypassed_by != heartbeat_ns)
 		ss_cuda_bypassed_by = heartbeat_ns;
 	return true;

@@ -34,7 +34,7 @@ static __always_inline void ss_count_output_error(__u32 type)
 	__u64 *count = bpf_map_lookup_elem(&ss_output_errors, &type);
 
 	if (count)
-		(*count)++; /* per CPU; an interrupt in between loses one count of an error at worst */
+		__sync_fetch_and_add(count, 1); /* programs of uprobes may be preempted in it */
 }
 
 /* The verifier must know what size is at most. Returns 0 if it is written. */

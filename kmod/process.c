@@ -600,6 +600,8 @@ u32 ss_process_holders(struct ss_holder holders[SS_RMID_CAPACITY])
 
 u32 ss_process_wanters(struct ss_wanter *wanters, u32 max)
 {
+	/* Old ones would leave no room for those of later CPUs. */
+	const u64 now_ns = ktime_get_mono_fast_ns();
 	unsigned int cpu;
 	u32 i, nr = 0;
 
@@ -608,9 +610,9 @@ u32 ss_process_wanters(struct ss_wanter *wanters, u32 max)
 
 		for (i = 0; i < SS_NR_WANTERS && nr + 2 <= max; i++) {
 			wanters[nr] = from->by_uid[i];
-			nr += !!wanters[nr].wanted_ns;
+			nr += ss_wants(&wanters[nr], now_ns);
 			wanters[nr] = from->by_cgroup[i];
-			nr += !!wanters[nr].wanted_ns;
+			nr += ss_wants(&wanters[nr], now_ns);
 		}
 	}
 	return nr;

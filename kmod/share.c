@@ -32,11 +32,6 @@ static __u64 ss_wanter_key(const struct ss_wanter *one, enum ss_share_by by)
 	return ss_key(by, one->uid, one->cgroup_id);
 }
 
-static bool ss_is_fresh(const struct ss_wanter *one, __u64 now_ns)
-{
-	return one->wanted_ns && (__s64)(now_ns - one->wanted_ns) < (__s64)SS_SHARE_WANTED_NS;
-}
-
 static bool ss_is_quiet(const struct ss_holder *one, __u64 now_ns, __u64 for_ns)
 {
 	if (one->take || one->runs || one->first)
@@ -91,7 +86,7 @@ static bool ss_is_wanted(const struct ss_shortage *all, __u32 before, enum ss_sh
 	__u32 i;
 
 	for (i = 0; i < before; i++)
-		if (ss_is_fresh(&all->wanters[i], all->now_ns) &&
+		if (ss_wants(&all->wanters[i], all->now_ns) &&
 		    ss_wanter_key(&all->wanters[i], by) == key)
 			return true;
 	return false;
@@ -107,7 +102,7 @@ static __u32 ss_count_keys(const struct ss_shortage *all, enum ss_share_by by)
 	for (i = 0; i < all->nr_wanters; i++) {
 		const __u64 key = ss_wanter_key(&all->wanters[i], by);
 
-		nr_keys += ss_is_fresh(&all->wanters[i], all->now_ns) &&
+		nr_keys += ss_wants(&all->wanters[i], all->now_ns) &&
 			   !ss_is_held(all, all->nr_holders, by, key) && !ss_is_wanted(all, i, by, key);
 	}
 	return nr_keys;
@@ -173,7 +168,7 @@ __u32 ss_share_choose(const struct ss_shortage *all, struct ss_limits *limits)
 	for (by = SS_BY_UID; by < SS_NR_BY; by++)
 		nr_taken += ss_take_shares(all, nr_missing - nr_taken, by, limits);
 	for (i = 0; i < all->nr_wanters; i++)
-		nr_first += all->wanters[i].first && ss_is_fresh(&all->wanters[i], all->now_ns);
+		nr_first += all->wanters[i].first && ss_wants(&all->wanters[i], all->now_ns);
 	if (nr_first <= all->nr_free)
 		return nr_taken;
 	/* A wish is a sample of wishes: where one that was selected finds none, there may be others. */

@@ -36,6 +36,11 @@ struct ss_wanter {
 	__u32 first;
 };
 
+static inline bool ss_wants(const struct ss_wanter *one, __u64 now_ns)
+{
+	return one->wanted_ns && (__s64)(now_ns - one->wanted_ns) < (__s64)SS_SHARE_WANTED_NS;
+}
+
 /* Who gets none for now. */
 struct ss_limits {
 	__u64 cgroup_ids[SS_SHARE_MAX_LIMITS];

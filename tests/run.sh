@@ -228,6 +228,9 @@ vm() {
 	local kernel=$1 quick='' elsewhere=1 reason code
 	if ! command -v qemu-system-x86_64 >/dev/null; then
 		skip "guest $kernel" "qemu-system-x86_64 is not installed"
+		[ -z "${SLOTSCOPE_CELLS:-}" ] || failed=$((failed + 1))
+		cell "$kernel" kmod "no QEMU"
+		cell "$kernel" bpf "no QEMU"
 		return
 	fi
 	reason=$(scripts/kernels.sh fetch "$kernel" 2>&1)
