@@ -48,12 +48,14 @@ command_of() {
 }
 run() { sh -c "$(command_of "$@")"; }
 
+pinned=() # what a program is started by
+
 # record NAME PROGRAM MODE [N]: truth to NAME.truth, rows to NAME.csv, by device to NAME.gpu.csv
 record() {
 	local name=$1
 	shift
 	"$slotscope" record --gpu on --max-overhead 100 --raw "$out/$name.raw" --spans "$out/$name.spans.csv" --gpu-csv "$out/$name.gpu.csv" \
-		-o "$out/$name.csv" -- sh -c "$(command_of "$@") >'$out/$name.truth'" >"$out/$name.log" 2>&1
+		-o "$out/$name.csv" -- "${pinned[@]}" sh -c "$(command_of "$@") >'$out/$name.truth'" >"$out/$name.log" 2>&1
 	local code=$?
 	if grep -q '^failed' "$out/$name.truth" 2>/dev/null; then
 		grep '^failed' "$out/$name.truth"
@@ -77,6 +79,18 @@ record() {
 				", lost CUDA calls " value["lost_cuda_calls"] ", frees of unknown memory " value["unknown_cuda_frees"] }' \
 		"$out/$name.csv" >"$out/claims"
 	claims "$out/claims"
+}
+
+# The same, on one CPU with somebody who never sleeps.
+record_beside_hog() { # record_beside_hog NAME PROGRAM MODE [N]
+	local hog code pinned=(taskset -c 0)
+	taskset -c 0 sh -c 'while :; do :; done' &
+	hog=$!
+	record "$@"
+	code=$?
+	kill $hog
+	wait $hog 2>/dev/null
+	return $code
 }
 
 # Columns of slots.csv: 1 slot_start_ns, 3 tgid, 20 gpu_mem_bytes, 21 gpu_active_ns, 22 gpu_launches.
@@ -120,14 +134,21 @@ compare_devices() { # compare_devices NAME UUID
 }
 
 # Launches and activity of a PyTorch process between two moments at which nothing was under way.
-compare_torch() { # compare_torch NAME
-	awk -F, -v name="$1" '
+# The time without work that is found is a lower bound of what no kernel ran in.
+compare_torch() { # compare_torch NAME [hog]
+	awk -F, -v name="$1" -v hog="${2:-}" '
 		FNR == NR { split($0, word, " "); if (word[1] == "kernels" || word[1] == "launches") { pid = word[2]; from = word[3]; to = word[4]; nr = word[5]; busy = word[6] * 1000 } next }
+		$1 == "slot_start_ns" { for (i = 1; i <= NF; i++) column[$i] = i }
 		/^#/ || $3 != pid { next }
-		$1 + 1000000 > from && $1 < to { launches += $22; active += $21; empty += $21 == "" || $22 == "" }
+		$1 + 1000000 > from && $1 < to { launches += $22; active += $21; empty += $21 == "" || $22 == ""
+			idle += $column["gpu_no_work_ns"]; waited += $column["gpu_no_work_waited_ns"]; unknown += $column["gpu_no_work_unknown_ns"] }
 		END { print (launches == nr && nr > 0) ? "ok" : "WRONG", name ": launches " launches + 0 ", in truth " nr + 0
 			print empty ? "WRONG" : "ok", name ": " empty + 0 " slots do not know their launches or activity"
-			if (busy) print (active < 0.97 * busy || active > to - from) ? "WRONG" : "ok", name ": active " active / 1e6 " ms, kernels by CUPTI " busy / 1e6 " ms, of " (to - from) / 1e6 " ms" }' \
+			if (busy) print (active < 0.97 * busy || active > to - from) ? "WRONG" : "ok", name ": active " active / 1e6 " ms, kernels by CUPTI " busy / 1e6 " ms, of " (to - from) / 1e6 " ms"
+			most = to - from - busy
+			if (busy) print (idle > 1.01 * most + 2000000) ? "WRONG" : "ok", name ": without work for at least " idle / 1e6 " ms, by CUPTI for " most / 1e6 " ms: " (idle ? sprintf("%.0f%% of it is found", 100 * idle / most) : "not visible from the host")
+			print (unknown > 0.01 * idle + 1000000) ? "WRONG" : "ok", name ": why is not known for " unknown / 1e6 " ms of that"
+			if (hog) print (waited > 0) ? "ok" : "WRONG", name ": beside a hog on its CPU, for " waited / 1e6 " ms of that it waited for a CPU" }' \
 		"$out/$1.truth" "$out/$1.csv" >"$out/claims"
 	claims "$out/claims"
 }
@@ -225,6 +246,7 @@ if python3 -c 'import torch; assert torch.cuda.is_available(), "it sees no GPU"'
 	record torch-memory torch memory && compare_memory torch-memory && compare_devices torch-memory "$uuid"
 	record torch-train torch train && compare_torch torch-train
 	record torch-graph torch graph && compare_torch torch-graph
+	record_beside_hog torch-hog torch train && compare_torch torch-hog hog
 	grep -h '^# note: process' "$out/torch-train.csv" | head -n 3
 else
 	claim info "PyTorch was not tried: $(tail -n 1 "$out/torch.log")"
