@@ -36,7 +36,7 @@ namespace {
 constexpr int kLookMs = 10;
 constexpr int kScanMs = 1000;
 constexpr uint32_t kMaxLooks = 10;         // in a second, at one process
-constexpr uint64_t kSliceNs = 50'000'000;  // then others are looked at
+constexpr uint64_t kSliceNs = 50'000'000;  // of CPU time; then others are looked at
 constexpr size_t kMaxFilesOfOne = 4096;    // that are mapped by a process
 constexpr size_t kMaxFiles = 65536;
 constexpr size_t kMaxTargetsOfAll = 1u << 20;         // of all files
@@ -284,7 +284,7 @@ bool CudaWatcher::LookAtFilesOf(int32_t tgid) {
         "files", fmt::format("process {} ({}) maps too many files: its first {} are looked at", tgid,
                              ReadComm(tgid), kMaxFilesOfOne));
   }
-  const uint64_t until_ns = MonotonicNs() + kSliceNs;
+  const uint64_t until_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID) + kSliceNs;
   bool later = false;
   std::vector<CudaFileCoverage> coverage;
   for (const MappedFile& one : mapped) {
@@ -351,7 +351,7 @@ CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped, uin
   const FileKey key = {mapped.dev, mapped.inode};
   auto at = files_.find(key);
   if (at == files_.end()) {
-    if (MonotonicNs() >= until_ns) {
+    if (ClockNs(CLOCK_THREAD_CPUTIME_ID) >= until_ns) {
       *later = true;
       return nullptr;
     }

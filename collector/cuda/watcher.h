@@ -82,8 +82,8 @@ class CudaWatcher {
   bool ScanProcess(int32_t tgid);
   bool LookAtFilesOf(int32_t tgid);
   void TellView(int32_t tgid);
-  // The file of a process, looked into when it is new. Null if it cannot be read; or if it is only not
-  // to be read now, or behind until_ns: then *later is set.
+  // The file of a process, looked into when it is new. Null if it cannot be read, or is not
+  // to be now: behind until_ns of our CPU time, or without a file to open it by. Then *later is set.
   File* Look(int32_t tgid, const MappedFile& mapped, uint64_t until_ns, bool* later);
   void Read(int fd, File* file);
   void AttachTo(File* file, const std::string& path);

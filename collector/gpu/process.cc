@@ -108,6 +108,7 @@ void GpuProcess::Apply(const ss_cuda_call& call, uint64_t at_ns) {
     if (!complete_) memory_.SetIncomplete();
   }
   uses_runtime_ |= !(call.flags & SS_CUDA_DRIVER);
+  call_begun_ns_ = call.start_ns;
   Thread* thread = ThreadOf(call.tid);
   // Another thread, with the number of one that ended.
   if (thread && (call.flags & SS_CUDA_FIRST)) thread->places.clear();
@@ -452,11 +453,12 @@ void GpuProcess::Emit(KernelSpan span) {
   if (sink_) sink_->OnKernels(span);
 }
 
-// Behind calls that were lost: what was launched while they were may have been waited for by one of
-// them, so its span ends with the last that was seen.
+// What was launched while calls were lost may have been waited for by one of these: where nothing was
+// seen for a while, its span ends with what was seen last.
 void GpuProcess::CutAtGap(GpuStream* stream, uint64_t at_ns) {
+  if (stream->pending_since_ns() >= lossy_until_ns_) return;
   KernelSpan span;
-  if (at_ns >= lossy_until_ns_ && stream->pending_since_ns() < lossy_until_ns_ &&
+  if ((at_ns >= lossy_until_ns_ || call_begun_ns_ > stream->last_ns() + kQuietNs) &&
       stream->Cut(stream->last_ns(), &span))
     Emit(span);
 }
@@ -646,6 +648,7 @@ GpuRow GpuProcess::TakeSlot(uint64_t end_ns, std::vector<GpuPart>* parts) {
 
 void GpuProcess::End(uint64_t ts_ns, KernelsEnd how) {
   any_ = true;
+  call_begun_ns_ = ts_ns;
   for (auto& [key, stream] : streams_) Wait(&stream, UINT64_MAX, ts_ns, how);
   streams_.clear();
   for (auto& [device, use] : uses_)

@@ -41,6 +41,7 @@ class GpuProcess {
   // Of one process, not of all: a second job must not be left out because of the first.
   static constexpr size_t kMaxStreams = 1024;              // PyTorch makes 128 when it is asked for one
   static constexpr uint64_t kInactiveNs = 30'000'000'000;  // longer than a step of training
+  static constexpr uint64_t kQuietNs = 1'000'000;  // without a call of a stream, where some are lost
   static constexpr size_t kMaxThreads = 65536;
   static constexpr size_t kMaxEvents = 65536;
   static constexpr size_t kMaxDevices = 1024;
@@ -88,8 +89,8 @@ class GpuProcess {
   bool IsStill(uint64_t end_ns) const;
   // It was for some slots, of which the last ended at end_ns: TakeSlot() forgets streams, too.
   void ForgetInactive(uint64_t end_ns);
-  // Calls may have been lost from from_ns until until_ns: spans of kernels end there, and of what is
-  // launched meanwhile and not waited for, with what was seen last. What it holds is
+  // Calls may have been lost from from_ns until until_ns: spans of kernels end there, and those of what
+  // is launched meanwhile with what was seen last, unless it is waited for soon. What it holds is
   // not known any more; how much it launches is not for that long, and if it was capturing not until
   // that ends; whether it is active is not until it has waited for everything, and on which device not
   // until it chooses one.
@@ -213,6 +214,7 @@ class GpuProcess {
   uint64_t nr_launches_ = 0;
   bool any_ = false;
   uint64_t lossy_until_ns_ = 0;
+  uint64_t call_begun_ns_ = 0;  // of the one that is looked at
   bool lossy_in_slot_ = false;
   bool doubts_activity_ = false;
   bool doubts_launches_ = false;

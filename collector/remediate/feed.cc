@@ -41,7 +41,7 @@ void AddReasons(const StraggleReport& report, StraggleMessage* message) {
     message->culprit_ns = ran.ns;
   }
   const auto& [values, unmeasured] = report.no_work;
-  if (unmeasured & 1) return;
+  if ((unmeasured & 1) || values[0] == 0) return;  // of one that does not wait nobody can tell
   message->gpu_no_work_ns = values[0];
   const auto most = std::max_element(values.begin() + 1, values.end());
   const auto at = static_cast<size_t>(most - values.begin());

@@ -548,6 +548,38 @@ TEST(Cuda, AFloodOfMappingsIsBoundedAndCounted) { CheckFlood("map-flood"); }
 
 TEST(Cuda, AFloodOfProtectionsIsBoundedAndCounted) { CheckFlood("protect-flood"); }
 
+// A process of many libraries, each a file of its own, which are probed and let go of: who begins to use
+// CUDA beside it is seen. SLOTSCOPE_COPIES: how many; to let go of one takes the kernel 0.1 s, for which
+// the tests behind it wait.
+TEST(Cuda, ManyCopiesOfALibrary) {
+  if (IsEmulated()) GTEST_SKIP() << "there it takes minutes to let go of them";
+  WaitForDetachers();
+  const char* const text = std::getenv("SLOTSCOPE_COPIES");
+  const uint64_t nr = text ? std::strtoull(text, nullptr, 10) : 200;
+  const std::string dir = MakeDir("cuda-copies");
+  std::string output;
+  const std::string script =
+      "cd " + dir + " && cp " + StandinFolder() +
+      "/libcud* . && $S record --source $SRC --gpu on -o a.csv -- sh -c '$T --workload library-copies " +
+      std::to_string(nr) + " & copies=$!; n=0; until [ $(ls /proc/$PPID/fd | wc -l) -gt " +
+      std::to_string(2 * nr) +
+      " ] || [ $n -gt 300 ]; do n=$((n+1)); sleep 0.1; done; sleep 1; ls /proc/$PPID/fd | wc -l >at; "
+      "grep VmRSS /proc/$PPID/status >>at; SLOTSCOPE_TEST_WAIT_FOR_PROBES=" +
+      std::to_string(nr + 1) + " SLOTSCOPE_TEST_LIBRARIES=$PWD:libcudart.so.13 " + Workload(0) +
+      "; code=$?; kill $copies; exit $code'";
+  ASSERT_EQ(Shell(script, &output), 0) << output;
+  Recorded recorded = {ReadCsv(dir + "/a.csv"), ParseWorkload(dir + "/truth"), output, dir};
+  CheckIdentity(recorded.csv);
+  CheckMemory(recorded, recorded.truth.TgidsOf("proc").at(0), 20);
+  std::ifstream at(dir + "/at");
+  uint64_t nr_fds = 0, rss_kb = 0;
+  std::string name;
+  ASSERT_TRUE(at >> nr_fds >> name >> rss_kb) << Text(dir + "/at");
+  EXPECT_GE(nr_fds, 2 * nr) << "they were not probed";
+  EXPECT_LE(nr_fds, 2 * nr + 300);
+  EXPECT_LE(rss_kb, 60'000 + 50 * nr);
+}
+
 // Files that cost whoever maps them nothing, and take us half a second each: who begins to use CUDA
 // beside him is seen at once.
 TEST(Cuda, FilesThatTakeLongToReadKeepNobodyFromBeingSeen) {

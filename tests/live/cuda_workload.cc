@@ -86,12 +86,12 @@ size_t NrLinksOfNewest(const std::string& name) {
   return 0;
 }
 
-// Until the newest recorder has probed all that was opened here. Links of calls come behind those of
-// returns; where one link has all functions of a library there is one for each.
-void WaitForProbes() {
+// Until the newest recorder has probed all that was opened here, and so many others. Links of calls come
+// behind those of returns; where one link has all functions of a library there is one for each.
+void WaitForProbes(size_t nr_others) {
   const bool is_multi =
       libbpf_find_vmlinux_btf_id("bpf_uprobe_multi_link_attach", BPF_TRACE_FENTRY) >= 0;
-  const size_t nr = is_multi ? g_nr_libraries : g_nr_targets;
+  const size_t nr = (is_multi ? g_nr_libraries : g_nr_targets) + nr_others;
   constexpr uint64_t kMostNs = 300'000'000'000;
   for (const uint64_t start_ns = MonotonicNs(); NrLinksOfNewest("ss_cuda_enter") < nr; usleep(20'000)) {
     if (MonotonicNs() - start_ns < kMostNs) continue;
@@ -634,13 +634,15 @@ int RunCudaWorkload(int which) {
   OpenLibraries();
   if (const char* wait = std::getenv("SLOTSCOPE_TEST_WAIT_MS"))
     usleep(static_cast<useconds_t>(std::atoi(wait)) * 1000);
-  if (std::getenv("SLOTSCOPE_TEST_WAIT_FOR_PROBES")) WaitForProbes();
+  // "1", or one more than others have.
+  if (const char* nr = std::getenv("SLOTSCOPE_TEST_WAIT_FOR_PROBES"))
+    WaitForProbes(std::strtoul(nr, nullptr, 10) - 1);
   std::printf("proc %d\n", getpid());
   if (which < 0) {  // some memory, and streams when somebody looks
     void* memory;
     MUST(cudaMalloc, &memory, 1000);
     std::fflush(stdout);
-    WaitForProbes();
+    WaitForProbes(0);
     if (const char* path = std::getenv("SLOTSCOPE_TEST_WAIT_FOR_FILE")) WaitForFile(path);
     UseStreams();
   } else if (which == 0)

@@ -16,6 +16,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -617,6 +618,23 @@ int ProtectFlood(int ms) {
   return 0;
 }
 
+// So many copies of a library are mapped, each a file of its own; until it is killed.
+int LibraryCopies(int nr) {
+  const int library = open((StandinFolder() + "/libcuda.so.1").c_str(), O_RDONLY | O_CLOEXEC);
+  const off_t size = lseek(library, 0, SEEK_END);
+  for (int i = 0; i < nr; i++) {
+    const int fd = memfd_create(fmt::format("x/libcuda.so.{}", i).c_str(), MFD_CLOEXEC);
+    off_t at = 0;
+    if (sendfile(fd, library, &at, static_cast<size_t>(size)) != size) return 1;
+    const void* const mapped =
+        mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    if (mapped == MAP_FAILED) return 1;
+    close(fd);
+  }
+  pause();
+  return 0;
+}
+
 // So many sparse files of the name of a CUDA library are mapped, each with as many names as one is read
 // of; until it is killed.
 int HeavyLibraries(int nr) {
@@ -706,6 +724,7 @@ constexpr Workload kWorkloads[] = {
     {"cuda-gaps", RunGaps},
     {"cuda-launcher", RunLauncher},
     {"heavy-libraries", HeavyLibraries},
+    {"library-copies", LibraryCopies},
     {"map-flood", MapFlood},
     {"protect-flood", ProtectFlood},
     {"simple", Simple},

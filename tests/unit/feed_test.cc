@@ -217,6 +217,9 @@ TEST(Feed, StraggleSaysWhyAndWhoIsToBlame) {
   line = told_of(unknown, Ran(180, 0));
   for (const char* name : {"wait_ns", "wait_cause", "culprit_pid", "gpu_no_work_ns"})
     EXPECT_FALSE(line.contains(name)) << name;
+  StraggleReport never_waits = Waiting(180, 20);
+  never_waits.no_work = {};
+  EXPECT_FALSE(told_of(never_waits, {}).contains("gpu_no_work_ns")) << "not visible from the host";
 }
 
 }  // namespace

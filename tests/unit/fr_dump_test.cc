@@ -213,7 +213,8 @@ TEST(FrDump, TheRankIsInTheFilesName) {
                 {"", {}},
                 {"rank_99999999999", {}},
                 {"dump.json", {}},
-                {"comm_lib_trace_rank_1023", 1023}};
+                {"comm_lib_trace_rank_1023", 1023},
+                {"nccl_trace_rank_container-node02_5", 5}};  // a host, and the rank in the job
   for (const auto& c : kCases) EXPECT_EQ(FrRankOfName(c.name), c.rank) << c.name;
 }
 

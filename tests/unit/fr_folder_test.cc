@@ -36,6 +36,18 @@ TEST_F(FrFolderTest, HasAFilePerRank) {
   EXPECT_TRUE(folder.problems.empty());
 }
 
+// Each host writes its own part of the name.
+TEST_F(FrFolderTest, RanksOfSeveralHostsAreOfOneJob) {
+  Write("nccl_trace_rank_container-node01_0", kDump);
+  Write("nccl_trace_rank_container-node01_1", kDump);
+  Write("nccl_trace_rank_container-node02_4", kDump);
+  Write("nccl_trace_rank_container-node02_5", kDump);
+  FrFolder folder;
+  ASSERT_TRUE(ReadFrFolder(path_, &folder).ok());
+  EXPECT_EQ(folder.records.ranks(), (std::set<int32_t>{0, 1, 4, 5}));
+  EXPECT_TRUE(folder.problems.empty());
+}
+
 // What is no plain file now, though it was one when its name was read.
 TEST_F(FrFolderTest, NothingIsFollowedAndNothingIsWaitedFor) {
   Write("target", kDump);

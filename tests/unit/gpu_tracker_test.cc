@@ -753,6 +753,10 @@ TEST(GpuTracker, NoSpanGoesAcrossLostCalls) {
   gpu.Launch(3'000, 8);
   gpu.Wait(3'100, 3'200, 8);  // both were seen
   gpu.Launch(4'000, 9);
+  gpu.Launch(4'990'000, 10);  // behind the gap, and in the interval
+  gpu.Wait(4'990'010, 4'999'000, 10);
+  gpu.Launch(4'999'100, 9);
+  gpu.Wait(4'999'110, 4'999'200, 9);
   gpu.Wait(5'000'000, 5'000'100, 7);
   gpu.Launch(5'000'200, 7);
   gpu.Wait(5'000'210, 5'000'300, 7);
@@ -761,10 +765,10 @@ TEST(GpuTracker, NoSpanGoesAcrossLostCalls) {
   const struct {
     uint64_t start_us, end_us, nr_launches;
     KernelsEnd end;
-  } expected[] = {{3'000, 3'200, 1, KernelsEnd::kWaited},
-                  {2'000, 2'500, 2, KernelsEnd::kUnknown},
-                  {5'000'200, 5'000'300, 1, KernelsEnd::kWaited},
-                  {4'000, 4'000, 1, KernelsEnd::kUnknown}};
+  } expected[] = {
+      {3'000, 3'200, 1, KernelsEnd::kWaited},  {4'990'000, 4'999'000, 1, KernelsEnd::kWaited},
+      {4'000, 4'000, 1, KernelsEnd::kUnknown}, {4'999'100, 4'999'200, 1, KernelsEnd::kWaited},
+      {2'000, 2'500, 2, KernelsEnd::kUnknown}, {5'000'200, 5'000'300, 1, KernelsEnd::kWaited}};
   ASSERT_EQ(gpu.spans.kernels.size(), std::size(expected));
   for (size_t i = 0; i < std::size(expected); i++) {
     const KernelSpan& span = gpu.spans.kernels[i];
