@@ -25,6 +25,7 @@
 #include "base/say.h"
 #include "base/service_manager.h"
 #include "cuda/watcher.h"
+#include "nvml/driver_gpus.h"
 #include "nvml/nvml.h"
 #include "nvml/sampler.h"
 #include "ring/bpf_object.h"
@@ -395,7 +396,8 @@ class Recording {
   // Before a command begins, so that its first call is seen.
   Status StartGpu(Facts* facts) {
     if (options_.gpu == GpuChoice::kOff) return {};
-    facts->gpus = nvml_->gpus();
+    facts->gpus = nvml_status_.ok() ? nvml_->gpus() : ListDriverGpus();
+    has_gpus_ = !facts->gpus.empty();
     const bool is_asked_for =
         options_.gpu == GpuChoice::kOn || !options_.remediate.empty() || !options_.fleet.empty();
     Status status = cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd(), facts->gpus,
@@ -427,7 +429,8 @@ class Recording {
       if (nvml_status_.ok())
         sampler_.Start(nvml_, &others_);
       else
-        news.push_back(fmt::format("GPUs have no names and no totals here: {}", nvml_status_.message()));
+        news.push_back(fmt::format("GPUs have no {}totals here: {}", has_gpus_ ? "" : "names and no ",
+                                   nvml_status_.message()));
     }
     for (const std::string& text : news) others_.PutNote(text);
     return news;
@@ -588,6 +591,7 @@ class Recording {
   ItemQueue others_;
   std::shared_ptr<Nvml> nvml_;
   Status nvml_status_;
+  bool has_gpus_ = false;  // their names are known
   CudaWatcher cuda_;
   GpuSampler sampler_;
   bool asks_nvml_ = false;

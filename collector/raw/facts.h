@@ -30,7 +30,7 @@ struct Facts {
   std::vector<std::string> events = std::vector<std::string>(SS_NR_COUNTERS);
   RdtShape rdt;
   std::string gpu;                 // how CUDA is observed; empty: it is not
-  std::vector<GpuDevice> gpus;     // by NVML; empty: none, or it is not known
+  std::vector<GpuDevice> gpus;     // by NVML, or the driver; empty: none, or it is not known
   std::string joined;              // the socket of another producer; empty: none
   std::vector<std::string> notes;  // a sentence each
   std::vector<int> present_cpus;
