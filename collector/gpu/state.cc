@@ -67,11 +67,11 @@ void GpuTracker::State(Archive& state) {
     for (auto& [key, process] : processes_) state(key, process);
   }
   state(queued_, ends_, first_end_ns_, still_, soon_still_, still_version_, gone_, gone_in_order_,
-        applied_ns_, taken_until_ns_, lossy_until_ns_);
+        inits_, applied_ns_, taken_until_ns_, lossy_until_ns_);
   state.Plain(stats_);
   if constexpr (Archive::kReads) {
     const auto is_known = [this](const auto& entry) { return processes_.contains(entry.first); };
-    state.Require(gone_in_order_.size() <= kMaxGone &&
+    state.Require(gone_in_order_.size() <= kMaxGone && inits_.size() <= kMaxInits &&
                   std::all_of(still_.begin(), still_.end(), is_known) &&
                   std::all_of(soon_still_.begin(), soon_still_.end(), [&](const auto& entry) {
                     return is_known(entry) && !still_.contains(entry.first);

@@ -68,9 +68,19 @@ void GpuTracker::Queue(const Change& change) {
   bucket->second.push_back(queued);
 }
 
+// A launch that began before its driver was initialized, in another thread's call, has waited for that.
 void GpuTracker::OnCall(const ss_cuda_call& call) {
   stats_.nr_calls++;
-  Queue({kCall, TimeOf(call), {call.tgid, call.start_time_ns}, call});
+  const ProcessKey process = {call.tgid, call.start_time_ns};
+  uint64_t at_ns = TimeOf(call);
+  if (call.op == SS_CUDA_INIT) {
+    if (inits_.size() >= kMaxInits) inits_.clear();
+    inits_[process] = at_ns;
+  } else if (at_ns < call.hdr.ts_ns && !inits_.empty()) {
+    if (const auto init = inits_.find(process); init != inits_.end())
+      at_ns = std::clamp<uint64_t>(init->second, at_ns, call.hdr.ts_ns);
+  }
+  Queue({kCall, at_ns, process, call});
 }
 
 void GpuTracker::OnTurn(const ss_cuda_turn& turn) {

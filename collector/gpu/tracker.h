@@ -148,6 +148,8 @@ class GpuTracker final : public GpuJoin, public GpuItemSink, private SpanSink {
   static constexpr size_t kMaxGone = 4096;
   std::map<ProcessKey, bool> gone_;
   std::deque<ProcessKey> gone_in_order_;
+  static constexpr size_t kMaxInits = 4096;
+  std::map<ProcessKey, uint64_t> inits_;  // when the latest call of each returned that initialized it
   uint64_t applied_ns_ = 0;
   uint64_t taken_until_ns_ = 0;  // where the last slot ended
   uint64_t lossy_until_ns_ = 0;  // launches up to there may have been lost

@@ -744,6 +744,25 @@ TEST(GpuTracker, ASpanEndsWhereNothingWasSeen) {
   }
 }
 
+// Two threads begin at once: the driver is initialized in one's call, and the other's waits for that.
+TEST(GpuTracker, ALaunchThatWaitedForTheInitializationIsBehindIt) {
+  Gpu gpu(false);
+  gpu.Call(SS_CUDA_INIT, 100, 700, {}, kA, 1);
+  gpu.Call(SS_CUDA_LAUNCH, 90, 800, {7, 0xf, 2, 1, 4, 1}, kA, 1);
+  gpu.Call(SS_CUDA_LAUNCH, 50, 900, {8, 0xf, 2, 1, 4, 1}, kA, 2);
+  EXPECT_FALSE(gpu.Slot().unmeasured & kNoBytes);
+  gpu.Wait(1'000, 1'500, 8);
+  gpu.Wait(1'500, 1'600, 7);
+  gpu.Slot();
+  ASSERT_EQ(gpu.spans.kernels.size(), 2u);
+  EXPECT_EQ(gpu.spans.kernels[0].start_ns, 700 * kUs);
+  // One that began before it and ended before it was there before.
+  Gpu other(false);
+  other.Call(SS_CUDA_LAUNCH, 50, 90, {8, 0xf, 2, 1, 4, 1}, kA, 2);
+  other.Call(SS_CUDA_INIT, 100, 700, {}, kA, 1);
+  EXPECT_TRUE(other.Slot().unmeasured & kNoBytes);
+}
+
 // What was lost is somewhere in the interval: what was launched in it may have been waited for there.
 TEST(GpuTracker, NoSpanGoesAcrossLostCalls) {
   Gpu gpu;
