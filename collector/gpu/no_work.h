@@ -9,9 +9,9 @@
 //   launch ---- wait)              launch ---- wait)
 //                    [  no work   )                  [ no work ...  slot ends
 //
-// Of a process that never waits this is nothing, whatever its GPU does. Whether it launches as fast as a
-// CPU can is told by all of the time of the thread that launches: how long it ran, and how much of that
-// was in CUDA calls.
+// Of a process that has never waited it is not known: whatever its GPU does cannot be seen. Whether it
+// launches as fast as a CPU can is told by all of the time of the thread that launches: how long it ran,
+// and how much of that was in CUDA calls.
 #pragma once
 
 #include <algorithm>
@@ -48,6 +48,7 @@ class NoWork {
   // All of it has been waited for.
   void End(uint64_t at_ns) {
     is_active_ = false;
+    has_waited_ = true;
     since_ns_ = ended_ns_ = std::max(at_ns, since_ns_);
   }
   bool launches() const { return launches_; }
@@ -62,6 +63,7 @@ class NoWork {
     }
     if (launches_) CloseTurn(end_ns, tid_);
     if (!launches_) row->unmeasured |= kOfLaunches;
+    if (!has_waited_) row->unmeasured |= kOfLaunches & ~kOfLauncher;
     for (const Piece& piece : pieces_) AddTo(piece, line_of(piece.tid), row);
     uint64_t unknown_ns = std::exchange(lost_turns_ns_, 0), turns_ns = unknown_ns;
     for (const Piece& turn : turns_) {
@@ -80,7 +82,7 @@ class NoWork {
   // Everything, between two slots (base/state.h).
   template <typename Archive>
   void State(Archive& state) {
-    state(launches_, is_active_, tid_, since_ns_, turn_since_ns_, ended_ns_, overflow_ns_,
+    state(launches_, is_active_, has_waited_, tid_, since_ns_, turn_since_ns_, ended_ns_, overflow_ns_,
           lost_turns_ns_);
     for (auto* pieces : {&pieces_, &turns_}) {
       const size_t nr = state.Count(pieces->size());
@@ -119,6 +121,7 @@ class NoWork {
 
   bool launches_ = false;
   bool is_active_ = false;
+  bool has_waited_ = false;     // for all that it had launched
   int32_t tid_ = 0;             // that launched last
   uint64_t since_ns_ = 0;       // with !is_active_: what is not in a piece yet begins here
   uint64_t turn_since_ns_ = 0;  // what is not in a turn yet

@@ -85,7 +85,8 @@ inline constexpr std::string_view kNoActivity =
     "the process has not used CUDA, not all of its calls were seen, or it has not waited for half a "
     "minute for what it has launched: that may run still";
 inline constexpr std::string_view kNoLaunches =
-    "as `gpu_active_ns`, or it has not launched anything for a minute";
+    "as `gpu_active_ns`, it has not launched anything for a minute, or has never waited: then it is "
+    "not visible from the host";
 inline constexpr std::string_view kNoTurns =
     "as `gpu_no_work_ns`, or the recording does not say what its threads did";
 }  // namespace empty
@@ -201,8 +202,7 @@ inline constexpr std::array kSlotColumns = {
     Column{
         "gpu_no_work_ns", Unit::kNs, RowPart::kGpu, kGpuNoWork, true,
         "of a process that launches: time in the slot in which it had nothing launched that it had not "
-        "waited for. A lower bound of how long the GPU had no work of it, seen from the CPU: of a "
-        "process that does not wait it is 0, and nobody can tell",
+        "waited for. A lower bound of how long the GPU had no work of it, seen from the CPU",
         empty::kNoLaunches},
     Column{"gpu_no_work_ran_ns", Unit::kNs, RowPart::kGpu, kNoWorkRan, true,
            "of `gpu_no_work_ns`: the thread that launches ran on a CPU", empty::kNoTurns},

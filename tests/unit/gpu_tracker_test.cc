@@ -341,6 +341,8 @@ TEST(GpuActivity, StreamsThatAreSilentAreForgotten) {
 TEST(GpuActivity, OfWhatNobodyWaitsForItIsNotKnownWhetherItRuns) {
   constexpr uint32_t kNoActive = 1u << kGpuActiveNs, kNoNoWork = 1u << kGpuNoWork;
   Gpu gpu;
+  gpu.Launch(100, 9);
+  gpu.Wait(150, 200, 9);
   gpu.Launch(500, 7);
   gpu.Launch(600, 8);
   gpu.Wait(700, 40'000'500, 7);
@@ -1113,19 +1115,23 @@ TEST(GpuNoWork, OfALoopItIsInCallsOrBetweenThem) {
 }
 
 // It says nothing of whether the GPU was busy; how its thread spent all of the time does.
-TEST(GpuNoWork, OfALoopThatNeverWaitsThereIsNone) {
+TEST(GpuNoWork, OfALoopThatNeverWaitsItIsNotVisible) {
+  constexpr uint32_t kHidden = kOfLaunches & ~kOfLauncher;
   Gpu gpu;
   gpu.Runs(10);
   for (uint64_t us = 100; us < 900; us += 100) gpu.Call(SS_CUDA_LAUNCH, us, us + 30, {7});
   gpu.Leaves(950, SS_LEFT_ASLEEP);
   gpu.Slot();
-  EXPECT_EQ(NoWorkOf(gpu.whole), "0");
-  EXPECT_EQ(gpu.whole.unmeasured, 0u);
+  EXPECT_EQ(gpu.whole.unmeasured, kHidden);
   EXPECT_EQ(gpu.whole.values[kLauncherRan], 850 * kUs) << "since its first launch";
   EXPECT_EQ(gpu.whole.values[kLauncherInCalls], 8 * 30 * kUs);
   gpu.Slot();
   EXPECT_EQ(gpu.whole.values[kLauncherRan], 0u) << "it sleeps";
+  EXPECT_EQ(gpu.whole.unmeasured, kHidden);
+  gpu.Wait(2'100, 2'400, 7);
+  gpu.Slot();
   EXPECT_EQ(gpu.whole.unmeasured, 0u);
+  EXPECT_EQ(gpu.whole.values[kGpuNoWork], 600 * kUs);
 }
 
 // Each thread's time counts until it launches, and not when another one is to.
