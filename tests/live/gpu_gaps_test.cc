@@ -78,7 +78,9 @@ std::string WhyNot(int kind, const Sums& sums, const Truth& truth, uint64_t stol
   compare("waited", sums.at("waited") + sums.at("throttled"), waited_ns);
   if (sums.contains("knows_throttled")) compare("throttled", sums.at("throttled"), truth[3]);
   compare("rest", sums.at("asleep") + (rest == "asleep" ? 0 : sums.at(rest)), rest_ns);
-  if (rest != "asleep" && sums.at(rest) < rest_ns / 2) text += "it is told as sleep\n";
+  // Of a gap in which it is stopped it sleeps itself for a part, until it is.
+  if (kind == kGapStopped && sums.at(rest) < rest_ns / 2) text += "it is told as sleep\n";
+  if (kind != kGapStopped) compare(rest, sums.at(rest), rest_ns);
   if (sums.at("unknown") > all_ns / (IsEmulated() ? 10 : 100)) text += "it is not known\n";
   return text;
 }

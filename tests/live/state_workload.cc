@@ -92,7 +92,10 @@ int RunStates(int ms) {
   for (const Child& child : children) {
     int status = 0;
     const std::string_view state = child.state;
-    if (state == "stopped") kill(child.pid, SIGCONT);
+    if (state == "stopped") {  // a machine that is busy may have kept it from that until now
+      waitpid(child.pid, &status, WUNTRACED);
+      kill(child.pid, SIGCONT);
+    }
     if (state == "traced") {
       waitpid(child.pid, &status, __WALL);
       ptrace(PTRACE_CONT, child.pid, nullptr, nullptr);
