@@ -25,7 +25,6 @@
 #include "base/say.h"
 #include "base/service_manager.h"
 #include "cuda/watcher.h"
-#include "nvml/driver_gpus.h"
 #include "nvml/nvml.h"
 #include "nvml/sampler.h"
 #include "ring/bpf_object.h"
@@ -396,8 +395,7 @@ class Recording {
   // Before a command begins, so that its first call is seen.
   Status StartGpu(Facts* facts) {
     if (options_.gpu == GpuChoice::kOff) return {};
-    facts->gpus = nvml_status_.ok() ? nvml_->gpus() : ListDriverGpus();
-    has_gpus_ = !facts->gpus.empty();
+    facts->gpus = nvml_status_.ok() ? nvml_->gpus() : nvml_->driver_gpus();
     const bool is_asked_for =
         options_.gpu == GpuChoice::kOn || !options_.remediate.empty() || !options_.fleet.empty();
     Status status = cuda_.Start(source_->rings().map_fd(), source_->output_errors_fd(), facts->gpus,
@@ -429,7 +427,8 @@ class Recording {
       if (nvml_status_.ok())
         sampler_.Start(nvml_, &others_);
       else
-        news.push_back(fmt::format("GPUs have no {}totals here: {}", has_gpus_ ? "" : "names and no ",
+        news.push_back(fmt::format("GPUs have no {}totals here: {}",
+                                   nvml_->driver_gpus().empty() ? "names and no " : "",
                                    nvml_status_.message()));
     }
     for (const std::string& text : news) others_.PutNote(text);
@@ -591,7 +590,6 @@ class Recording {
   ItemQueue others_;
   std::shared_ptr<Nvml> nvml_;
   Status nvml_status_;
-  bool has_gpus_ = false;  // their names are known
   CudaWatcher cuda_;
   GpuSampler sampler_;
   bool asks_nvml_ = false;

@@ -529,13 +529,14 @@ void GpuProcess::WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns
                                const std::function<bool(const GpuStream&)>& which) {
   // What was launched before it was known that there is one GPU only is on that.
   const bool is_only = device != kUnknownDevice && device == OnlyDevice();
+  const auto is_there = [&](const GpuStream& stream) {
+    return (stream.device() == device || (is_only && stream.device() == kUnknownDevice)) &&
+           which(stream);
+  };
   for (auto& [key, stream] : streams_)
-    if ((stream.device() == device || (is_only && stream.device() == kUnknownDevice)) && which(stream))
-      Wait(&stream, from_ns, end_ns);
+    if (is_there(stream)) Wait(&stream, from_ns, end_ns);
   std::erase_if(silent_, [&](const auto& entry) {
-    const GpuStream& stream = entry.second;
-    return stream.last_ns() <= from_ns && which(stream) &&
-           (stream.device() == device || (is_only && stream.device() == kUnknownDevice));
+    return entry.second.last_ns() <= from_ns && is_there(entry.second);
   });
   ReviewDoubts(end_ns);
 }

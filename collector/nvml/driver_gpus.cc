@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "nvml/driver_gpus.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cctype>
 #include <filesystem>

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/escape.h"
+#include "nvml/driver_gpus.h"
 
 namespace slotscope {
 namespace {
@@ -263,11 +264,17 @@ std::vector<GpuClient> Nvml::Clients(size_t index) {
   return clients;
 }
 
+void Nvml::ListDriver() { driver_gpus_ = ListDriverGpus(); }
+
 std::shared_ptr<Nvml> OpenNvml(Status* status, std::chrono::milliseconds timeout) {
   auto nvml = std::make_shared<Nvml>();
   auto opened = std::make_shared<std::promise<Status>>();
   std::future<Status> future = opened->get_future();
-  std::thread([nvml, opened] { opened->set_value(nvml->Open()); }).detach();
+  std::thread([nvml, opened] {
+    Status opening = nvml->Open();
+    if (!opening.ok()) nvml->ListDriver();
+    opened->set_value(std::move(opening));
+  }).detach();
   if (future.wait_for(timeout) == std::future_status::ready) {
     *status = future.get();
     return nvml;

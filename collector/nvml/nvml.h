@@ -32,6 +32,10 @@ class Nvml {
   Status Open();
   // GPUs, each followed by its instances. After Open(); does not change.
   const std::vector<GpuDevice>& gpus() const { return gpus_; }
+  // Behind an Open() that failed: lists the GPUs that the kernel's driver knows, in driver_gpus(). One
+  // that hangs may not answer here either.
+  void ListDriver();
+  const std::vector<GpuDevice>& driver_gpus() const { return driver_gpus_; }
   // Of gpus()[index]: bytes in use, or kUnknownBytes.
   uint64_t UsedBytes(size_t index);
   // Not sorted. Empty if it cannot be told.
@@ -50,12 +54,12 @@ class Nvml {
   void PrepareGpm(Device* device);
 
   std::unique_ptr<Library> library_;
-  std::vector<GpuDevice> gpus_;
+  std::vector<GpuDevice> gpus_, driver_gpus_;
   std::vector<Device> devices_;  // of gpus_
 };
 
 // One that is open. If the driver does not answer within `timeout`, *status says so. Never null: where
-// it fails there are no GPUs in it.
+// it fails there are no GPUs in it, but those of the kernel's driver if that answers.
 std::shared_ptr<Nvml> OpenNvml(Status* status,
                                std::chrono::milliseconds timeout = std::chrono::seconds(15));
 

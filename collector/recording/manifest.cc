@@ -201,6 +201,7 @@ Status ManifestWriter::Append(const std::string& text) {
 
 bool ManifestWriter::IsRemoved() const {
   struct stat info;
+  if (!fd_.valid()) return true;  // it could not be written anew
   return fstat(fd_.get(), &info) == 0 && info.st_nlink == 0;
 }
 

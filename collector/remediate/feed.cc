@@ -29,12 +29,14 @@ std::string CauseName(std::string_view column) {
 void AddReasons(const StraggleReport& report, StraggleMessage* message) {
   constexpr size_t kWaitAt = 1;  // in kEffortColumns
   static_assert(kEffortColumns[kWaitAt]->name == "wait_ns");
-  if (!(report.effort.unmeasured >> kWaitAt & 1)) message->wait_ns = report.effort.values[kWaitAt];
-  const auto cause = MainCause(report.wait_causes.values.data(), message->wait_ns.value_or(0));
-  if (message->wait_ns && cause) message->wait_cause = kWaitCauseNames[*cause];
+  const bool knows_wait = !(report.effort.unmeasured >> kWaitAt & 1);
+  const uint64_t wait_ns = knows_wait ? report.effort.values[kWaitAt] : 0;
+  if (knows_wait) message->wait_ns = wait_ns;
+  const auto cause = knows_wait ? MainCause(report.wait_causes.values.data(), wait_ns) : std::nullopt;
+  if (cause) message->wait_cause = kWaitCauseNames[*cause];
   if (cause == kWaitOthers && !report.ran_instead.empty() &&
-      IsCulprit(report.until_ns - report.since_ns, *message->wait_ns,
-                report.wait_causes.values[kWaitOthers], report.ran_instead[0].second.ns)) {
+      IsCulprit(report.until_ns - report.since_ns, wait_ns, report.wait_causes.values[kWaitOthers],
+                report.ran_instead[0].second.ns)) {
     const auto& [key, ran] = report.ran_instead[0];
     message->culprit_pid = static_cast<uint32_t>(key.tgid);
     if (ran.named) message->culprit_comm = CommText(ran.comm);

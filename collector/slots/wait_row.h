@@ -104,14 +104,14 @@ inline void AddEarlierCause(const WaitDetail& one, WaitCauseSums* sums) {
 // there was more than one cause.
 inline std::optional<WaitCause> MainCause(const uint64_t* ns, uint64_t wait_ns) {
   const uint64_t* const longest = std::max_element(ns, ns + kNrWaitCauses);
-  if (*longest == 0 || *longest < wait_ns - std::min(wait_ns, *longest)) return {};
+  if (*longest == 0 || *longest * 2 < wait_ns) return {};
   return static_cast<WaitCause>(longest - ns);
 }
 
 // Of somebody who waited for wait_ns of a time, others_ns of it for others, is one that ran for ran_ns
 // of that to blame? It waited for a tenth of the time or more, and most of that while that one ran.
 inline bool IsCulprit(uint64_t time_ns, uint64_t wait_ns, uint64_t others_ns, uint64_t ran_ns) {
-  return wait_ns >= time_ns / 10 && ran_ns > 0 && ran_ns >= others_ns - std::min(others_ns, ran_ns);
+  return wait_ns * 10 >= time_ns && ran_ns * 2 >= others_ns;
 }
 
 // Adds up; who ran longest is the one of the two that ran longer.

@@ -22,6 +22,7 @@
 #include "recording/reader.h"
 #include "recording/segment_name.h"
 #include "recording/table.h"
+#include "tests/unit/full_disk.h"
 #include "tests/unit/temp_folder.h"
 
 namespace slotscope {
@@ -254,6 +255,32 @@ TEST(ManifestTest, SaysWhatIsThere) {
   segments.erase(1);
   ASSERT_TRUE(writer.Remove(1, {"slots"}, segments).ok());
   ASSERT_TRUE(ReadManifest(temp.path(), &read).ok());
+  EXPECT_EQ(read, segments);
+}
+
+// It takes the place of the old one when there is room again: until then it is as one that was removed.
+TEST(ManifestTest, WhatCouldNotBeWrittenAnewIsToBeWrittenAnew) {
+  const TempFolder temp;
+  const FullDisk disk(temp);
+  if (!disk.mounted) GTEST_SKIP() << "needs root";
+  Segments segments;
+  for (uint64_t i = 1; i <= 300; i++) {
+    segments[i].number = i;
+    segments[i].files["slots"] = {FormatSegmentName({"slots", i, 1'795'000'000, "csv"}), 1};
+  }
+  const std::string folder = disk.At("r");
+  fs::create_directory(folder);
+  ManifestWriter writer;
+  ASSERT_TRUE(writer.Open(folder, {}).ok());
+  EXPECT_FALSE(writer.IsRemoved());
+  disk.Fill();
+  EXPECT_TRUE(writer.Open(folder, segments).lacks_room());
+  EXPECT_TRUE(writer.IsRemoved());
+  disk.Free();
+  ASSERT_TRUE(writer.Open(folder, segments).ok());
+  EXPECT_FALSE(writer.IsRemoved());
+  Segments read;
+  ASSERT_TRUE(ReadManifest(folder, &read).ok());
   EXPECT_EQ(read, segments);
 }
 
