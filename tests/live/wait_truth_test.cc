@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "harness.h"
 #include "wait_truth.h"
@@ -76,6 +77,14 @@ WaitClaims WithAllStolen(const WaitClaims& claims) {
   for (const auto& [waiter, of] : claims)
     for (const auto& [claim, ns] : of) mutant[waiter][{"steal", 0, claim.slot}] += ns;
   return mutant;
+}
+
+// Of an account, as a recording's comment: "received 7 = written 5 + late 2 + before 0 + after 0".
+uint64_t LateNs(const std::string& account) {
+  constexpr std::string_view kLate = " late ";
+  const size_t at = account.find(kLate);
+  EXPECT_NE(at, std::string::npos) << account;
+  return at == std::string::npos ? 0 : std::stoull(account.substr(at + kLate.size()));
 }
 
 // All that is said of one waiter.
@@ -303,14 +312,22 @@ TEST_P(LongWaitTruthTest, HasItsCausesToo) {
   WaitClaims earlier = ReadWaits(load.waits_path, true);
   KeepOwn(load.recorded, &earlier);
   ASSERT_GT(WaitedNs(earlier), WaitedNs(is) / 50);  // else no mutant is noticed
-  const uint64_t lost_ns = Number(load.recorded.csv.comments.at("lost_ns"));
-  const uint64_t hidden_ns = load.recorded.csv.comments.at("missed_switches") == "0" ? 0 : lost_ns;
+  const auto& comments = load.recorded.csv.comments;
+  const uint64_t lost_ns = Number(comments.at("lost_ns"));
+  const uint64_t hidden_ns = comments.at("missed_switches") == "0" ? 0 : lost_ns;
+  // A CPU that stood still tells of waits when the slots in which they ended have retired, too. (Seen:
+  // 20 to 470 ms beside whoever takes both CPUs for 30 ms at a time; else none.)
+  const uint64_t late_ns = LateNs(comments.at("account wait_ns"));
   const auto passes = [&](const WaitClaims& claims) {
-    const WaitVerdict verdict = CompareWaits(is, slack, claims, false, kLeastNs, lost_ns, hidden_ns);
+    const WaitVerdict verdict =
+        CompareWaits(is, slack, claims, false, kLeastNs, lost_ns + late_ns, hidden_ns);
     const std::string figures = fmt::format(
-        "{} waiters, {:.1f} ms of {:.1f} earlier: wrong {:.4f}%, unknown {:.4f}%, missing {:.4f}%; {}",
+        "{} waiters, {:.1f} ms of {:.1f} earlier, {:.1f} ms lost, {:.1f} ms late: wrong {:.4f}%, "
+        "unknown "
+        "{:.4f}%, missing {:.4f}%; {}",
         verdict.nr_waiters, static_cast<double>(WaitedNs(earlier)) / 1e6,
-        static_cast<double>(WaitedNs(is)) / 1e6, verdict.wrong * 100, verdict.unknown * 100,
+        static_cast<double>(WaitedNs(is)) / 1e6, static_cast<double>(lost_ns) / 1e6,
+        static_cast<double>(late_ns) / 1e6, verdict.wrong * 100, verdict.unknown * 100,
         verdict.missing * 100, verdict.worst);
     std::printf("%s\n", figures.c_str());
     return verdict.nr_waiters > 0 && verdict.wrong <= 0.005 && verdict.unknown <= 0.01 &&
