@@ -156,7 +156,7 @@ longest() {
 walk() { # walk PROCESSES THREADS
 	start hold "$1" "$2"
 	insmod slotscope.ko
-	for key in walk_threads walk_ns walk_pieces walk_longest_piece_ns; do
+	for key in walk_threads walk_uncounted walk_ns walk_pieces walk_longest_piece_ns; do
 		echo "value $key $(info $key)"
 	done
 	rmmod slotscope
@@ -225,7 +225,7 @@ walk) # more threads than there are on most machines
 	echo 4194304 >/proc/sys/kernel/pid_max
 	echo 1000000 >/proc/sys/kernel/threads-max
 	echo 1000000 >/proc/sys/vm/max_map_count
-	walk 200 1000
+	walk "$2" "$3"
 	exit
 	;;
 esac

@@ -30,7 +30,7 @@ def line_of(*command):
 
 
 def guest(kernel, words, rdt=False):
-    memory = "9G" if words == ["walk"] else "3G"
+    memory = "9G" if words[0] == "walk" else "3G"
     command = [top / "tests/vm/guest.sh", "--quiet", "--count-instructions", "--smp", "1", "--mem", memory, "--timeout", "2400", "--append", "tsc=reliable",
                "--in", build / "instructions", "--in", build / "slotscope", "--in", here / "vm-guest.sh", "--in", build / f"kmod/{kernel}/slotscope.ko"]
     environment = None
@@ -175,8 +175,9 @@ def show(kernel):
         print(f"{name:28} {instructions(most_ns):8.0f} of {count} runs")
     print(f"\nmemory: {values['module_bytes'] / 1024:.0f} KB module, {values['table_bytes'] / 1024:.0f} KB table"
           f" of {values['process_slots']} slots\n")
-    for walk in (values, values_of(guest(kernel, ["walk"]))):
+    for walk in (values, *(values_of(guest(kernel, ["walk", *what])) for what in (("200", "1000"), ("2", "100000")))):
         print(f"{'the walk at load':28} {instructions(walk['walk_ns']):8.0f} for {walk['walk_threads']} threads, once, in {walk['walk_pieces']} pieces, "
+              f"and {walk['walk_uncounted']} processes of too many, "
               f"all CPUs stopped for {walk['walk_longest_piece_ns'] / 1e6:.2f} ms at most")
 
 

@@ -3,12 +3,14 @@
  * The processes that are not in the table: at load all of them, later those that found no room in it.
  *
  * The walk runs in stop_machine, in pieces, so that no CPU stands still for longer than SS_PIECE_NS and
- * what one more process takes. A piece is of whole processes. The probes are registered and inert before
- * the first one, which arms them. From then on they do the rest: a process that is born is in the table,
- * and of one that is not (yet) no thread is counted. So no thread is missed or counted twice, whatever
- * runs between two pieces: within one, a thread in TASK_NEW has its sched_wakeup_new still to come (that
- * tracepoint fires with interrupts off, so it cannot straddle the stop), and a TASK_DEAD one has been
- * switched out for the last time (it gets there with preemption off).
+ * what one more process takes. A piece is of whole processes; of one with more threads than
+ * SS_MAX_COUNTED they are not counted, and it ends with the first of its last threads (process.c). The
+ * probes are registered and inert before the first piece, which arms them. From then on they do the
+ * rest: a process that is born is in the table, and of one that is not (yet) no thread is counted.
+ * So no thread is missed or counted twice, whatever runs between two pieces: within one, a thread in
+ * TASK_NEW has its sched_wakeup_new still to come (that tracepoint fires with interrupts off, so it
+ * cannot straddle the stop), and a TASK_DEAD one has been switched out for the last time (it gets
+ * there with preemption off).
  *
  * Processes are found in the order of their ids; those that are born meanwhile need not be found.
  *
@@ -31,7 +33,8 @@
 
 #include "slotscope.h"
 
-#define SS_PIECE_NS 250000ull /* and the threads of one process: some 2 ms for 40,000 of them */
+#define SS_PIECE_NS 250000ull
+#define SS_MAX_COUNTED 8192 /* some 0.4 ms; 40,000 would be 2 ms */
 #define SS_ADOPT_PERIOD (10 * HZ)
 
 /* A walk. */
@@ -40,6 +43,7 @@ struct ss_walk {
 	u32 nr_threads;
 	u32 nr_new;
 	u32 nr_dead;
+	u32 nr_uncounted; /* processes with more threads than are counted */
 	u32 nr_full; /* processes that found no room */
 	u32 nr_pieces;
 	u64 duration_ns; /* of all pieces */
@@ -61,6 +65,15 @@ static void ss_walk_process(struct ss_walk *walk, struct task_struct *leader)
 
 	if (ss_process_is_known(leader))
 		return;
+	if (get_nr_threads(leader) > SS_MAX_COUNTED) {
+		if (!atomic_read(&leader->signal->live))
+			return;
+		if (ss_process_existing(leader))
+			walk->nr_uncounted++;
+		else
+			walk->nr_full++;
+		return;
+	}
 	for_each_thread(leader, p) {
 		unsigned int state = READ_ONCE(p->__state);
 
@@ -145,7 +158,7 @@ static void ss_adopt(struct work_struct *work)
 		ss_adoption.nr_full = walk.nr_full;
 		ss_adoption.nr_walks++;
 		/* Whoever listens has not heard of them. */
-		if (walk.nr_threads)
+		if (walk.nr_threads || walk.nr_uncounted)
 			ss_process_dump();
 	}
 out:
@@ -180,6 +193,7 @@ void ss_population_show(struct seq_file *m)
 	seq_printf(m, "walk_threads: %u\n", ss_first_walk.nr_threads);
 	seq_printf(m, "walk_new: %u\n", ss_first_walk.nr_new);
 	seq_printf(m, "walk_dead: %u\n", ss_first_walk.nr_dead);
+	seq_printf(m, "walk_uncounted: %u\n", ss_first_walk.nr_uncounted);
 	seq_printf(m, "walk_ns: %llu\n", ss_first_walk.duration_ns);
 	seq_printf(m, "walk_pieces: %u\n", ss_first_walk.nr_pieces);
 	seq_printf(m, "walk_longest_piece_ns: %llu\n", ss_first_walk.longest_ns);

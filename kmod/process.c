@@ -7,7 +7,9 @@
  *
  * The thread count is our own. signal->live is 0 at several dead switches of one group, up to tens of
  * milliseconds apart, because it falls early in do_exit(); signal->nr_threads can be anything. An entry
- * goes away when count <= 0 and live == 0, which is checked at each dead switch of the group.
+ * goes away when count <= 0 and live == 0, which is checked at each dead switch of the group. Of a
+ * process that had too many threads to count when we came it is the first dead switch with live == 0:
+ * its RMID goes to limbo while others of them still switch out, which have none from then on.
  *
  * Structure: buckets of eight keys, one cache line each, probed linearly over SS_PROBE_BUCKETS buckets;
  * no tombstones, since a search always looks at all of them. A search at a process switch-in takes no
@@ -45,7 +47,7 @@ struct ss_process {
 	u64 ran_ns; /* when it ran last, SS_RAN_STEP_NS too old at most. Written without the lock */
 	s32 tgid;
 	s32 ppid;
-	u32 flags; /* SS_TASK_KTHREAD, SS_PROCESS_SUSPENDED. Read without the lock at switch-in */
+	u32 flags; /* SS_TASK_KTHREAD, SS_PROCESS_*. Read without the lock at switch-in */
 	u32 first; /* bits of selectors that want it to be served first */
 	u64 cgroup_id; /* this and uid: now and then written without the lock by who runs */
 	u32 uid;
@@ -55,8 +57,10 @@ struct ss_process {
 	char comm[SS_COMM_LEN];
 };
 
-/* In ss_process.flags only: its RMID is being taken back, and it gets no other one meanwhile. */
+/* In ss_process.flags only. Its RMID is being taken back, and it gets no other one meanwhile. */
 #define SS_PROCESS_SUSPENDED (1u << 31)
+/* nr_threads says nothing: it had too many of them when it was found. */
+#define SS_PROCESS_UNCOUNTED (1u << 30)
 
 /* Who ran without an RMID lately, a sample: one per residue of uids, and of cgroups. */
 #define SS_NR_WANTERS 8
@@ -232,7 +236,7 @@ static void ss_process_fill_meta(const struct ss_process *entry, u32 cause, stru
 	meta->ppid = entry->ppid;
 	meta->rmid = ss_lease_rmid(entry->lease);
 	meta->generation = ss_lease_generation(entry->lease);
-	meta->flags = entry->flags | cause;
+	meta->flags = (entry->flags & SS_TASK_KTHREAD) | cause;
 	memcpy(meta->comm, entry->comm, sizeof(meta->comm));
 	meta->hdr.ts_ns = ktime_get_mono_fast_ns();
 }
@@ -351,7 +355,8 @@ void ss_process_thread_dead(struct task_struct *prev)
 	}
 	entry = &ss_entries[slot];
 	entry->nr_threads--;
-	if (entry->nr_threads > 0 || atomic_read(&prev->signal->live))
+	if (atomic_read(&prev->signal->live) ||
+	    (entry->nr_threads > 0 && !(entry->flags & SS_PROCESS_UNCOUNTED)))
 		goto out;
 	if (!entry->lease) {
 		ss_process_fill_meta(entry, SS_TASK_EXIT, &meta);
@@ -366,21 +371,46 @@ out:
 		ss_emit_meta(&meta);
 }
 
-bool ss_process_thread_existing(struct task_struct *p)
+/* Returns its slot, or -1: there is no room. */
+static int ss_process_find_or_insert(struct task_struct *p)
 {
 	struct ss_rmid_event event;
 	int slot;
 
+	lockdep_assert_held(&ss_process_lock);
+	slot = ss_process_find(p->signal);
+	if (slot >= 0)
+		return slot;
+	slot = ss_process_insert(p->group_leader);
+	if (slot >= 0 && !(p->flags & PF_KTHREAD))
+		ss_process_lease(&ss_entries[slot], &event);
+	return slot;
+}
+
+bool ss_process_thread_existing(struct task_struct *p)
+{
+	int slot;
+
 	/* stop_machine: nobody else runs, but the lock rules are the same for lockdep. */
 	raw_spin_lock(&ss_process_lock);
-	slot = ss_process_find(p->signal);
-	if (slot < 0) {
-		slot = ss_process_insert(p->group_leader);
-		if (slot >= 0 && !(p->flags & PF_KTHREAD))
-			ss_process_lease(&ss_entries[slot], &event);
-	}
+	slot = ss_process_find_or_insert(p);
 	if (slot >= 0)
 		ss_entries[slot].nr_threads++;
+	raw_spin_unlock(&ss_process_lock);
+	return slot >= 0;
+}
+
+bool ss_process_existing(struct task_struct *leader)
+{
+	struct ss_process *entry;
+	int slot;
+
+	raw_spin_lock(&ss_process_lock);
+	slot = ss_process_find_or_insert(leader);
+	if (slot >= 0) {
+		entry = &ss_entries[slot];
+		WRITE_ONCE(entry->flags, entry->flags | SS_PROCESS_UNCOUNTED);
+	}
 	raw_spin_unlock(&ss_process_lock);
 	return slot >= 0;
 }

@@ -136,6 +136,8 @@ void ss_process_thread_dead(struct task_struct *prev);
  * is no room.
  */
 bool ss_process_thread_existing(struct task_struct *p);
+/* The same of a process with more threads than are counted: all of them. */
+bool ss_process_existing(struct task_struct *leader);
 bool ss_process_is_known(struct task_struct *p);
 /* From now on every process is in the table, but for so many. */
 void ss_process_set_complete(u32 nr_untracked);

@@ -499,6 +499,26 @@ int Sleepers(int count) { return Stay(count, 0, 0); }
 // Of another user, and never asleep for a second.
 int Nappers(int count) { return Stay(count, 1000, 500'000); }
 
+// One process of `count` threads that sleep until we are killed.
+int Threads(int count) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN);
+  for (int i = 1; i < count; i++) {
+    pthread_t thread;
+    const int error = pthread_create(
+        &thread, &attributes, [](void*) -> void* { return pause(), nullptr; }, nullptr);
+    if (error) {
+      errno = error;
+      Fail("pthread_create");
+    }
+  }
+  std::printf("ready\n");
+  fflush(stdout);
+  pause();
+  return 0;
+}
+
 // Computes, says who it is, and ends.
 int Busy(int milliseconds) {
   std::printf("busy %d\n", getpid());
@@ -745,6 +765,7 @@ constexpr Workload kWorkloads[] = {
     {"crowd", Crowd},
     {"sleepers", Sleepers},
     {"nappers", Nappers},
+    {"threads", Threads},
     {"busy", Busy},
     {"busy-user", BusyUser},
     {"open-as-perfmon", OpenAsPerfmon},
