@@ -58,6 +58,7 @@ class Emulator:
         self.rmids = SpansOf()  # while a vCPU computes under one
         self.segments = collections.defaultdict(list)  # vcpu -> [(from, to, rmid)], while it computes
         self.reads = []  # (time, vcpu, rmid, event, value)
+        self.writes = collections.defaultdict(list)  # vcpu -> [time] of PQR_ASSOC
         self.closids = set()
         cpus = {}
         for line in (folder / "trace").read_text().splitlines():
@@ -77,6 +78,7 @@ class Emulator:
             state["since"] = time
             if kind == "W":
                 state["rmid"] = int(field["new"])
+                self.writes[vcpu].append(time)
                 self.closids.add(int(field["clos"]))
             elif kind in "HB":
                 state["busy"] = kind == "B"

@@ -84,9 +84,9 @@ wait $recorder || {
 	exit 1
 }
 echo 0 >$tracing/tracing_on
+cat /proc/slotscope/info >info
 cat $tracing/trace >events
 cat $tracing/saved_tgids >tgids
-cat /proc/slotscope/info >info
 [ "$(cat $tracing/per_cpu/cpu*/stats | awk '/overrun/ { sum += $NF } END { print sum }')" = 0 ] || fail "the kernel's tracer lost events"
 for event in sched/sched_switch slotscope/ss_rdt_sample slotscope/ss_rmid_alloc slotscope/ss_rmid_free slotscope/ss_measure; do
 	echo 0 >$tracing/events/$event/enable
