@@ -25,7 +25,7 @@
 
 namespace slotscope {
 
-inline constexpr uint32_t kStateVersion = 9;
+inline constexpr uint32_t kStateVersion = 10;
 
 class StateWriter {
  public:

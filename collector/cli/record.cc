@@ -537,6 +537,7 @@ class Recording {
     const auto change = guard->OnSecond(percent, [this](Step step) {
       return step == Step::kFastRounds || (step == Step::kCounters && source_->info().counted != 0) ||
              (step == Step::kCuda && cuda_.has_seen_any()) ||
+             (step == Step::kWaitCauses && source_->info().has_waits) ||
              (step == Step::kShortSlots && long_slot_ns() > options_.output.slot_ns);
     });
     if (!change) return true;
@@ -554,6 +555,9 @@ class Recording {
         break;
       case Step::kCuda:
         cuda_.SetProbing(!change->without);
+        break;
+      case Step::kWaitCauses:
+        others_.PutWaitCauses(!change->without);
         break;
       case Step::kShortSlots:
         others_.PutSlotLength(change->without ? long_slot_ns() : options_.output.slot_ns);

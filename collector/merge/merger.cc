@@ -129,6 +129,10 @@ bool Merger::OnItem(const ItemHeader& item, std::span<const std::byte> payload) 
       sink_->OnSlotLength(item.begin_ns, slot_ns);
       return true;
     }
+    case ItemKind::kWaitCauses:
+      if (payload.size() < sizeof(uint64_t)) return false;
+      sink_->OnWaitCauses(item.begin_ns, Load<uint64_t>(payload.data()) != 0);
+      return true;
     case ItemKind::kLosses:
     case ItemKind::kLostCalls:
     case ItemKind::kGpuView:

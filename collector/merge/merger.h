@@ -76,6 +76,11 @@ struct MergeSink {
     (void)from_ns;
     (void)slot_ns;
   }
+  // From about from_ns on it is to be said why processes wait, or not any more.
+  virtual void OnWaitCauses(uint64_t from_ns, bool told) {
+    (void)from_ns;
+    (void)told;
+  }
   // A CUDA call that cannot be read, made somewhere from from_ns to to_ns.
   virtual void OnMalformedCall(uint64_t from_ns, uint64_t to_ns) {
     (void)from_ns;

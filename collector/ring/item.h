@@ -46,6 +46,7 @@ enum class ItemKind : uint16_t {
   kLostCalls = 18,       // a LostCalls: made between end_ns and begin_ns; before the losses with them
   kPods = 20,            // lines "UID NAMESPACE/NAME": all pods that there are, from begin_ns on
   kSlotLength = 19,      // slots are so long (ns, a uint64_t) from begin_ns on, see slots/slot_lengths.h
+  kWaitCauses = 21,      // a uint64_t: not 0 if it is to be said why processes wait, from begin_ns on
 };
 
 struct ItemHeader {

@@ -47,6 +47,11 @@ class ItemQueue {
   void PutSlotLength(uint64_t slot_ns) {
     Put(ItemKind::kSlotLength, std::as_bytes(std::span(&slot_ns, 1)));
   }
+  // Why processes wait is to be said from about now on, or not any more.
+  void PutWaitCauses(bool told) {
+    const uint64_t value = told;
+    Put(ItemKind::kWaitCauses, std::as_bytes(std::span(&value, 1)));
+  }
   // Done by the reader each time before it drains the rings. To be set before the reader starts, by one.
   void SetPrompt(std::function<void()> prompt) { prompt_ = std::move(prompt); }
   void Prompt() {

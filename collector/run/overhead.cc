@@ -39,6 +39,10 @@ constexpr StepText kStepTexts[] = {
      "CUDA is not probed any more, memory and activity of GPUs are not known from here on",
      "--gpu off does without it from the start, ",
      "CUDA is probed again; the memory of processes that already use it is unknown until they restart"},
+    {OverheadGuard::Step::kWaitCauses,
+     "why processes wait for a CPU is not said any more, all that they wait is in wait_unknown_ns from "
+     "here on",
+     "--no-waits does without it from the start, ", "why processes wait for a CPU is said again"},
     {OverheadGuard::Step::kShortSlots, "slots are longer from here on (column slot_ns says how long)",
      "a longer --slot does so from the start, ", "slots are as long as asked for again"},
 };

@@ -48,7 +48,7 @@ class OverheadMeter {
 class OverheadGuard {
  public:
   // What a recording can do without, the least first.
-  enum class Step { kFastRounds, kCounters, kCuda, kShortSlots };
+  enum class Step { kFastRounds, kCounters, kCuda, kWaitCauses, kShortSlots };
   struct Change {
     Step step = Step::kFastRounds;
     bool without = false;  // from here on; else it is there again

@@ -8,8 +8,8 @@
 namespace slotscope {
 namespace {
 
-// What has come before such an item is not behind that; if it is, its slots stay as they are.
-constexpr uint64_t kLengthLeadNs = 10'000'000;
+// What has come before such an item is not behind that; if it is, it stays as it is.
+constexpr uint64_t kChangeLeadNs = 10'000'000;
 
 // Of a measure's flags, what is true of all pieces of a row together.
 constexpr uint32_t kOfRows = ~(SS_MEASURE_LEFT | OpenRow::kRunsOn | OpenRow::kMeasured) & 0xffff;
@@ -65,7 +65,11 @@ void SlotBuilder::OnNote(uint64_t from_ns, std::string_view text) {
 }
 
 void SlotBuilder::OnSlotLength(uint64_t from_ns, uint64_t slot_ns) {
-  open_.ChangeLength(std::max(from_ns + kLengthLeadNs, next_start_ns_), slot_ns);
+  open_.ChangeLength(std::max(from_ns + kChangeLeadNs, next_start_ns_), slot_ns);
+}
+
+void SlotBuilder::OnWaitCauses(uint64_t from_ns, bool told) {
+  if (waits_.on()) waits_.OnCauses(from_ns + kChangeLeadNs, told);
 }
 
 void SlotBuilder::OnMessage(const ss_any_message& message, bool late) {

@@ -90,6 +90,7 @@ class SlotBuilder final : public MergeSink {
   void OnClock(uint64_t from_ns, int64_t unix_offset_ns) override;
   void OnNote(uint64_t from_ns, std::string_view text) override;
   void OnSlotLength(uint64_t from_ns, uint64_t slot_ns) override;
+  void OnWaitCauses(uint64_t from_ns, bool told) override;
   void OnMalformedCall(uint64_t from_ns, uint64_t to_ns) override;
   void OnWatermark(uint64_t ts_ns) override;
   // See Tracker::Follow().

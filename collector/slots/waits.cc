@@ -79,6 +79,17 @@ void Waits::Put(const ss_wait& wait, bool is_known) {
   }
 }
 
+void Waits::OnCauses(uint64_t from_ns, bool told) {
+  if (told != TellsCauseAt(UINT64_MAX) && eras_.size() < kMaxEras)
+    eras_.emplace_back(eras_.empty() ? from_ns : std::max(from_ns, eras_.back().first), told);
+}
+
+bool Waits::TellsCauseAt(uint64_t ts_ns) const {
+  for (auto era = eras_.rbegin(); era != eras_.rend(); ++era)
+    if (era->first <= ts_ns) return era->second;
+  return true;
+}
+
 void Waits::OnWatermark(uint64_t ts_ns, uint64_t patience_ns) {
   if (!first_ns_) return;
   const auto is_known = [&](const ss_wait& wait) {
@@ -100,6 +111,9 @@ void Waits::OnSlots(uint64_t first_ns, uint64_t next_ns) {
   first_ns_ = first_ns;
   next_ns_ = next_ns;
   for (Timeline& line : lines_) line.Retire(next_ns);
+  // What ends in front of next_ns is late, whatever its cause.
+  while (eras_.size() > 1 && eras_[1].first <= next_ns) eras_.erase(eras_.begin());
+  if (!eras_.empty() && eras_[0].second && eras_[0].first <= next_ns) eras_.erase(eras_.begin());
 }
 
 void Waits::OnEnd() {
@@ -131,10 +145,16 @@ void Waits::Resolve(const ss_wait& wait) {
   const auto sum = [&](WaitCause cause, const ProcessKey& of) {
     const Piece piece = {cause, of, wait.queue_cpu, 0};
     const uint64_t stolen_ns =
-        is_sum ? 0 : StolenWhile(who, piece, wait.start_ns, wait.end_ns, wait.wait_ns);
+        cause == kWaitUnknown ? 0 : StolenWhile(who, piece, wait.start_ns, wait.end_ns, wait.wait_ns);
     Add(who, piece, wait.start_ns, wait.end_ns, wait.wait_ns, {wait.start_ns, wait.end_ns, stolen_ns});
   };
-  if (wait.flags & SS_WAIT_FAR)
+  const bool is_told = eras_.empty() || TellsCauseAt(wait.end_ns);
+  const bool is_single = !is_sum && !(wait.flags & (SS_WAIT_OWN | kOfBatch));
+  if (!is_told && is_single)
+    Attribute(who, UINT32_MAX, wait.end_ns, wait.wait_ns, wait.cut_ns);
+  else if (!is_told)
+    sum(kWaitUnknown, {});
+  else if (wait.flags & SS_WAIT_FAR)
     AttributeFar(who, wait);
   else if (wait.flags & SS_WAIT_FOR)
     sum(kWaitOthers, ran);
@@ -149,8 +169,7 @@ void Waits::Resolve(const ss_wait& wait) {
   else
     Attribute(who, odd ? UINT32_MAX : wait.queue_cpu, wait.end_ns, wait.wait_ns, wait.cut_ns);
   PutEarlier(who, one_.to_ns > 0 ? one_ : Stretch{wait.start_ns, wait.end_ns});
-  if (!is_sum && !(wait.flags & (SS_WAIT_OWN | SS_WAIT_PHANTOM | kOfBatch)) && wait.wait_ns > 0 &&
-      wait.end_ns > next_ns_)
+  if (is_single && !(wait.flags & SS_WAIT_PHANTOM) && wait.wait_ns > 0 && wait.end_ns > next_ns_)
     if (OpenSlot* slot = open_->At(wait.end_ns - 1, next_ns_)) {
       WaitRow& ended = slot->waits[RowOf(slot, who)->wait - 1];
       ended.longest_ns = std::max<uint64_t>(ended.longest_ns, wait.wait_ns);
@@ -467,7 +486,8 @@ void Waits::Finish(OpenSlot* slot) {
 
 template <typename Archive>
 void Waits::State(Archive& state) {
-  state(lines_, threaded_, first_ns_, next_ns_);
+  state(lines_, threaded_, first_ns_, next_ns_, eras_);
+  state.Require(eras_.size() <= kMaxEras && std::ranges::is_sorted(eras_, {}, &Era::first));
   const size_t nr = state.Count(pending_.size());
   for (size_t i = 0; i < nr; i++) {
     if constexpr (Archive::kReads) {

@@ -12,12 +12,16 @@
 // (earlier_ns), with its causes, as far back as timelines go. A wait that is told by its measure ends
 // where that begins, so all of its CPU's time in front of it is known. Others stay here until it is, and
 // until the first slot is known.
+//
+// OnCauses(): a recording that is to cost less can do without the causes. How long, and when, is said as
+// before.
 #pragma once
 
 #include <slotscope/events.h>
 
 #include <cstdint>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "slots/accounting.h"
@@ -51,6 +55,8 @@ class Waits {
   // Each measure of a CPU, in the order of its time, before it is added to a row.
   void OnMeasure(const ss_measure& measure);
   void OnWait(const ss_wait& wait);
+  // Of waits that end from from_ns on the cause is told, or is unknown, until the next such call.
+  void OnCauses(uint64_t from_ns, bool told);
   // Every CPU has passed it. A CPU that has not said who runs is waited for, for patience_ns.
   void OnWatermark(uint64_t ts_ns, uint64_t patience_ns);
   // From now on: slots begin at first_ns, and those in front of next_ns have retired.
@@ -87,6 +93,12 @@ class Waits {
     auto Reason() const { return std::tie(cause, ran, ran_comm, cpu); }
   };
 
+  // What goes off and on more often than slots retire is not followed.
+  static constexpr size_t kMaxEras = 64;
+  // From `first` on it is told why.
+  using Era = std::pair<uint64_t, bool>;
+
+  bool TellsCauseAt(uint64_t ts_ns) const;
   void Put(const ss_wait& wait, bool is_known);
   void Resolve(const ss_wait& wait);
   bool HasThreads(const Waiter& who) const {
@@ -118,7 +130,8 @@ class Waits {
   std::vector<Timeline> lines_;  // [cpu]
   std::vector<ss_wait> pending_;
   std::vector<ProcessKey>
-      threaded_;  // [process] -> its key, if threads of it have waited for each other
+      threaded_;           // [process] -> its key, if threads of it have waited for each other
+  std::vector<Era> eras_;  // in order; in front of the first one, it is told why
   uint64_t first_ns_ = 0, next_ns_ = 0;  // 0: not known
   Stretch one_;                          // the wait that is attributed, if it is one; else empty
   std::vector<Piece> earlier_;           // what of it passed in slots that have retired

@@ -188,12 +188,23 @@ TEST(Overhead, ARecordingThatCostsTooMuchStopsIfItShall) {
   CheckIdentity(csv);
   const std::string text = Text(dir + "/a.csv");
   const size_t slowed = text.find("the buffers are drained less often"),
+               causes = text.find("why processes wait for a CPU is not said"),
                longer = text.find("slots are longer"), stopped = text.find("the recording stops");
   ASSERT_NE(stopped, std::string::npos) << output;
-  EXPECT_LT(slowed, longer);
+  EXPECT_LT(slowed, causes);
+  EXPECT_LT(causes, longer);
   EXPECT_LT(longer, stopped);
   std::map<std::string, size_t> nr_rows;  // by length
-  for (const auto& row : csv.rows) nr_rows[row.at("slot_ns")]++;
+  std::map<std::string, uint64_t> others_ns, unknown_ns;
+  for (const auto& row : csv.rows) {
+    nr_rows[row.at("slot_ns")]++;
+    if (row.at("wait_others_ns").empty()) continue;
+    others_ns[row.at("slot_ns")] += Number(row.at("wait_others_ns"));
+    unknown_ns[row.at("slot_ns")] += Number(row.at("wait_unknown_ns"));
+  }
+  EXPECT_GT(others_ns["1000000"], 0u);
+  EXPECT_EQ(others_ns["10000000"], 0u) << "that came later";
+  EXPECT_GT(unknown_ns["10000000"], 0u) << "how long, it says still";
   EXPECT_GT(nr_rows["1000000"], 0u);
   EXPECT_GT(nr_rows["10000000"], 0u);
   EXPECT_EQ(nr_rows.size(), 2u);

@@ -223,6 +223,12 @@ class Oracle {
         ChangeLength(item.begin_ns + kLeadNs, slot_ns);
         break;
       }
+      case ItemKind::kWaitCauses: {
+        uint64_t told;
+        std::memcpy(&told, payload.data(), sizeof(told));
+        causes_told_[item.begin_ns + kLeadNs] = told != 0;
+        break;
+      }
       case ItemKind::kClock:
         clocks_.emplace_back(item.begin_ns, static_cast<int64_t>(item.end_ns));
         break;
@@ -513,11 +519,16 @@ class Oracle {
   }
 
   // Every border cuts; each piece is looked up by its middle.
-  void Place(const Waited& waited) {
+  void Place(Waited waited) {
+    if (waited.how == 'o') threaded_.insert(waited.key);
+    const auto era = causes_told_.upper_bound(waited.end_ns);
+    if (era != causes_told_.begin() && !std::prev(era)->second) {
+      waited.how = waited.how == 'w' || waited.how == '?' ? '?' : 's';
+      waited.throttled_from_ns = waited.throttled_to_ns = 0;
+    }
     uint64_t begin_ns =
         waited.how == 'w' || waited.how == '?' ? waited.end_ns - waited.ns : waited.start_ns;
     const uint64_t end_ns = waited.end_ns, length_ns = end_ns - begin_ns, told_begin_ns = begin_ns;
-    if (waited.how == 'o') threaded_.insert(waited.key);
     const auto spread = [&](uint64_t ns, size_t cause, Key who, uint64_t stolen_ns = 0) {
       std::set<uint64_t> cuts = Borders(begin_ns, end_ns);
       for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
@@ -623,6 +634,7 @@ class Oracle {
 
   static uint64_t StolenIn(const Ran& run, uint64_t from_ns, uint64_t to_ns) {
     const uint64_t length_ns = run.end_ns - run.start_ns, all_ns = std::min(run.stolen_ns, length_ns);
+    if (length_ns == 0) return 0;
     return ShareUpTo(all_ns, to_ns - run.start_ns, length_ns) -
            ShareUpTo(all_ns, from_ns - run.start_ns, length_ns);
   }
@@ -1225,6 +1237,7 @@ class Oracle {
   std::map<Key, uint64_t> allocated_ns_;
   std::map<uint64_t, uint64_t> lengths_;  // of slots, since when
   std::vector<uint64_t> dump_ends_;
+  std::map<uint64_t, bool> causes_told_;  // of waits that end from there on
   std::vector<std::pair<uint64_t, int64_t>> clocks_;
   uint64_t watermark_ns_ = 0, first_ns_ = 0, next_ns_ = 0, dumped_ns_ = UINT64_MAX;
   int64_t unix_offset_ns_;

@@ -23,6 +23,7 @@ struct Case {
   uint64_t slot_ns = 1'000'000;
   uint64_t window_ns = 64'000'000;
   bool changes_length = false;
+  bool changes_causes = false;
 };
 
 // Something of everything, in every mixture; every fourth machine has nothing wrong with it.
@@ -48,6 +49,7 @@ Case RandomCase(uint64_t seed) {
   c.slot_ns = (1 + (below(2) ? 0 : below(20))) * 1'000'000;
   c.window_ns = (2 + below(70)) * 1'000'000;
   c.changes_length = below(4) == 0;
+  c.changes_causes = below(3) == 0;
   if (seed % 4 == 0) return c;
   machine.nr_missing_cpus = sometimes(machine.nr_cpus);
   machine.lost_ppm = sometimes(50'000);
@@ -141,6 +143,14 @@ void Compare(const Case& c, Seen* seen) {
       block->Clear();
       block->Append({ItemKind::kSlotLength, 0, 0, 0, 0, engine.merger().clock_ns(), 0},
                     std::as_bytes(std::span(&slot_ns, 1)));
+      ASSERT_TRUE(engine.merger().OnItems(block->bytes()));
+      oracle.Feed(block->bytes());
+    }
+    if (c.changes_causes && random() % 8 == 0) {
+      const uint64_t told = random() % 2;
+      block->Clear();
+      block->Append({ItemKind::kWaitCauses, 0, 0, 0, 0, engine.merger().clock_ns(), 0},
+                    std::as_bytes(std::span(&told, 1)));
       ASSERT_TRUE(engine.merger().OnItems(block->bytes()));
       oracle.Feed(block->bytes());
     }

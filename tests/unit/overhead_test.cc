@@ -16,8 +16,8 @@ using Step = OverheadGuard::Step;
 constexpr double kLimit = 3;
 constexpr OverheadLimit kThreePercent = {kLimit, 0, false}, kOrStop = {kLimit, 0, true};
 
-// What it does, second by second: d0 d1 d2 without rounds, counters, CUDA; u0 u1 u2 with them again;
-// stay, stop.
+// What it does, second by second: d0 d1 d2 d3 without rounds, counters, CUDA, causes of waits; u0 u1 ...
+// with them again; stay, stop.
 std::string Course(OverheadGuard* guard, const std::vector<double>& percents,
                    const std::function<bool(Step)>& has) {
   std::string course;
@@ -53,7 +53,8 @@ TEST(OverheadGuard, DoesWithoutAndGoesBack) {
       {"a peak is no reason", kThreePercent, all, {9, 9, 1, 9, 9, 1, 9, 9}, ""},
       {"it helped", kThreePercent, all, Seconds({{3, 4}, {99, 2}}), "d0 "},
       {"each step gets its time", kThreePercent, all, Seconds({{5, 4}}), "d0 "},
-      {"all of them, and it is said once", kThreePercent, all, Seconds({{99, 4}}), "d0 d1 d2 d3 stay "},
+      {"all of them, and it is said once", kThreePercent, all, Seconds({{99, 4}}),
+       "d0 d1 d2 d3 d4 stay "},
       {"only what there is", kThreePercent, rounds_only, Seconds({{99, 4}}), "d0 stay "},
       {"or it stops", kOrStop, rounds_only, Seconds({{6, 4}}), "d0 stop "},
       {"back, the last one first", kThreePercent, all, Seconds({{6, 4}, {20, 1}}), "d0 d1 u1 u0 "},
@@ -95,7 +96,8 @@ TEST(OverheadGuard, SaysWhatItTookAndWhatToDo) {
       if (auto change = guard.OnSecond(percent, [](Step) { return true; })) last = change->text;
     return last;
   };
-  for (const char* hint : {"drained", "--events none", "--gpu off", "--slot", "records on"}) {
+  for (const char* hint :
+       {"drained", "--events none", "--gpu off", "--no-waits", "--slot", "records on"}) {
     const std::string text = says({3, 3.1, 3.2});
     for (const std::string part : {"3.1%", "3 s", "--max-overhead 2.5%", hint})
       EXPECT_NE(text.find(part), std::string::npos) << text;

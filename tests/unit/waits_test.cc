@@ -87,6 +87,7 @@ class OneCpu {
     std::strncpy(message.task_meta.comm, name, sizeof(message.task_meta.comm) - 1);
     builder_.OnMessage(message, false);
   }
+  void Causes(uint64_t from_ns, bool told) { builder_.OnWaitCauses(from_ns, told); }
   void Watermark(uint64_t ts_ns) { builder_.OnWatermark(ts_ns); }
   const std::vector<Slot>& Finish() {
     builder_.Finish();
@@ -325,6 +326,37 @@ TEST(Waits, WhoseCauseIsNotKnownSaysSo) {
   EXPECT_THAT(CausesOf(slots[0], 1), ElementsAre(50'000, 0, 0, 220'000));
   EXPECT_EQ(cpu.builder().waits().nr_hidden, 1u);
   EXPECT_EQ(cpu.builder().waits().nr_phantom, 1u);
+}
+
+// A recording that is to cost less: how long, and when, is said as before, and why again when it goes
+// back.
+TEST(Waits, CausesCanBeDoneWithout) {
+  constexpr uint64_t kLeadNs = 10 * kMs;  // before that is followed
+  constexpr uint64_t kOffNs = kStartNs + 12 * kMs, kOnNs = kOffNs + 2 * kMs;
+  OneCpu cpu;
+  cpu.Causes(kOffNs - kLeadNs, false);
+  cpu.Causes(kOffNs - kLeadNs, false);
+  cpu.Causes(kOnNs - kLeadNs, true);
+  cpu.Run(2, kOffNs - 1);
+  cpu.Run(1, kOffNs + 500'000, 100'000);                           // ended 1 ns too early
+  cpu.Run(2, kOffNs + 900'000, 1'000'000);                         // of it half a slot earlier
+  cpu.Wait(1, kOffNs + 800'000, 30'000, SS_WAIT_OWN, kOffNs + 1);  // a sum
+  cpu.Wait(3, kOffNs + 800'000, 30'000, SS_WAIT_QUOTA, kOffNs, kOffNs + 790'000);
+  cpu.Run(4, kOnNs - 1, 50'000, 0, 0, 20'000);
+  cpu.Run(1, kOnNs + 3 * kMs, kMs);
+  cpu.Wait(3, kOnNs + 700'000, 60'000, SS_WAIT_MOVED);
+  const auto& slots = cpu.Finish();
+  ASSERT_GT(slots.size(), 14u);
+  EXPECT_THAT(CausesOf(slots[11], 1), ElementsAre(100'000, 0, 0, 0)) << "of the last it had one";
+  EXPECT_THAT(CausesOf(slots[11], 2), ElementsAre(0, 0, 0, 500'000));
+  EXPECT_THAT(CausesOf(slots[12], 2), ElementsAre(0, 0, 0, 500'000));
+  EXPECT_EQ(WaitOf(slots[12], 2).longest_ns, kMs);
+  EXPECT_THAT(CausesOf(slots[12], 1), ElementsAre(0, 0, 0, 30'001));
+  EXPECT_THAT(CausesOf(slots[12], 3), ElementsAre(0, 0, 0, 30'000));
+  EXPECT_EQ(WaitOf(slots[12], 3).ns[kWaitThrottled], 0u);
+  EXPECT_THAT(CausesOf(slots[12], 4), ElementsAre(0, 0, 0, 50'000));
+  EXPECT_EQ(WaitOf(slots[13], 1).ns[kWaitUnknown], 999'999u) << "it ended 1 ns too early";
+  EXPECT_THAT(CausesOf(slots[14], 3), ElementsAre(60'000, 0, 0, 0)) << "it is told again";
 }
 
 // A thread that left this queue: who runs there comes later than the message.
