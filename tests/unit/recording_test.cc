@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <sstream>
 #include <thread>
@@ -22,6 +23,7 @@
 #include "recording/reader.h"
 #include "recording/segment_name.h"
 #include "recording/table.h"
+#include "tests/unit/disk_log.h"
 #include "tests/unit/full_disk.h"
 #include "tests/unit/temp_folder.h"
 
@@ -590,6 +592,41 @@ TEST(RecordingFolderTest, WhatAKilledRecorderLeftIsKeptUpToItsLastFrame) {
   EXPECT_EQ(segments.at(2).boot_id, "b");
   EXPECT_EQ(segments.at(2).slot_ns, 1'000'000u);
   EXPECT_TRUE(segments.contains(10));  // no number is used twice
+}
+
+// Each file is on the disk before it has its name, and each name before the manifest says so; also of
+// what a killed recorder has left. Whoever leaves out any of it is found out.
+TEST(RecordingFolderTest, WhatIsCompleteSurvivesALossOfPower) {
+  const TempFolder temp;
+  const KeepLimits keep = {3600 * kS, 0};
+  DiskLog log(temp.path());
+  if (const pid_t pid = fork(); pid == 0) {
+    Recorder recorder(temp.At("r"), keep);
+    recorder.Begin(10, 12);
+    _exit(0);
+  } else {
+    waitpid(pid, nullptr, 0);
+  }
+  {
+    Recorder recorder(temp.At("r"), keep);
+    EXPECT_EQ(recorder.folder.nr_recovered(), 1u);
+    recorder.Record(20, 21);
+    recorder.Record(21, 22);
+    recorder.folder.Protect(UnixAt(20), UnixAt(21));
+    ASSERT_TRUE(recorder.folder.Close().ok());
+  }
+  const auto entries = log.Take();
+  EXPECT_EQ(FindUnsafe(entries), "");
+  std::map<DiskLog::Entry::What, size_t> nr;
+  for (size_t i = 0; i < entries.size(); i++) {
+    nr[entries[i].what]++;
+    if (entries[i].what != DiskLog::Entry::What::kSync) continue;
+    auto mutant = entries;
+    mutant.erase(mutant.begin() + static_cast<ptrdiff_t>(i));
+    EXPECT_NE(FindUnsafe(mutant), "") << "without that of " << entries[i].path;
+  }
+  EXPECT_GE(nr[DiskLog::Entry::What::kRename], 4u);  // three segments, and a manifest
+  EXPECT_GE(nr[DiskLog::Entry::What::kSync], 9u);
 }
 
 TEST(RecordingFolderTest, KeepsWhatIsNewest) {
