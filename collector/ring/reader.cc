@@ -30,7 +30,6 @@ constexpr size_t kLargeMachineCpus = 16;
 // A CLOCK_REALTIME that was set: less is the imprecision of reading two clocks.
 constexpr uint64_t kClockStepNs = 10'000;
 constexpr size_t kMinDrainBytes = 32u << 10;
-constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr time_t kNever = time_t{1} << 33;  // seconds since 1970
 
 }  // namespace
@@ -60,7 +59,10 @@ Status Reader::Start() {
   WatchClock();
   if (pods_.fd() >= 0) source_->rings().Watch(pods_.fd(), PerfRings::Trigger::kEdge);
   hotplug_ = OpenHotplugEvents();
-  if (hotplug_.valid()) source_->rings().Watch(hotplug_.get(), PerfRings::Trigger::kEdge);
+  if (hotplug_.valid()) {
+    source_->rings().Watch(hotplug_.get(), PerfRings::Trigger::kEdge);
+    round_length_.HearOfHotplug();
+  }
   thread_ = std::thread([this] { Run(); });
   return {};
 }
@@ -131,7 +133,7 @@ void Reader::DrainAll() {
   others_->Prompt();
   for (size_t cpu = 0; cpu < nr_cpus_; cpu++) DrainRing(cpu);
   FollowLostCalls(begun_ns);
-  FollowFill(begun_ns);
+  round_length_.OnRound(begun_ns, most_bytes_, source_->rings().ring_bytes());
   Put(ItemKind::kRoundEnd, 0, 0);
   HandOver();
 }
@@ -218,20 +220,6 @@ void Reader::ReopenDeadRings() {
   output_errors_ = std::move(errors);
 }
 
-// Would a quiet round be short enough for what has come in this one?
-void Reader::FollowFill(uint64_t begun_ns) {
-  const uint64_t took_ms = (begun_ns - std::exchange(round_begun_ns_, begun_ns)) / kNsPerMs + 1;
-  const bool is_quiet = most_bytes_ * static_cast<uint64_t>(quiet_round_ms()) / took_ms <
-                        source_->rings().ring_bytes() / kQuietShare;
-  nr_quiet_rounds_ = is_quiet ? std::min(nr_quiet_rounds_ + 1, kQuietPatience) : 0;
-}
-
-int Reader::NextRoundMs() const {
-  const int round_ms = round_ms_.load(std::memory_order_relaxed);
-  const bool is_quiet = may_be_quiet_ && nr_quiet_rounds_ >= kQuietPatience;
-  return is_quiet ? std::max(round_ms, quiet_round_ms()) : round_ms;
-}
-
 // A step is to be noticed at once, however long a round is.
 void Reader::WatchClock() {
   clock_set_.Reset(timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK));
@@ -304,7 +292,7 @@ void Reader::Run() {
   RaiseThreadPriority();
   uint64_t next_hotplug_ns = 0, next_loss_check_ns = 0, next_dump_ns = 0;
   while (!stop_requested_.load(std::memory_order_relaxed)) {
-    source_->rings().Wait(NextRoundMs());
+    source_->rings().Wait(round_length_.ms());
     FollowClock();
     PutOthers();
     FollowPods();

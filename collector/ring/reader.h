@@ -19,6 +19,7 @@
 #include "ring/block_queue.h"
 #include "ring/item_queue.h"
 #include "ring/pod_logs.h"
+#include "ring/round_length.h"
 #include "ring/source.h"
 
 namespace slotscope {
@@ -46,11 +47,9 @@ class Reader {
   // Any thread: a dump is taken soon; several requests are one.
   void RequestDump() { dump_requested_.store(true, std::memory_order_relaxed); }
   // Before Start(): while little comes, rounds may be long. Nobody acts on what we say within less.
-  void AllowQuiet() { may_be_quiet_ = true; }
+  void AllowQuiet() { round_length_.AllowQuiet(); }
   // Any thread: drains less often or not, when the recording costs too much.
-  void SlowDown(bool slow) {
-    round_ms_.store(slow ? kSlowRoundMs : kRoundMs, std::memory_order_relaxed);
-  }
+  void SlowDown(bool slow) { round_length_.SlowDown(slow); }
   // Detaches the source, drains the rest, announces the last rounds and joins.
   void Stop();
   // After Stop() and whatever was queued, there is no more.
@@ -64,17 +63,6 @@ class Reader {
     uint64_t retry_ns = 0;  // it could not be opened: how long to wait, and until when
     uint64_t retry_at_ns = 0;
   };
-
-  // A round every 10 ms: short beside the window of 64 slots, and cheaper than following the events. A
-  // ring holds 30 ms of the worst storm; one that is half full ends the wait.
-  static constexpr int kRoundMs = 10;
-  static constexpr int kSlowRoundMs = 40;
-  // While no ring would be filled by an eighth in so long. A round with more is the last of them, and a
-  // ring that is a quarter full ends it; so does a CPU that comes or goes, or else rounds are shorter.
-  static constexpr int kQuietRoundMs = 500;
-  static constexpr int kUntoldQuietRoundMs = 200;
-  static constexpr uint64_t kQuietShare = 8;
-  static constexpr int kQuietPatience = 16;  // rounds
 
   void Run();
   // An item of the current block, or of a new one.
@@ -90,9 +78,6 @@ class Reader {
   void BringOnline(size_t cpu);
   void TakeOffline(size_t cpu);
   void ReopenDeadRings();
-  void FollowFill(uint64_t begun_ns);
-  int quiet_round_ms() const { return hotplug_.valid() ? kQuietRoundMs : kUntoldQuietRoundMs; }
-  int NextRoundMs() const;
   void WatchClock();
   void FollowClock();
   void FollowLosses();
@@ -113,11 +98,9 @@ class Reader {
   Block* block_ = nullptr;  // being filled
   std::vector<Cpu> cpus_;
   std::vector<uint64_t> output_errors_;  // [cpu]
-  bool may_be_quiet_ = false;
   PodLogs pods_;
-  int nr_quiet_rounds_ = 0;  // on end
-  uint64_t most_bytes_ = 0;  // of a ring, in this round
-  uint64_t round_begun_ns_ = 0;
+  RoundLength round_length_;
+  uint64_t most_bytes_ = 0;         // of a ring, in this round
   uint64_t ended_ns_ = UINT64_MAX;  // from when on the source need not send measures
   UniqueFd wake_;                   // somebody wants the thread to look around
   UniqueFd hotplug_;                // see OpenHotplugEvents()
@@ -131,7 +114,6 @@ class Reader {
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> dump_requested_{false};
   std::atomic<bool> finished_{false};
-  std::atomic<int> round_ms_{kRoundMs};
   std::mutex warnings_mutex_;
   std::vector<std::string> warnings_;
 };

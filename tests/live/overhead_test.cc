@@ -163,6 +163,33 @@ TEST(Overhead, WithoutADriverNobodyLooksForCuda) {
   EXPECT_GT(std::stoul(WatcherSleeps(dir, "--gpu on")), 20u);
 }
 
+// How often all threads of a recorder have slept in five seconds, behind its first three.
+size_t RecorderSleeps(const std::string& dir, const std::string& options) {
+  std::string output;
+  EXPECT_EQ(
+      Shell("cd " + dir + " && $S record --source $SRC " + options +
+                " -o a.csv >out 2>err & recorder=$!; cd " + dir +
+                "; until grep -qs recording err; do sleep 0.05; done; sleeps() { cat "
+                "/proc/$recorder/task/*/status | sed -n 's/^voluntary_ctxt_switches:\t//p' | tr '\n' "
+                "'+'; echo 0; }; sleep 3; before=$(($(sleeps))); sleep 5; echo $(($(sleeps) - before)); "
+                "kill $recorder; wait $recorder",
+            &output),
+      0)
+      << output << Text(dir + "/err");
+  return std::stoul(output);
+}
+
+// Where nothing happens a recorder hardly wakes up; where somebody acts on the rows, it does.
+TEST(Overhead, AnIdleMachineIsLeftAlone) {
+  if (!IsEmulated()) GTEST_SKIP() << "others may run here";
+  const std::string dir = MakeDir("idle");
+  const size_t nr = RecorderSleeps(dir, ""), nr_prompt = RecorderSleeps(dir, "--window 2");
+  RecordProperty("wakeups", static_cast<int>(nr));
+  fmt::print("{} and {} wake-ups in 5 s\n", nr, nr_prompt);
+  EXPECT_LE(nr, 5u * 20);
+  EXPECT_GT(nr_prompt, 5u * 50);
+}
+
 std::string OverheadCommand(const std::string& dir, const std::string& limit, int seconds = 300) {
   const char* source = UsesModule() ? "kmod" : "bpf";
   return fmt::format(
