@@ -252,6 +252,59 @@ double IdleCostPercent() {
   return std::strtod(found[1].str().c_str(), nullptr);
 }
 
+// Where the first slot begins behind a note in a CSV.
+uint64_t SlotBehind(const std::string& text, std::string_view note) {
+  size_t at = text.find(note);
+  EXPECT_NE(at, std::string::npos) << note;
+  do at = text.find('\n', at) + 1;
+  while (at > 0 && at < text.size() && text[at] == '#');
+  return at > 0 && at < text.size() ? std::stoull(text.substr(at, 20)) : 0;
+}
+
+// What is not probed is not known, and who comes when it is probed again is. (How much is known of a
+// process that was there the whole time the gap says: tests/unit.)
+TEST(Overhead, CudaIsNotProbedForAsLongAsThatCostsTooMuch) {
+  const std::string dir = MakeDir("unprobed");
+  std::string output;
+  const std::string limit = fmt::format("{:.1f}", std::max(1.0, 3 * IdleCostPercent()));
+  const std::string launches = " $T --workload cuda-launches ";
+  ASSERT_EQ(
+      Shell(OverheadCommand(dir, limit + " --gpu on --all", 120) + " 2>err & recorder=$!; cd " + dir +
+                "; until grep -qs recording err; do sleep 0.05; done;" + launches +
+                "100000 & there=$!; "
+                "until grep -qs 'CUDA is not probed' err; do kill -0 $recorder || exit 1; $T --workload "
+                "ping-pong 100000 >/dev/null; done; sleep 2; until grep -qs 'CUDA is probed again' err; "
+                "do kill -0 $recorder || exit 1; sleep 0.1; done;" +
+                launches +
+                "2000 & later=$!; echo $there $later >tgids; wait $later; kill $there; kill $recorder; "
+                "wait $recorder && $S replay r.raw -o b.csv && cmp a.csv b.csv",
+            &output),
+      0)
+      << "limit " << limit << "%\n"
+      << output << Text(dir + "/err");
+  std::string there, later;
+  std::istringstream(Text(dir + "/tgids")) >> there >> later;
+  const CsvFile csv = ReadCsv(dir + "/a.csv");
+  CheckIdentity(csv);
+  const std::string text = Text(dir + "/a.csv");
+  const uint64_t off_ns = SlotBehind(text, "CUDA is not probed"),
+                 on_ns = SlotBehind(text, "CUDA is probed again");
+  ASSERT_GT(on_ns, off_ns);
+  constexpr uint64_t kTakesNs = 1'000'000'000;  // to detach
+  enum Part { kBefore, kWithout, kAgain };
+  std::map<std::pair<std::string, Part>, size_t> known, unknown;  // rows of who launches
+  for (const auto& row : csv.rows) {
+    const uint64_t slot_ns = Number(row.at("slot_start_ns"));
+    if (slot_ns >= off_ns && slot_ns < off_ns + kTakesNs) continue;
+    const Part part = slot_ns < off_ns ? kBefore : slot_ns < on_ns ? kWithout : kAgain;
+    (row.at("gpu_launches").empty() ? unknown : known)[{row.at("tgid"), part}]++;
+  }
+  EXPECT_GT((known[{there, kBefore}]), 100u);
+  EXPECT_EQ((known[{there, kWithout}]), 0u);
+  EXPECT_GT((unknown[{there, kWithout}]), 100u);
+  EXPECT_GT((known[{later, kAgain}]), 100u);
+}
+
 // As a rule it records on: through a burst, and as before once that is over. (Beside others it may not
 // be over for as long as they are there.)
 TEST(Overhead, ABurstIsRecordedAndThenAllIsAsBefore) {

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <thread>
 
 #include "temp_folder.h"
 
@@ -40,6 +44,38 @@ TEST(ReadWholeFile, IsWholeOrRefused) {
   ASSERT_EQ(mkfifo(folder.At("fifo").c_str(), 0600), 0);
   EXPECT_EQ(read("fifo", kMiB), "it is no regular file");
   EXPECT_EQ(read("nothing", kMiB), "cannot open it: No such file or directory");
+}
+
+// Between any two of our looks: whoever waits for a writer that never comes is ended by SIGALRM.
+TEST(ReadWholeFile, WhatBecomesAFifoMeanwhileIsNotWaitedFor) {
+  const TempFolder folder;
+  const std::string path = folder.At("dump");
+  std::atomic<bool> stop{false};
+  std::thread swaps([&] {
+    for (int i = 0; !stop; i++) {
+      const std::string next = folder.At("next");
+      if (i % 3 == 0)
+        folder.Write("next", "whole");
+      else if (i % 3 == 1)
+        mkfifo(next.c_str(), 0600);
+      else
+        symlink("nothing", next.c_str());
+      rename(next.c_str(), path.c_str());
+    }
+  });
+  std::map<std::string, size_t> seen;
+  alarm(60);
+  while (seen["'whole'"] < 1'000 || seen["it is no regular file"] < 1'000 ||
+         seen["it is a link"] < 1'000) {
+    std::string bytes;
+    const Status status = ReadWholeFile(path, 100, &bytes);
+    seen[status.ok() ? "'" + bytes + "'" : status.message()]++;
+  }
+  alarm(0);
+  stop = true;
+  swaps.join();
+  seen.erase("cannot open it: No such file or directory");  // before the first one
+  EXPECT_EQ(seen.size(), 3u) << seen.rbegin()->first;
 }
 
 }  // namespace
