@@ -68,6 +68,7 @@ use_unit() {
 	quietly systemd-analyze verify $unit
 	quietly systemd-analyze security --offline=true --threshold=30 $unit
 	[ ! -e /etc/systemd/system/multi-user.target.wants/slotscope.service ] || fail "the unit is enabled"
+	grep -qx 'Restart=always' $unit || fail "a recorder that ends is not started again"
 	mkdir /var/lib/slotscope
 	# shellcheck source=debian/slotscope.default
 	. /etc/default/slotscope

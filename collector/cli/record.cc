@@ -24,6 +24,7 @@
 #include "base/file_limit.h"
 #include "base/say.h"
 #include "base/service_manager.h"
+#include "cli/progress_period.h"
 #include "cuda/watcher.h"
 #include "nvml/nvml.h"
 #include "nvml/sampler.h"
@@ -43,8 +44,6 @@ namespace slotscope {
 namespace {
 
 constexpr uint64_t kTtyProgressNs = 900'000'000;
-// A log is told less and less often.
-constexpr uint64_t kPlainProgressNs = 2'000'000'000, kMaxPlainProgressNs = 3'600'000'000'000;
 constexpr uint64_t kStatusNs = 10'000'000'000;
 constexpr uint64_t kLookMs = 1'000;
 constexpr uint64_t kReturnPeriodNs = 10'000'000'000;
@@ -160,9 +159,7 @@ class ProgressLine {
       Say(stderr, "{}{}{}", tty_ ? "\r" : "", Text(&said_, time_ns, now, nr_rows),
           tty_ ? " \x1b[K" : "\n");
       fflush(stderr);
-      // A quarter of the time since the start: a day is some 50 lines, a month some 800.
-      if (!tty_)
-        period_ns_ = std::clamp((time_ns - start_ns_) / 4, kPlainProgressNs, kMaxPlainProgressNs);
+      if (!tty_) period_ns_ = PlainProgressNs(time_ns - start_ns_);
     }
     if (time_ns - told_.ns >= kStatusNs) manager_->Status(Text(&told_, time_ns, now, nr_rows));
   }
@@ -188,7 +185,7 @@ class ProgressLine {
   bool tty_;
   bool silent_;
   uint64_t start_ns_;
-  uint64_t period_ns_ = tty_ ? kTtyProgressNs : kPlainProgressNs;
+  uint64_t period_ns_ = tty_ ? kTtyProgressNs : PlainProgressNs(0);
   Shown said_, told_;
 };
 
