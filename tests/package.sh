@@ -93,6 +93,14 @@ make_old() {
 			sed -i "s/${version//./\\.}/0.1.0/" "$source/dkms.conf" "$source/kmod/slotscope.h"
 			sed -i 's/^#define SS_ABI_VERSION .*/#define SS_ABI_VERSION 1/' "$source/include/slotscope/events.h"
 		fi
+		if [ -f "$tree/etc/default/slotscope" ]; then # as it was then: one that was edited is asked about
+			cat >"$tree/etc/default/slotscope" <<-'END'
+				# Options of slotscope.service: those of "slotscope record".
+				# To serve the remediation protocol, too: --remediate=/run/slotscope/remediate.sock
+				SLOTSCOPE_OPTIONS="--max-size 4G"
+			END
+			(cd "$tree" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | xargs -0 md5sum >DEBIAN/md5sums)
+		fi
 		dpkg-deb --root-owner-group -b "$tree" "$1" >/dev/null
 		rm -r "$tree"
 	done
@@ -115,9 +123,11 @@ upgrade() { # upgrade OUT RELEASE
 		kill -0 $recorder 2>/dev/null || fail "the recorder ended: $(cat /tmp/log)"
 		sleep 0.1
 	done
-	apt-get install -y --no-install-recommends /tmp/debs/*.deb >/tmp/apt-log 2>&1 || fail "the upgrade failed: $(tail -n 40 /tmp/apt-log)"
+	apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-confold /tmp/debs/*.deb >/tmp/apt-log 2>&1 ||
+		fail "the upgrade failed: $(tail -n 40 /tmp/apt-log)"
 	kill $recorder || fail "the upgrade ended the recording"
 	wait $recorder || fail "a recording from before the upgrade failed: $(cat /tmp/log)"
+	[ -f /etc/default/slotscope.dpkg-dist ] || fail "the new /etc/default/slotscope is nowhere"
 	[ "$(cat /etc/default/slotscope)" = "SLOTSCOPE_OPTIONS=\"$options\"" ] || fail "the upgrade changed /etc/default/slotscope"
 	! dkms status -m slotscope -v 0.1.0 2>/dev/null | grep -q . || fail "after the upgrade dkms still has 0.1.0"
 	rm -r /var/lib/slotscope
