@@ -4,6 +4,7 @@
 import csv
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -279,6 +280,42 @@ def test_quiet(browser, slotscope, folder):
     check(not browser.errors(), "a quiet page has no errors")
 
 
+def test_starved(browser, slotscope, folder):
+    """A GPU that has no work for a half of each millisecond, in the second of three: the lane says so, there and nowhere else."""
+    page, slots = folder / "starved.html", folder / "starved.csv"
+    begin_ns, starved = 1795754628000000000, range(1000, 1600)
+    causes = ["ran", "in_calls", "waited", "throttled", "cuda_wait", "disk", "stopped", "asleep", "unknown"]
+    lines = ["slot_start_ns,slot_start_unix_ns,tgid,start_time_ns,comm,kind,cpu_ns,gpu_active_ns,gpu_launches,slot_ns,gpu_no_work_ns,"
+             + ",".join(f"gpu_no_work_{cause}_ns" for cause in causes)]
+    for ms in range(3000):
+        no_work = 500000 if ms in starved else 0
+        begins = f"{ms * 1000000},{begin_ns + ms * 1000000}"
+        lines.append(f"{begins},77,5,train,user,400000,{1000000 - no_work},1,1000000,{no_work},{no_work}" + ",0" * 8)
+        lines.append(f"{begins},0,0,idle,idle,1600000,,,1000000" + "," * 10)
+    slots.write_text("\n".join(lines) + "\n")
+    subprocess.run([slotscope, "report", slots, "-o", page], check=True, stdout=subprocess.DEVNULL)
+    browser.open(page)
+    browser.run("document.querySelector('[data-metric=nowork]').click()")
+    check(browser.run("return document.querySelector('[data-metric=nowork]').getAttribute('aria-pressed')") == "true", "GPU no work is shown")
+    tips = browser.run("""const c = document.getElementById('cells'), box = c.getBoundingClientRect(), tips = [];
+        for (let x = 2; x < box.width; x += 40) for (let y = 2; y < box.height; y += 2) {
+            c.dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + x, clientY: box.top + y}));
+            tips.push(document.getElementById('tip').innerText);
+        }
+        return tips""")
+    shown = {}
+    for tip in tips:
+        told = re.match(r"\d\d:\d\d:(\d\d)\.(\d\d\d).*\n.*: ([0-9.]+) processes that launch", tip)
+        if told:
+            shown[int(told[1]) * 1000 + int(told[2]) - begin_ns // 1000000 % 60000] = float(told[3])
+
+    def truth(factor=1, late_ms=0):
+        return {ms: 0.5 * factor if ms - late_ms in starved else 0 for ms in shown}
+    check(len(shown) > 100 and shown == truth(), f"what a GPU had no work is where it was: {sorted(shown.items())[:5]} of {len(shown)}")
+    check(shown != truth(factor=2) and shown != truth(late_ms=100), "twice as much, or a tenth of a second late, would be noticed")
+    check(not browser.errors(), "a page of a starved GPU has no errors")
+
+
 def test_large(browser, slotscope, folder, shots):
     """Of 10 million rows: below 10 MB, and soon there."""
     raw, recording, page = folder / "large.raw", folder / "large", folder / "large.html"
@@ -318,6 +355,7 @@ def main():
     try:
         with tempfile.TemporaryDirectory(prefix="slotscope-page-") as folder:
             test_quiet(browser, slotscope, Path(folder))
+            test_starved(browser, slotscope, Path(folder))
             test_small(browser, slotscope, Path(folder), shots)
             test_large(browser, slotscope, Path(folder), shots)
     finally:
