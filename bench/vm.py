@@ -30,7 +30,7 @@ def line_of(*command):
 
 
 def guest(kernel, words, rdt=False):
-    memory = "9G" if words[0] == "walk" else "3G"
+    memory = "9G" if words[:1] == ["walk"] else "3G"
     command = [top / "tests/vm/guest.sh", "--quiet", "--count-instructions", "--smp", "1", "--mem", memory, "--timeout", "2400", "--append", "tsc=reliable",
                "--in", build / "instructions", "--in", build / "slotscope", "--in", here / "vm-guest.sh", "--in", build / f"kmod/{kernel}/slotscope.ko"]
     environment = None

@@ -4,7 +4,7 @@
  *
  * The walk runs in stop_machine, in pieces, so that no CPU stands still for longer than SS_PIECE_NS and
  * what one more process takes. A piece is of whole processes; of one with more threads than
- * SS_MAX_COUNTED they are not counted, and it ends with the first of its last threads (process.c). The
+ * SS_MAX_COUNTED they are not counted, and a worker looks whether it has ended (process.c). The
  * probes are registered and inert before the first piece, which arms them. From then on they do the
  * rest: a process that is born is in the table, and of one that is not (yet) no thread is counted.
  * So no thread is missed or counted twice, whatever runs between two pieces: within one, a thread in
@@ -34,7 +34,7 @@
 #include "slotscope.h"
 
 #define SS_PIECE_NS 250000ull
-#define SS_MAX_COUNTED 8192 /* some 0.4 ms; 40,000 would be 2 ms */
+#define SS_MAX_COUNTED 4096 /* some 0.2 ms more; 40,000 would be 2 ms */
 #define SS_ADOPT_PERIOD (10 * HZ)
 
 /* A walk. */
@@ -148,6 +148,7 @@ static void ss_adopt(struct work_struct *work)
 	struct ss_process_stats before, after;
 	struct ss_walk walk;
 
+	ss_process_end_uncounted();
 	ss_process_get_stats(&before);
 	if (ss_may_adopt(&before)) {
 		if (ss_walk_all(&walk))

@@ -7,9 +7,9 @@
  *
  * The thread count is our own. signal->live is 0 at several dead switches of one group, up to tens of
  * milliseconds apart, because it falls early in do_exit(); signal->nr_threads can be anything. An entry
- * goes away when count <= 0 and live == 0, which is checked at each dead switch of the group. Of a
- * process that had too many threads to count when we came it is the first dead switch with live == 0:
- * its RMID goes to limbo while others of them still switch out, which have none from then on.
+ * goes away when count <= 0 and live == 0, which is checked at each dead switch of the group. That of
+ * a process that had too many threads to count when we came goes away when a worker has found twice, ten
+ * seconds apart, that all of them are over: a thread may run for long after live == 0, in exit_mm().
  *
  * Structure: buckets of eight keys, one cache line each, probed linearly over SS_PROBE_BUCKETS buckets;
  * no tombstones, since a search always looks at all of them. A search at a process switch-in takes no
@@ -24,6 +24,8 @@
 #include <linux/hash.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/spinlock.h>
@@ -38,6 +40,7 @@
 #define SS_PROBE_SLOTS (SS_BUCKET_KEYS * SS_PROBE_BUCKETS)
 #define SS_DUMP_BATCH 256 /* messages between two pauses of a state dump */
 
+#define SS_MAX_ZOMBIES 64 /* threads that are looked at under the lock */
 #define SS_TABLE_PIECE 512 /* slots that are looked at between two pauses */
 #define SS_RAN_STEP_NS 100000000ull /* ran_ns is not written more often: CPUs share it */
 
@@ -61,6 +64,8 @@ struct ss_process {
 #define SS_PROCESS_SUSPENDED (1u << 31)
 /* nr_threads says nothing: it had too many of them when it was found. */
 #define SS_PROCESS_UNCOUNTED (1u << 30)
+/* And the last time that somebody looked all of them were over. */
+#define SS_PROCESS_OVER (1u << 29)
 
 /* Who ran without an RMID lately, a sample: one per residue of uids, and of cgroups. */
 #define SS_NR_WANTERS 8
@@ -79,6 +84,7 @@ static struct ss_process_stats ss_stats; /* under ss_process_lock */
 static bool ss_complete; /* the walk at load is over; under ss_process_lock */
 static struct ss_limits ss_limits; /* under ss_process_lock */
 static u32 ss_slot_of_rmid[SS_RMID_CAPACITY]; /* whose it is; under ss_process_lock */
+static u32 ss_nr_uncounted; /* SS_PROCESS_UNCOUNTED; under ss_process_lock */
 static u32 ss_selectors; /* bits that are in use; under ss_process_lock */
 static DEFINE_PER_CPU(struct ss_wanters, ss_wanters); /* written by its CPU, torn reads do no harm */
 
@@ -294,10 +300,23 @@ static void ss_process_end(int slot, struct ss_rmid_event *event)
 	struct ss_process *entry = &ss_entries[slot];
 
 	lockdep_assert_held(&ss_process_lock);
+	ss_nr_uncounted -= !!(entry->flags & SS_PROCESS_UNCOUNTED);
 	if (entry->lease)
 		ss_rmid_free(ss_lease_rmid(entry->lease), SS_RMID_ENDED, event);
 	WRITE_ONCE(ss_keys[slot], NULL);
 	ss_stats.nr_processes--;
+}
+
+/* And says so; of one without an RMID by `meta`. */
+static void ss_process_end_told(int slot, struct ss_rmid_event *event, struct ss_task_meta *meta)
+{
+	const struct ss_process *entry = &ss_entries[slot];
+
+	if (!entry->lease) {
+		ss_process_fill_meta(entry, SS_TASK_EXIT, meta);
+		memset(meta->comm, 0, sizeof(meta->comm));
+	}
+	ss_process_end(slot, event);
 }
 
 void ss_process_thread_born(struct task_struct *p)
@@ -310,9 +329,9 @@ void ss_process_thread_born(struct task_struct *p)
 	raw_spin_lock(&ss_process_lock);
 	slot = ss_process_find(p->signal);
 	if (slot >= 0 && thread_group_leader(p)) {
-		/* A new process cannot be in the table: somebody's end was missed. */
+		/* A new process cannot be in the table: somebody's end was missed, or is not seen. */
+		ss_stats.nr_stale += !(ss_entries[slot].flags & SS_PROCESS_UNCOUNTED);
 		ss_process_end(slot, &stale);
-		ss_stats.nr_stale++;
 		slot = -1;
 	}
 	if (slot >= 0) {
@@ -354,15 +373,12 @@ void ss_process_thread_dead(struct task_struct *prev)
 		goto out;
 	}
 	entry = &ss_entries[slot];
-	entry->nr_threads--;
-	if (atomic_read(&prev->signal->live) ||
-	    (entry->nr_threads > 0 && !(entry->flags & SS_PROCESS_UNCOUNTED)))
+	if (entry->flags & SS_PROCESS_UNCOUNTED)
 		goto out;
-	if (!entry->lease) {
-		ss_process_fill_meta(entry, SS_TASK_EXIT, &meta);
-		memset(meta.comm, 0, sizeof(meta.comm));
-	}
-	ss_process_end(slot, &event);
+	entry->nr_threads--;
+	if (entry->nr_threads > 0 || atomic_read(&prev->signal->live))
+		goto out;
+	ss_process_end_told(slot, &event, &meta);
 out:
 	raw_spin_unlock(&ss_process_lock);
 	if (event.hdr.type)
@@ -410,9 +426,68 @@ bool ss_process_existing(struct task_struct *leader)
 	if (slot >= 0) {
 		entry = &ss_entries[slot];
 		WRITE_ONCE(entry->flags, entry->flags | SS_PROCESS_UNCOUNTED);
+		ss_nr_uncounted++;
 	}
 	raw_spin_unlock(&ss_process_lock);
 	return slot >= 0;
+}
+
+/*
+ * None of its threads will run for longer than the end of do_exit() takes. Of one that was reaped the
+ * signal_struct may be another process's by now, and is not looked at. While a tracer keeps more zombies
+ * than SS_MAX_ZOMBIES it is not over.
+ */
+static bool ss_process_is_over(int slot)
+{
+	struct task_struct *leader, *p;
+	bool over = true;
+	u32 nr = 0;
+
+	lockdep_assert_held(&ss_process_lock);
+	rcu_read_lock();
+	leader = pid_task(find_pid_ns(ss_entries[slot].tgid, &init_pid_ns), PIDTYPE_TGID);
+	if (leader && leader->signal == ss_keys[slot]) {
+		over = !atomic_read(&leader->signal->live);
+		for_each_thread(leader, p) {
+			over = over && READ_ONCE(p->exit_state) && ++nr < SS_MAX_ZOMBIES;
+			if (!over)
+				break;
+		}
+	}
+	rcu_read_unlock();
+	return over;
+}
+
+void ss_process_end_uncounted(void)
+{
+	unsigned long flags;
+	u32 slot;
+
+	for (slot = 0; slot < ss_nr_slots && READ_ONCE(ss_nr_uncounted); slot++) {
+		struct ss_process *entry = &ss_entries[slot];
+		struct ss_rmid_event event = {};
+		struct ss_task_meta meta = {};
+
+		cond_resched();
+		if (!READ_ONCE(ss_keys[slot]) || !(READ_ONCE(entry->flags) & SS_PROCESS_UNCOUNTED))
+			continue;
+		raw_spin_lock_irqsave(&ss_process_lock, flags);
+		if (!ss_keys[slot] || !(entry->flags & SS_PROCESS_UNCOUNTED)) {
+			/* Somebody else's by now. */
+		} else if (!ss_process_is_over(slot)) {
+			WRITE_ONCE(entry->flags, entry->flags & ~SS_PROCESS_OVER);
+		} else if (entry->flags & SS_PROCESS_OVER) {
+			ss_process_end_told(slot, &event, &meta);
+		} else {
+			WRITE_ONCE(entry->flags, entry->flags | SS_PROCESS_OVER);
+		}
+		raw_spin_unlock(&ss_process_lock);
+		if (event.hdr.type)
+			ss_emit_rmid_event(&event);
+		if (meta.hdr.type)
+			ss_emit_meta(&meta);
+		local_irq_restore(flags);
+	}
 }
 
 bool ss_process_is_known(struct task_struct *p)

@@ -138,6 +138,8 @@ void ss_process_thread_dead(struct task_struct *prev);
 bool ss_process_thread_existing(struct task_struct *p);
 /* The same of a process with more threads than are counted: all of them. */
 bool ss_process_existing(struct task_struct *leader);
+/* Ends those of these that were over the last time, too. Emits. May sleep. Not twice at a time. */
+void ss_process_end_uncounted(void);
 bool ss_process_is_known(struct task_struct *p);
 /* From now on every process is in the table, but for so many. */
 void ss_process_set_complete(u32 nr_untracked);

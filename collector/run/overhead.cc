@@ -40,9 +40,10 @@ constexpr StepText kStepTexts[] = {
      "--gpu off does without it from the start, ",
      "CUDA is probed again; the memory of processes that already use it is unknown until they restart"},
     {OverheadGuard::Step::kWaitCauses,
-     "why processes wait for a CPU is not said any more, all that they wait is in wait_unknown_ns from "
-     "here on",
-     "--no-waits does without it from the start, ", "why processes wait for a CPU is said again"},
+     "who ran while a process waited for a CPU is not looked for any more, that time is in "
+     "wait_unknown_ns from here on",
+     "--no-waits does without it from the start, ",
+     "who runs while a process waits for a CPU is looked for again"},
     {OverheadGuard::Step::kShortSlots, "slots are longer from here on (column slot_ns says how long)",
      "a longer --slot does so from the start, ", "slots are as long as asked for again"},
 };

@@ -4,7 +4,9 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 
 #include "base/json_line.h"
@@ -28,7 +30,10 @@ Json NameOf(bool named, const Comm& comm) { return named ? Json(CommText(comm)) 
 double Tenths(double value) { return std::round(value * 10) / 10; }
 
 Json RanInsteadOf(const StraggleReport& report) {
-  if (!report.has_waits) return {};
+  // Where nobody knows who ran for most of the time, it is not nobody.
+  const auto& causes = report.wait_causes.values;
+  const uint64_t all_ns = std::accumulate(std::begin(causes), std::end(causes), uint64_t{0});
+  if (!report.has_waits || (report.ran_instead.empty() && causes[kWaitUnknown] > all_ns / 2)) return {};
   Json list = Json::array();
   for (const auto& [key, ran] : report.ran_instead) {
     Json one = {{"tgid", key.tgid},

@@ -171,7 +171,8 @@ inline constexpr std::array kSlotColumns = {
     Column{"wait_steal_ns", Unit::kNs, RowPart::kWait, kWaitSteal, true,
            "of `wait_ns`: the hypervisor ran something else", empty::kNoSteal},
     Column{"wait_unknown_ns", Unit::kNs, RowPart::kWait, kWaitUnknown, true,
-           "of `wait_ns`: nobody knows who ran", empty::kNoWait},
+           "of `wait_ns`: nobody knows who ran, or `--max-overhead` has kept us from looking",
+           empty::kNoWait},
     Column{
         "ran_instead_tgid", Unit::kNone, RowPart::kWait, kRanInsteadTgid, false,
         "who ran longest on its CPU while it waited, of others; in a row of several slots: of the slot "

@@ -150,9 +150,8 @@ void Waits::Resolve(const ss_wait& wait) {
   };
   const bool is_told = eras_.empty() || TellsCauseAt(wait.end_ns);
   const bool is_single = !is_sum && !(wait.flags & (SS_WAIT_OWN | kOfBatch));
-  if (!is_told && is_single)
-    Attribute(who, UINT32_MAX, wait.end_ns, wait.wait_ns, wait.cut_ns);
-  else if (!is_told)
+  const uint32_t cpu = is_told && !odd ? wait.queue_cpu : UINT32_MAX;
+  if (!is_told && !is_single)
     sum(kWaitUnknown, {});
   else if (wait.flags & SS_WAIT_FAR)
     AttributeFar(who, wait);
@@ -165,9 +164,9 @@ void Waits::Resolve(const ss_wait& wait) {
   else if (wait.flags & SS_WAIT_OWN)
     sum(kWaitSelf, {});
   else if ((wait.flags & SS_WAIT_QUOTA) && !odd && IsToldApart(causes_, kWaitThrottled))
-    AttributeThrottled(who, wait);
+    AttributeThrottled(who, wait, cpu);
   else
-    Attribute(who, odd ? UINT32_MAX : wait.queue_cpu, wait.end_ns, wait.wait_ns, wait.cut_ns);
+    Attribute(who, cpu, wait.end_ns, wait.wait_ns, wait.cut_ns);
   PutEarlier(who, one_.to_ns > 0 ? one_ : Stretch{wait.start_ns, wait.end_ns});
   if (is_single && !(wait.flags & SS_WAIT_PHANTOM) && wait.wait_ns > 0 && wait.end_ns > next_ns_)
     if (OpenSlot* slot = open_->At(wait.end_ns - 1, next_ns_)) {
@@ -233,19 +232,19 @@ void Waits::Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t
 }
 
 // In a part of it the quota was used up; whoever ran then has nothing to do with it.
-void Waits::AttributeThrottled(const Waiter& who, const ss_wait& wait) {
+void Waits::AttributeThrottled(const Waiter& who, const ss_wait& wait, uint32_t cpu) {
   const uint64_t begin_ns = wait.end_ns - wait.wait_ns;
   const uint64_t from_ns = std::clamp<uint64_t>(wait.start_ns, begin_ns, wait.end_ns);
   const uint64_t to_ns = std::clamp<uint64_t>(wait.throttled_until_ns, from_ns, wait.end_ns);
   one_ = {begin_ns, wait.end_ns};
-  Attribute(who, wait.queue_cpu, wait.end_ns, wait.end_ns - to_ns, 0);
+  Attribute(who, cpu, wait.end_ns, wait.end_ns - to_ns, 0);
   Add(who, {kWaitThrottled, {}, wait.queue_cpu}, from_ns, to_ns, to_ns - from_ns);
   const uint64_t before_ns = from_ns - begin_ns;
   const uint64_t cut_ns = std::min<uint64_t>(wait.cut_ns, before_ns);
   if (cut_ns == before_ns && to_ns > from_ns)  // it was throttled while it still ran
     Add(who, {kWaitThrottled, {}, wait.queue_cpu}, from_ns, from_ns + 1, before_ns);
   else
-    Attribute(who, wait.queue_cpu, from_ns, before_ns, cut_ns);
+    Attribute(who, cpu, from_ns, before_ns, cut_ns);
 }
 
 // Of `ns` of waiting while somebody ran, in a stretch of the CPU's time: what the hypervisor took of it.

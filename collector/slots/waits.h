@@ -13,8 +13,8 @@
 // where that begins, so all of its CPU's time in front of it is known. Others stay here until it is, and
 // until the first slot is known.
 //
-// OnCauses(): a recording that is to cost less can do without the causes. How long, and when, is said as
-// before.
+// OnCauses(): a recording that is to cost less can do without who ran meanwhile. How long, when, and
+// what was due to a quota, is said as before.
 #pragma once
 
 #include <slotscope/events.h>
@@ -114,7 +114,7 @@ class Waits {
                  uint64_t from_ns, uint64_t to_ns, uint64_t ns);
   void AttributeFar(const Waiter& who, const ss_wait& wait);
   void Attribute(const Waiter& who, uint32_t cpu, uint64_t end_ns, uint64_t wait_ns, uint64_t cut_ns);
-  void AttributeThrottled(const Waiter& who, const ss_wait& wait);
+  void AttributeThrottled(const Waiter& who, const ss_wait& wait, uint32_t cpu);
   void Add(const Waiter& who, const Piece& piece, uint64_t from_ns, uint64_t to_ns, uint64_t ns,
            const Timeline::Stolen& stolen = {});
   void AddTo(OpenSlot* slot, const Waiter& who, const Piece& piece, uint64_t ns);

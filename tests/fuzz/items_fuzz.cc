@@ -253,6 +253,10 @@ void AsMeasures(CheckedRun* run, std::span<const uint8_t> data) {
         const uint64_t slot_ns = 1 + word[7] * uint64_t{word[6]} % kMaxSlotNs;
         const auto* bytes = reinterpret_cast<const std::byte*>(&slot_ns);
         AppendItem(&items, ItemKind::kSlotLength, 0, now_ns, {bytes, bytes + sizeof(slot_ns)});
+      } else if (word[2] % 16 == 7) {
+        const uint64_t told = word[7] % 2;
+        const auto* bytes = reinterpret_cast<const std::byte*>(&told);
+        AppendItem(&items, ItemKind::kWaitCauses, 0, now_ns, {bytes, bytes + sizeof(told)});
       }
       continue;
     }

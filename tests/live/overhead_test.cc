@@ -169,7 +169,8 @@ size_t RecorderSleeps(const std::string& dir, const std::string& options) {
   EXPECT_EQ(
       Shell("cd " + dir + " && $S record --source $SRC " + options +
                 " -o a.csv >out 2>err & recorder=$!; cd " + dir +
-                "; until grep -qs recording err; do sleep 0.05; done; sleeps() { cat "
+                "; until grep -qs recording err; do kill -0 $recorder || exit 1; sleep 0.05; done; "
+                "sleeps() { cat "
                 "/proc/$recorder/task/*/status | sed -n 's/^voluntary_ctxt_switches:\t//p' | tr '\n' "
                 "'+'; echo 0; }; sleep 3; before=$(($(sleeps))); sleep 5; echo $(($(sleeps) - before)); "
                 "kill $recorder; wait $recorder",
@@ -215,7 +216,7 @@ TEST(Overhead, ARecordingThatCostsTooMuchStopsIfItShall) {
   CheckIdentity(csv);
   const std::string text = Text(dir + "/a.csv");
   const size_t slowed = text.find("the buffers are drained less often"),
-               causes = text.find("why processes wait for a CPU is not said"),
+               causes = text.find("who ran while a process waited for a CPU is not looked for"),
                longer = text.find("slots are longer"), stopped = text.find("the recording stops");
   ASSERT_NE(stopped, std::string::npos) << output;
   EXPECT_LT(slowed, causes);
@@ -269,9 +270,10 @@ TEST(Overhead, CudaIsNotProbedForAsLongAsThatCostsTooMuch) {
   const std::string limit = fmt::format("{:.1f}", std::max(1.0, 3 * IdleCostPercent()));
   const std::string launches = " $T --workload cuda-launches ";
   ASSERT_EQ(
-      Shell(OverheadCommand(dir, limit + " --gpu on --all", 120) + " 2>err & recorder=$!; cd " + dir +
-                "; until grep -qs recording err; do sleep 0.05; done;" + launches +
-                "100000 & there=$!; "
+      Shell(OverheadCommand(dir, limit + " --gpu on --all", 300) + " 2>err & recorder=$!; cd " + dir +
+                "; until grep -qs recording err; do kill -0 $recorder || exit 1; sleep 0.05; done;" +
+                launches +
+                "300000 & there=$!; "
                 "until grep -qs 'CUDA is not probed' err; do kill -0 $recorder || exit 1; $T --workload "
                 "ping-pong 100000 >/dev/null; done; sleep 2; until grep -qs 'CUDA is probed again' err; "
                 "do kill -0 $recorder || exit 1; sleep 0.1; done;" +

@@ -318,6 +318,7 @@ TEST_P(LongWaitTruthTest, HasItsCausesToo) {
   // A CPU that stood still tells of waits when the slots in which they ended have retired, too. (Seen:
   // 20 to 470 ms beside whoever takes both CPUs for 30 ms at a time; else none.)
   const uint64_t late_ns = LateNs(comments.at("account wait_ns"));
+  ASSERT_LT(late_ns, WaitedNs(is) / 4);
   const auto passes = [&](const WaitClaims& claims) {
     const WaitVerdict verdict =
         CompareWaits(is, slack, claims, false, kLeastNs, lost_ns + late_ns, hidden_ns);
@@ -335,6 +336,8 @@ TEST_P(LongWaitTruthTest, HasItsCausesToo) {
   };
   EXPECT_TRUE(passes(SumOf(open, earlier)));
   EXPECT_FALSE(passes(SumOf(open, WithNeighboursRotated(earlier)))) << "nobody would notice";
+  EXPECT_FALSE(passes(WithoutSome(SumOf(open, earlier), Excused(is, slack, lost_ns + late_ns))))
+      << "nobody would notice";
 }
 
 INSTANTIATE_TEST_SUITE_P(Spinners, LongWaitTruthTest, testing::Values(int{kLoadSpinners}));

@@ -111,7 +111,7 @@ int ftruncate(int fd, off_t size) noexcept {
 int fsync(int fd) {
   const auto result = static_cast<int>(syscall(SYS_fsync, fd));
   const int error = errno;
-  if (slotscope::logs) slotscope::Add(slotscope::What::kSync, slotscope::PathOf(fd));
+  if (slotscope::logs && result == 0) slotscope::Add(slotscope::What::kSync, slotscope::PathOf(fd));
   errno = error;
   return result;
 }

@@ -524,7 +524,6 @@ class Oracle {
     const auto era = causes_told_.upper_bound(waited.end_ns);
     if (era != causes_told_.begin() && !std::prev(era)->second) {
       waited.how = waited.how == 'w' || waited.how == '?' ? '?' : 's';
-      waited.throttled_from_ns = waited.throttled_to_ns = 0;
     }
     uint64_t begin_ns =
         waited.how == 'w' || waited.how == '?' ? waited.end_ns - waited.ns : waited.start_ns;

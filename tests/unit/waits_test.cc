@@ -352,8 +352,8 @@ TEST(Waits, CausesCanBeDoneWithout) {
   EXPECT_THAT(CausesOf(slots[12], 2), ElementsAre(0, 0, 0, 500'000));
   EXPECT_EQ(WaitOf(slots[12], 2).longest_ns, kMs);
   EXPECT_THAT(CausesOf(slots[12], 1), ElementsAre(0, 0, 0, 30'001));
-  EXPECT_THAT(CausesOf(slots[12], 3), ElementsAre(0, 0, 0, 30'000));
-  EXPECT_EQ(WaitOf(slots[12], 3).ns[kWaitThrottled], 0u);
+  EXPECT_THAT(CausesOf(slots[12], 3), ElementsAre(0, 0, 0, 10'000));
+  EXPECT_EQ(WaitOf(slots[12], 3).ns[kWaitThrottled], 20'000u) << "for that nobody is to be looked at";
   EXPECT_THAT(CausesOf(slots[12], 4), ElementsAre(0, 0, 0, 50'000));
   EXPECT_EQ(WaitOf(slots[13], 1).ns[kWaitUnknown], 999'999u) << "it ended 1 ns too early";
   EXPECT_THAT(CausesOf(slots[14], 3), ElementsAre(60'000, 0, 0, 0)) << "it is told again";
