@@ -42,7 +42,6 @@ constexpr size_t kMaxFiles = 65536;
 constexpr size_t kMaxTargetsOfAll = 1u << 20;         // of all files
 constexpr size_t kReservedFds = 256;                  // of ours: segments, consumers, /proc
 constexpr uint64_t kReleasePeriodNs = 5'000'000'000;  // probes that nobody calls cost nothing
-constexpr uint64_t kRetryNs = 10'000'000'000;         // a try may take a thousand files
 constexpr size_t kMaxWaits = 10;                      // when probes are detached, of 0.1 s each
 constexpr uint64_t kMaxCoverageNotes = 10'000;
 // Where Debian, Red Hat, NVIDIA's installer and WSL put them.
@@ -375,7 +374,7 @@ CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped, uin
     Read(fd.get(), &at->second);
   }
   File& file = at->second;
-  if (!file.attached && !file.library.targets.empty() && MonotonicNs() >= file.retry_ns)
+  if (!file.attached && !file.library.targets.empty() && file.backoff.IsDue(MonotonicNs()))
     AttachTo(&file, path);
   return &file;
 }
@@ -394,7 +393,7 @@ void CudaWatcher::AttachTo(File* file, const std::string& path) {
   const size_t nr_fds = probes_.uses_multi() ? 2 : 4 * file->library.targets.size();
   if (nr_fds_ + nr_fds > most_fds_) {
     file->error = "its probes would take more open files than are left: raise LimitNOFILE, or ulimit -n";
-    file->retry_ns = MonotonicNs() + kRetryNs;
+    file->backoff.Fail(MonotonicNs());
     return;
   }
   const Status status = probes_.Attach(path, file->library, &file->attachment);
@@ -403,7 +402,7 @@ void CudaWatcher::AttachTo(File* file, const std::string& path) {
     // Else the process ended meanwhile; the next one tries again.
     if (access(path.c_str(), F_OK)) return;
     file->error = status.message();
-    file->retry_ns = MonotonicNs() + kRetryNs;
+    file->backoff.Fail(MonotonicNs());
     return;
   }
   file->attached = true;

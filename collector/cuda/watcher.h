@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/gpu_device.h"
 #include "base/news.h"
 #include "base/status.h"
@@ -63,8 +64,8 @@ class CudaWatcher {
   struct File {
     CudaLibrary library;
     CudaAttachment attachment;
-    std::string error;      // why it is not probed
-    uint64_t retry_ns = 0;  // with an error: not before
+    std::string error;                                // why it is not probed
+    Backoff backoff{10'000'000'000, 10'000'000'000};  // with an error; a try may take a thousand files
     bool attached = false;
     bool standing = false;  // the system's: stays attached without processes
     std::set<int32_t> users;

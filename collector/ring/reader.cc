@@ -22,7 +22,6 @@ namespace {
 
 constexpr uint64_t kHotplugPeriodNs = 50'000'000;
 constexpr uint64_t kLossCheckPeriodNs = 1'000'000'000;
-constexpr uint64_t kMaxRetryNs = 10'000'000'000;
 // 320 ms of rounds and 16 MB, more on large machines; pages that are never filled cost nothing.
 constexpr size_t kBlocks = 64;
 constexpr size_t kBlocksLargeMachine = 256;
@@ -182,7 +181,7 @@ void Reader::FollowHotplug() {
 void Reader::BringOnline(size_t index) {
   Cpu& cpu = cpus_[index];
   const uint64_t now_ns = MonotonicNs();
-  if (now_ns < cpu.retry_at_ns) return;
+  if (!cpu.backoff.IsDue(now_ns)) return;
   // A CPU in the online list may yet fail to come up. The kernel then frees the perf events on it
   // without taking them out of its lists (6.12: perf:prepare lets them in, and its teardown finds the
   // CPU dead).
@@ -190,12 +189,11 @@ void Reader::BringOnline(size_t index) {
   if (Status status = source_->OnlineCpu(static_cast<int>(index)); !status.ok()) {
     // Tried again, ever less often; said once.
     source_->rings().Close(static_cast<int>(index));
-    if (cpu.retry_ns == 0) Warn(status.message());
-    cpu.retry_ns = std::clamp(2 * cpu.retry_ns, kHotplugPeriodNs, kMaxRetryNs);
-    cpu.retry_at_ns = now_ns + cpu.retry_ns;
+    if (cpu.backoff.Fail(now_ns)) Warn(status.message());
     return;
   }
-  cpu = {true, 0, 0};
+  cpu = {};
+  cpu.online = true;
   AnnounceOnline(index, MonotonicNs());
   RequestDump();  // births between its first switch and its ring found no place to write to
 }

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "ring/block_queue.h"
@@ -59,9 +60,8 @@ class Reader {
 
  private:
   struct Cpu {
-    bool online = false;    // its ring is open
-    uint64_t retry_ns = 0;  // it could not be opened: how long to wait, and until when
-    uint64_t retry_at_ns = 0;
+    bool online = false;                          // its ring is open
+    Backoff backoff{50'000'000, 10'000'000'000};  // it could not be opened
   };
 
   void Run();
