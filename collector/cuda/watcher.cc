@@ -406,6 +406,7 @@ void CudaWatcher::AttachTo(File* file, const std::string& path) {
     return;
   }
   file->attached = true;
+  file->backoff.Succeed();
   nr_fds_ += file->attachment.nr_fds();
   file->error.clear();
   MeasureTraps(file->library);

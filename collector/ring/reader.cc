@@ -192,8 +192,8 @@ void Reader::BringOnline(size_t index) {
     if (cpu.backoff.Fail(now_ns)) Warn(status.message());
     return;
   }
-  cpu = {};
   cpu.online = true;
+  cpu.backoff.Succeed();
   AnnounceOnline(index, MonotonicNs());
   RequestDump();  // births between its first switch and its ring found no place to write to
 }

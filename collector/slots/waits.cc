@@ -148,7 +148,7 @@ void Waits::Resolve(const ss_wait& wait) {
         cause == kWaitUnknown ? 0 : StolenWhile(who, piece, wait.start_ns, wait.end_ns, wait.wait_ns);
     Add(who, piece, wait.start_ns, wait.end_ns, wait.wait_ns, {wait.start_ns, wait.end_ns, stolen_ns});
   };
-  const bool is_told = eras_.empty() || TellsCauseAt(wait.end_ns);
+  const bool is_told = TellsCauseAt(wait.end_ns);
   const bool is_single = !is_sum && !(wait.flags & (SS_WAIT_OWN | kOfBatch));
   const uint32_t cpu = is_told && !odd ? wait.queue_cpu : UINT32_MAX;
   if (!is_told && !is_single)

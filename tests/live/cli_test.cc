@@ -17,10 +17,10 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <thread>
 
-#include "base/unique_fd.h"
 #include "harness.h"
 #include "ring/bpf_object.h"
 #include "run/capabilities.h"
@@ -230,18 +230,12 @@ TEST(Cli, AKernelWhoseSwitchesHaveNoStateIsRecorded) {
   EXPECT_LT(nr_preemptions, nr_switches);
 }
 
-// Instructions that the verifier has followed, of all programs for switches that there are.
-uint64_t VerifiedForSwitches() {
+// Instructions that the verifier has followed, of the programs for switches that are new. (The kernel
+// frees those of an earlier recorder a little after its end.)
+uint64_t VerifiedForSwitches(const std::set<uint32_t>& before) {
   uint64_t nr = 0;
-  uint32_t id = 0;
-  while (bpf_prog_get_next_id(id, &id) == 0) {
-    const UniqueFd fd(bpf_prog_get_fd_by_id(id));
-    bpf_prog_info info = {};
-    uint32_t size = sizeof(info);
-    if (fd.valid() && bpf_obj_get_info_by_fd(fd.get(), &info, &size) == 0 &&
-        std::string_view(info.name).starts_with("ss_sched_switch"))
-      nr += info.verified_insns;
-  }
+  for (const LoadedProgram& program : LoadedPrograms("ss_sched_switch"))
+    if (!before.contains(program.id)) nr += program.verified_insns;
   return nr;
 }
 
@@ -249,15 +243,15 @@ uint64_t VerifiedForSwitches() {
 // used the verifier shows: a loop of ours it follows to its end.
 TEST(Cli, AKernelWithoutLoopsIsRecorded) {
   constexpr int kRounds = 20'000;
-  const uint64_t nr_before = VerifiedForSwitches();  // of other recorders of this machine
   std::map<std::string, uint64_t> nr_verified;
   for (const std::string name : {"loops", "loopless"}) {
     std::string output;
+    std::set<uint32_t> before;
+    for (const LoadedProgram& program : LoadedPrograms("ss_sched_switch")) before.insert(program.id);
     std::atomic<bool> over{false};
     std::thread looks([&] {
       for (; !over; usleep(10'000))
-        nr_verified[name] =
-            std::max(nr_verified[name], std::max(VerifiedForSwitches(), nr_before) - nr_before);
+        nr_verified[name] = std::max(nr_verified[name], VerifiedForSwitches(before));
     });
     const int code =
         RecordWithBtf(BtfWithout(name == "loops" ? "BPF_FUNC_no_such" : "BPF_FUNC_loop"), name + ".csv",
@@ -378,24 +372,10 @@ TEST(Cli, NohupIsRespected) {
   CheckIdentity(ReadCsv(csv));
 }
 
-size_t CountOurPrograms() {
-  size_t count = 0;
-  uint32_t id = 0;
-  while (bpf_prog_get_next_id(id, &id) == 0) {
-    int fd = bpf_prog_get_fd_by_id(id);
-    if (fd < 0) continue;
-    bpf_prog_info info = {};
-    uint32_t size = sizeof(info);
-    if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0 && std::strncmp(info.name, "ss_", 3) == 0) count++;
-    close(fd);
-  }
-  return count;
-}
-
 // The kernel frees programs a little after their last user is gone.
 bool NoProgramsLeft() {
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (CountOurPrograms() > 0) {
+  while (!LoadedPrograms("ss_").empty()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -709,18 +709,7 @@ TEST(Cuda, AProcessThatWasThereBeforeHasNoBalance) {
     EXPECT_TRUE(line.key != "sum" || nr_launches == line.values.at(0)) << nr_launches;
 }
 
-size_t NrCudaPrograms() {
-  size_t nr = 0;
-  uint32_t id = 0;
-  while (bpf_prog_get_next_id(id, &id) == 0) {
-    const UniqueFd fd(bpf_prog_get_fd_by_id(id));
-    bpf_prog_info info = {};
-    uint32_t size = sizeof(info);
-    if (fd.valid() && bpf_obj_get_info_by_fd(fd.get(), &info, &size) == 0)
-      nr += std::string_view(info.name).starts_with("ss_cuda_");
-  }
-  return nr;
-}
+size_t NrCudaPrograms() { return LoadedPrograms("ss_cuda_").size(); }
 
 size_t NrLinks() {
   size_t nr = 0;

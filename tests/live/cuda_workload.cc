@@ -523,15 +523,23 @@ void LaunchWithAHeart() {
 }
 
 // A launch every millisecond, for so many ms: longer than whoever watches needs, and then killed.
-int RunCudaLaunches(int ms) {
+namespace {
+
+int LaunchEach(useconds_t pause_us, int ms) {
   OpenLibraries();
   for (const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
        MonotonicNs() < end_ns;) {
     Launch(nullptr, 10);
-    usleep(1000);
+    usleep(pause_us);
   }
   return 0;
 }
+
+}  // namespace
+
+int RunCudaLaunches(int ms) { return LaunchEach(1'000, ms); }
+
+int RunCudaSeldom(int ms) { return LaunchEach(20'000, ms); }
 
 // So many thousand launches, one behind the other, as fast as they are made: "flood TGID launches ns".
 int RunCudaFlood(int thousands) {

@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "base/clock.h"
+#include "base/unique_fd.h"
 #include "cuda/probes.h"
 #include "recording/reader.h"
 #include "recording/segment_name.h"
@@ -197,6 +198,20 @@ std::vector<int32_t> WorkloadResult::TgidsOf(const std::string& key) const {
 
 std::string UntilRecording(const std::string& err) {
   return "until grep -qs recording " + err + " || ! kill -0 $!; do sleep 0.1; done; ";
+}
+
+std::vector<LoadedProgram> LoadedPrograms(std::string_view prefix) {
+  std::vector<LoadedProgram> programs;
+  uint32_t id = 0;
+  while (bpf_prog_get_next_id(id, &id) == 0) {
+    const UniqueFd fd(bpf_prog_get_fd_by_id(id));
+    bpf_prog_info info = {};
+    uint32_t size = sizeof(info);
+    if (fd.valid() && bpf_obj_get_info_by_fd(fd.get(), &info, &size) == 0 &&
+        std::string_view(info.name).starts_with(prefix))
+      programs.push_back({id, info.run_time_ns, info.verified_insns});
+  }
+  return programs;
 }
 
 int Shell(const std::string& script, std::string* output) {

@@ -95,6 +95,7 @@ WorkloadResult ParseWorkload(const std::string& path);
 int RunCudaWorkload(int which);
 int RunUnreadableCuda(int ms);
 int RunCudaLaunches(int ms);
+int RunCudaSeldom(int ms);
 int RunCudaFlood(int thousands);
 int RunCudaOnManyStacks(int);
 // --workload cuda-gaps WHICH: what it does between launches. In gap_workload.cc.
@@ -179,6 +180,15 @@ int Shell(const std::string& script, std::string* output);
 // For that: waits until the recorder that was last put into the background has written to the file `err`
 // that it records, or has ended.
 std::string UntilRecording(const std::string& err);
+
+// A BPF program that is loaded, of any recorder.
+struct LoadedProgram {
+  uint32_t id;
+  uint64_t run_time_ns;     // while the kernel keeps statistics
+  uint32_t verified_insns;  // that the verifier has followed
+};
+// Those whose name begins so.
+std::vector<LoadedProgram> LoadedPrograms(std::string_view prefix);
 
 // A row of a file: what stands in a column. Equal texts of a file are kept once, as a slow guest's
 // recording has hundreds of thousands of rows.

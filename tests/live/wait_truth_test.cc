@@ -324,8 +324,7 @@ TEST_P(LongWaitTruthTest, HasItsCausesToo) {
         CompareWaits(is, slack, claims, false, kLeastNs, lost_ns + late_ns, hidden_ns);
     const std::string figures = fmt::format(
         "{} waiters, {:.1f} ms of {:.1f} earlier, {:.1f} ms lost, {:.1f} ms late: wrong {:.4f}%, "
-        "unknown "
-        "{:.4f}%, missing {:.4f}%; {}",
+        "unknown {:.4f}%, missing {:.4f}%; {}",
         verdict.nr_waiters, static_cast<double>(WaitedNs(earlier)) / 1e6,
         static_cast<double>(WaitedNs(is)) / 1e6, static_cast<double>(lost_ns) / 1e6,
         static_cast<double>(late_ns) / 1e6, verdict.wrong * 100, verdict.unknown * 100,

@@ -739,6 +739,7 @@ constexpr Workload kWorkloads[] = {
     {"cuda", RunCudaWorkload},
     {"cuda-unreadable", RunUnreadableCuda},
     {"cuda-launches", RunCudaLaunches},
+    {"cuda-seldom", RunCudaSeldom},
     {"cuda-flood", RunCudaFlood},
     {"cuda-stacks", RunCudaOnManyStacks},
     {"cuda-gaps", RunGaps},

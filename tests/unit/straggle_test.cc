@@ -363,6 +363,12 @@ TEST(Straggle, IsWrittenAsJsonLines) {
   report.ran_instead = {{{9, 1}, {}}};
   report.ran_instead[0].second.ns = 5;
   slot.straggles.push_back(report);
+  report.ran_instead.clear();  // nobody, or nobody knows who
+  report.wait_causes.values[kWaitWakeup] = 50;
+  report.wait_causes.values[kWaitUnknown] = 50;
+  slot.straggles.push_back(report);
+  report.wait_causes.values[kWaitUnknown] = 52;
+  slot.straggles.push_back(report);
   TextFile file;
   StraggleSink sink(&file);
   sink.WriteHeader({{"host", "h"}, {"note", "a"}, {"note", "b"}});
@@ -380,8 +386,9 @@ TEST(Straggle, IsWrittenAsJsonLines) {
                            told + "null}\n" + told +
                            R"([{"tgid":9,"start_time_ns":1,"comm":null,"ran_instead_ns":5,"cpu_ns":0,)"
                            R"("wait_ns":0,"llc_misses":0,"mbm_total_bytes":0}]})"
-                           "\n");
-  EXPECT_EQ(sink.Contents(), "2 reports");
+                           "\n" +
+                           told + "[]}\n" + told + "null}\n");
+  EXPECT_EQ(sink.Contents(), "4 reports");
 }
 
 }  // namespace
