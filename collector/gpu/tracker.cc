@@ -9,7 +9,8 @@
 namespace slotscope {
 namespace {
 
-constexpr size_t kMaxSpare = 256;
+// What a slot needs, of as many slots as retire at once; after a burst the memory goes back.
+constexpr size_t kMaxSpare = 16, kMaxSpareChanges = 256;
 
 // A launch is pending from its beginning; everything else has happened when it returned.
 uint64_t TimeOf(const ss_cuda_call& call) {
@@ -126,7 +127,8 @@ void GpuTracker::ApplyUntil(uint64_t end_ns) {
                        [](const Change& a, const Change& b) { return a.at_ns < b.at_ns; });
     for (const Change& change : changes) Apply(change);
     changes.clear();
-    if (spare_.size() < kMaxSpare) spare_.push_back(std::move(changes));
+    if (spare_.size() < kMaxSpare && changes.capacity() <= kMaxSpareChanges)
+      spare_.push_back(std::move(changes));
   }
   applied_ns_ = end_ns;
 }

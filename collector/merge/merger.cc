@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "base/escape.h"
+#include "base/trim.h"
 
 namespace slotscope {
 namespace {
 
-constexpr size_t kMaxHeld = 1u << 18;  // some 70 MB of one CPU
+constexpr size_t kMaxHeld = 1u << 18;   // some 70 MB of one CPU
+constexpr uint64_t kTrimPeriod = 1024;  // steps of the watermark
 // PERF_RECORD_LOST: a u64 id, then the number of records.
 constexpr size_t kNrLostAt = sizeof(perf_event_header) + sizeof(uint64_t);
 
@@ -378,6 +380,7 @@ void Merger::HandOut(Stream* stream, const Held& message) {
 
 // What is before until_ns, and what then continues the CPU's time.
 void Merger::HandOutHeld(Stream* stream, uint64_t until_ns) {
+  stream->most_held = std::max(stream->most_held, stream->held.size());
   if (!std::exchange(stream->sorted, true))
     std::stable_sort(stream->held.begin(), stream->held.end(), IsEarlier);
   auto at = stream->held.begin();
@@ -416,7 +419,16 @@ void Merger::Advance() {
   for (auto dump = dumps_.begin(); dump != untold; ++dump)
     sink_->OnDumpEnd(dump->begin_ns, dump->end_ns);
   dumps_.erase(dumps_.begin(), untold);
+  if (++nr_advanced_ % kTrimPeriod == 0) Trim();
   sink_->OnWatermark(watermark_ns_);
+}
+
+// What a burst took goes back once it has not been needed for a while.
+void Merger::Trim() {
+  for (Stream& stream : streams_) {
+    if (stream.held.empty()) FreeIfTooLarge(&stream.held, stream.most_held);
+    stream.most_held = 0;
+  }
 }
 
 void Merger::Flush() {

@@ -137,6 +137,7 @@ class Merger {
     std::vector<Held> held;
     bool sorted = true;            // held, in the order of time
     size_t newest = 0;             // the latest of held
+    size_t most_held = 0;          // at once, since the last Trim()
     uint64_t continues_at_ns = 0;  // where the last one handed out ended
     uint64_t passed_ns = 0;
     bool online = false;
@@ -187,6 +188,7 @@ class Merger {
   void HandOutHeld(Stream* stream, uint64_t until_ns);
   uint64_t ComputeWatermark();
   void Advance();
+  void Trim();
 
   size_t nr_cpus_;
   uint64_t window_ns_;
@@ -196,6 +198,7 @@ class Merger {
   std::vector<Stream> streams_;
   std::vector<Dump> dumps_;  // ended, to be told
   uint64_t watermark_ns_ = 0;
+  uint64_t nr_advanced_ = 0;
   uint64_t clock_ns_ = 0;   // the latest of all items
   uint64_t run_ns_ = 0;     // that it went in steps
   uint64_t paused_ns_ = 0;  // and in pauses, see kPauseNs

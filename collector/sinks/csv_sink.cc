@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/escape.h"
+#include "base/trim.h"
 #include "sinks/decimal.h"
 #include "slots/column.h"
 
@@ -403,7 +404,7 @@ char* CsvSink::AppendIdentity(char* out, const Row& row) {
   out = Append(out, kRowKindNames[static_cast<size_t>(row.kind)]);
   auto size = static_cast<size_t>(out - begin);
   if (row.process >= kMaxCachedProcesses || size > sizeof(Identity::text)) return out;
-  if (row.process >= identities_.size()) identities_.resize(row.process + 1);
+  GrowTo(&identities_, row.process);
   Identity& identity = identities_[row.process];
   identity = {row.key, row.comm, row.rmid, row.kind, row.named, row.tracked, static_cast<uint8_t>(size),
               {}};

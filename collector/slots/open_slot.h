@@ -105,6 +105,11 @@ struct RdtCell {
 
 // Where a process has its row: [tracker id] -> index into rows + 1, or 0.
 using RowIndex = std::vector<uint32_t>;
+// The same, of one whose id is so large that the index does not reach so far.
+struct FarRow {
+  uint32_t process = 0;
+  uint32_t index = 0;
+};
 
 struct OpenSlot {
   uint64_t start_ns = 0;
@@ -119,6 +124,7 @@ struct OpenSlot {
   std::vector<WaitPair> wait_pairs;  // in any order; one may be there several times
   Places places;                     // where its rows ran
   RowIndex row_of;                   // empty: see OpenSlots
+  std::vector<FarRow> far;           // in any order; few
   OpenSlot* next = nullptr;          // the one behind it, if it is open
   uint64_t lost_ns = 0;
   uint64_t lost_from_ns = UINT64_MAX, lost_to_ns = 0;  // all of that is in between, on any CPU

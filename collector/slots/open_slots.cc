@@ -4,25 +4,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/trim.h"
+
 namespace slotscope {
 namespace {
 
 constexpr size_t kIndexBudgetBytes = 16u << 20;
-constexpr size_t kMaxSpare = 256;   // after a stall the memory goes back
-constexpr size_t kMinIndexed = 16;  // a drain round of 5 ms, with some to spare
+constexpr size_t kMaxSpare = 128;    // after a stall the memory goes back
+constexpr size_t kMinIndexed = 16;   // a drain round of 5 ms, with some to spare
+constexpr size_t kMaxFar = 16;       // of a slot: they are looked for one by one
+constexpr size_t kMinLength = 4096;  // of an index that may get shorter
 
 constexpr uint64_t kTrimPeriod = 1024;  // slots
-
-void ClearIndex(OpenSlot* slot) {
-  uint32_t* const index = slot->row_of.data();
-  for (const OpenRow& row : slot->rows) index[row.process] = 0;
-}
-
-// `most`: elements that were needed lately.
-template <typename T>
-void FreeIfTooLarge(std::vector<T>* spare, size_t most) {
-  if (spare->capacity() > 2 * most + 64) std::vector<T>().swap(*spare);
-}
 
 }  // namespace
 
@@ -110,6 +103,11 @@ void OpenSlots::Trim() {
     FreeIfTooLarge(&slot->wait_pairs, lately_.nr_wait_pairs);
     if (lately_.nr_places == 0) slot->places.Free();
   }
+  // By halves, so that some of which many are born now and then keep their length.
+  if (index_length_ > kMinLength && lately_.nr_upper <= kMaxFar / 2) index_length_ /= 2;
+  for (const auto& slot : spare_) FreeIfTooLarge(&slot->row_of, index_length_);
+  for (RowIndex& index : spare_indexes_) FreeIfTooLarge(&index, index_length_);
+  std::erase_if(spare_indexes_, [](const RowIndex& index) { return index.empty(); });
   spare_indexes_.resize(std::min(spare_indexes_.size(), kMinIndexed));
   lately_ = {};
 }
@@ -127,30 +125,80 @@ void OpenSlots::Sizes::Take(const OpenSlot& slot, size_t nr_slots) {
 
 OpenRow* OpenSlots::FindRow(OpenSlot* slot, uint32_t process) {
   if (slot->rows.empty()) return nullptr;
-  if (slot->row_of.empty()) GiveIndex(slot, process + 1);
-  const uint32_t index = process < slot->row_of.size() ? slot->row_of[process] : 0;
+  if (slot->row_of.empty()) GiveIndex(slot);
+  uint32_t index = 0;
+  if (process < slot->row_of.size())
+    index = slot->row_of[process];
+  else
+    for (const FarRow& far : slot->far)
+      if (far.process == process) index = far.index;
   return index ? &slot->rows[index - 1] : nullptr;
 }
 
-// An index for at least nr_processes, of the rows that are there.
-void OpenSlots::GiveIndex(OpenSlot* slot, size_t nr_processes) {
-  if (slot->row_of.empty()) {
-    size_t max_indexed = std::max(kMinIndexed, kIndexBudgetBytes / (nr_processes * sizeof(uint32_t)));
-    if (nr_indexed_ >= max_indexed)
-      for (const auto& other : slots_)
-        if (!other->row_of.empty() && other.get() != slot) {
-          TakeIndex(other.get());
-          break;
-        }
-    if (!spare_indexes_.empty()) {
-      slot->row_of = std::move(spare_indexes_.back());
-      spare_indexes_.pop_back();
-    }
-    nr_indexed_++;
-    for (const OpenRow& row : slot->rows) nr_processes = std::max<size_t>(nr_processes, row.process + 1);
+uint32_t& OpenSlots::FarIndexOf(OpenSlot* slot, uint32_t process) {
+  if (slot->row_of.empty()) GiveIndex(slot);
+  if (process < index_length_) LengthenIndex(slot);
+  if (process < slot->row_of.size()) return slot->row_of[process];
+  for (FarRow& far : slot->far)
+    if (far.process == process) return far.index;
+  slot->far.push_back({process, 0});
+  if (slot->far.size() <= kMaxFar) return slot->far.back().index;
+  BringNear(slot);
+  return slot->row_of[process];
+}
+
+// An index of the rows that are there.
+void OpenSlots::GiveIndex(OpenSlot* slot) {
+  const size_t max_indexed =
+      std::max(kMinIndexed, kIndexBudgetBytes / (index_length_ * sizeof(uint32_t)));
+  if (nr_indexed_ >= max_indexed)
+    for (const auto& other : slots_)
+      if (!other->row_of.empty() && other.get() != slot) {
+        TakeIndex(other.get());
+        break;
+      }
+  if (!spare_indexes_.empty()) {
+    slot->row_of = std::move(spare_indexes_.back());
+    spare_indexes_.pop_back();
   }
-  if (slot->row_of.size() < nr_processes) slot->row_of.resize(nr_processes + nr_processes / 2);
-  for (uint32_t i = 0; i < slot->rows.size(); i++) slot->row_of[slot->rows[i].process] = i + 1;
+  nr_indexed_++;
+  if (slot->row_of.size() < index_length_) slot->row_of.resize(index_length_);
+  for (uint32_t i = 0; i < slot->rows.size(); i++) {
+    const uint32_t process = slot->rows[i].process;
+    if (process < slot->row_of.size())
+      slot->row_of[process] = i + 1;
+    else
+      slot->far.push_back({process, i + 1});
+  }
+  if (slot->far.size() > kMaxFar) BringNear(slot);
+}
+
+// To what new ones have.
+void OpenSlots::LengthenIndex(OpenSlot* slot) {
+  if (slot->row_of.size() < index_length_) slot->row_of.resize(index_length_);
+  std::erase_if(slot->far, [&](const FarRow& far) {
+    const bool is_near = far.process < slot->row_of.size();
+    if (is_near) slot->row_of[far.process] = far.index;
+    return is_near;
+  });
+}
+
+// Nobody is far any more, in this slot and in those that get an index from now on.
+void OpenSlots::BringNear(OpenSlot* slot) {
+  for (const FarRow& far : slot->far)
+    index_length_ = std::max<size_t>(index_length_, size_t{1} + far.process + far.process / 2);
+  LengthenIndex(slot);
+}
+
+void OpenSlots::ClearIndex(OpenSlot* slot) {
+  const size_t length = slot->row_of.size();
+  size_t nr_upper = 0;
+  for (const OpenRow& row : slot->rows) {
+    if (row.process < length) slot->row_of[row.process] = 0;
+    nr_upper += row.process >= index_length_ / 2;
+  }
+  slot->far.clear();
+  lately_.nr_upper = std::max(lately_.nr_upper, nr_upper);
 }
 
 void OpenSlots::TakeIndex(OpenSlot* slot) {

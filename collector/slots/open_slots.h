@@ -17,7 +17,8 @@ namespace slotscope {
 
 // Slots and their memory are used again, and never moved. An index of rows costs 4 bytes per process,
 // and there may be thousands of slots open after a stall; so only as many have one as fit into a budget,
-// and a slot that is asked for a row without having one takes it from the oldest slot that has.
+// and a slot that is asked for a row without having one takes it from the oldest slot that has. After a
+// burst of births some that were born last may live on: for few the indexes are not as long as that.
 class OpenSlots {
  public:
   explicit OpenSlots(uint64_t slot_ns) : lengths_(slot_ns) {}
@@ -43,7 +44,7 @@ class OpenSlots {
 
   // Of `process` in the slot's rows, + 1; 0: it has none. Whoever appends one sets it.
   uint32_t& IndexOf(OpenSlot* slot, uint32_t process) {
-    if (process >= slot->row_of.size()) GiveIndex(slot, process + 1);
+    if (process >= slot->row_of.size()) return FarIndexOf(slot, process);
     return slot->row_of[process];
   }
   // The row of `process` in `slot`; *is_new if it has just been made.
@@ -73,7 +74,7 @@ class OpenSlots {
   // The largest of some time.
   struct Sizes {
     size_t nr_open = 0, nr_rows = 0, nr_cells = 0, nr_samples = 0, nr_more = 0;
-    size_t nr_waits = 0, nr_wait_pairs = 0, nr_places = 0;
+    size_t nr_waits = 0, nr_wait_pairs = 0, nr_places = 0, nr_upper = 0;
     void Take(const OpenSlot& slot, size_t nr_slots);
   };
 
@@ -82,7 +83,11 @@ class OpenSlots {
   // What bursts and stalls took goes back once it has not been needed for a while.
   void Trim();
   std::unique_ptr<OpenSlot> Make(uint64_t start_ns);
-  void GiveIndex(OpenSlot* slot, size_t nr_processes);
+  uint32_t& FarIndexOf(OpenSlot* slot, uint32_t process);
+  void GiveIndex(OpenSlot* slot);
+  void LengthenIndex(OpenSlot* slot);
+  void BringNear(OpenSlot* slot);
+  void ClearIndex(OpenSlot* slot);
   void TakeIndex(OpenSlot* slot);
 
   SlotLengths lengths_;
@@ -92,6 +97,7 @@ class OpenSlots {
   std::deque<std::unique_ptr<OpenSlot>> slots_;
   std::vector<std::unique_ptr<OpenSlot>> spare_;  // popped ones, empty; some have an index, of no rows
   std::vector<RowIndex> spare_indexes_;           // all zeros
+  size_t index_length_ = 64;                      // of new ones
   size_t nr_indexed_ = 0;                         // of slots_
   uint64_t nr_popped_ = 0;
   Sizes lately_;  // since the last Trim()

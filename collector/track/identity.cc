@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/trim.h"
+
 namespace slotscope {
 namespace {
 
@@ -44,7 +46,7 @@ void Identities::OnPods(std::string_view lines, uint64_t ts_ns) {
 }
 
 Identities::Known& Identities::Of(uint32_t id, const Tracker& tracker) {
-  if (known_.size() <= id) known_.resize(id + 1);
+  GrowTo(&known_, id);
   Known& known = known_[id];
   if (known.key != tracker.process(id).key) {
     known = {};

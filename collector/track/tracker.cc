@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -304,6 +305,7 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
     keys_[death.process] = kNobody;
     LeaveRanks(death.process);
     free_ids_.push_back(death.process);
+    std::push_heap(free_ids_.begin(), free_ids_.end(), std::greater<>());
   }
 }
 
@@ -315,6 +317,8 @@ uint32_t Tracker::Find(ProcessKey key, uint64_t ts_ns) {
       processes_.emplace_back();
       keys_.push_back(kNobody);
     } else {
+      // The lowest, so that what is kept by ids follows the processes alive.
+      std::pop_heap(free_ids_.begin(), free_ids_.end(), std::greater<>());
       found->second = free_ids_.back();
       free_ids_.pop_back();
     }

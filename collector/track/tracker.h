@@ -247,9 +247,9 @@ class Tracker {
   std::deque<Change> queue_;     // in order of ts_ns, of arrival where equal
   std::vector<Change> arrived_;  // since the first that does not follow it, to be sorted into it
   std::vector<Process> processes_;
-  std::vector<ProcessKey> keys_;  // [id], as in processes_: all that a measure needs
-  std::vector<uint32_t> hints_;   // -> id
-  std::vector<uint32_t> free_ids_;
+  std::vector<ProcessKey> keys_;    // [id], as in processes_: all that a measure needs
+  std::vector<uint32_t> hints_;     // -> id
+  std::vector<uint32_t> free_ids_;  // a heap, the lowest first
   // All processes by key, as of the last Ranks(). Those that have gone leave their places empty, until
   // these are too many.
   struct Place {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <functional>
 
 #include "base/state.h"
 #include "track/tracker.h"
@@ -27,6 +28,7 @@ bool Tracker::FindAgain() {
     if (!is_id(id) || keys_[id] == kNobody) return false;
     keys_[id] = kNobody;
   }
+  std::make_heap(free_ids_.begin(), free_ids_.end(), std::greater<>());
   order_.clear();
   ranks_.clear();
   made_.clear();

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "heap.h"
+
 namespace slotscope {
 namespace {
 
@@ -144,6 +146,19 @@ class Gpu {
   GpuTracker tracker_{kSlotNs, GpuTracker::kSpans | GpuTracker::kBalances, SomeGpus(), true};
   uint64_t next_ns_ = 0;
 };
+
+TEST(GpuTracker, WhatABurstOfEndsTookGoesBack) {
+  Gpu gpu;
+  gpu.SkipTo(300);
+  const size_t usual = HeapBytesInUse();
+  if (usual == 0) GTEST_SKIP() << "another allocator";
+  for (uint64_t ms = 300; ms < 500; ms++) gpu.Call(SS_CUDA_INIT, ms * 1000, ms * 1000, {});
+  for (uint64_t ms = 300; ms < 500; ms++) {
+    for (int32_t tgid = 1000; tgid < 1300; tgid++) gpu.Exit(ms * 1000, {tgid, ms});
+    gpu.SkipTo(ms + 1);
+  }
+  EXPECT_LT(HeapBytesInUse(), usual + (1u << 20));
+}
 
 TEST(GpuActivity, FromTheFirstLaunchToTheEndOfTheWait) {
   Gpu gpu;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "heap.h"
 #include "items.h"
 #include "ring/item_router.h"
 
@@ -169,6 +170,21 @@ TEST(Merger, HandsOutAtOnceWhatContinuesItsCpu) {
   EXPECT_EQ(merge.stats().nr_reordered, 0u);
   EXPECT_EQ(merge.stats().nr_late, 0u);
   EXPECT_EQ(merge.stats().nr_messages, 4u);
+}
+
+TEST(Merger, WhatABurstHeldGoesBack) {
+  Merge merge(1);
+  merge.Online(1);
+  merge.Advance(2);
+  const size_t usual = HeapBytesInUse();
+  if (usual == 0) GTEST_SKIP() << "another allocator";
+  for (uint64_t i = 1; i <= 50'000; i++) merge.Measure(0, i * 100, i * 100 + 50);  // with gaps
+  ASSERT_EQ(merge.sink.got.size(), 0u) << "they are held";
+  EXPECT_GT(HeapBytesInUse(), usual + (4u << 20));
+  for (uint64_t ms = 10; ms < 2100; ms++) merge.Advance(ms * kMs);
+  EXPECT_EQ(merge.sink.got.size(), 50'000u);
+  std::vector<Got>().swap(merge.sink.got);
+  EXPECT_LT(HeapBytesInUse(), usual + (300u << 10));
 }
 
 TEST(Merger, HandsOutAMeasureAsItWasWritten) {

@@ -399,6 +399,15 @@ TEST(Tracker, MemoryIsBackAtItsSizeAfterManyLives) {
 
 // A process that a dump failed to name (its message was dropped) runs on. It must not keep all that
 // die after it in memory.
+TEST(Tracker, ANewProcessGetsTheLowestIdThatIsFree) {
+  Tracker tracker(kKeepNs);
+  for (int32_t tgid = 1; tgid <= 5; tgid++) EXPECT_EQ(See(&tracker, {tgid, 1}, 10), tgid - 1u);
+  for (const int32_t tgid : {2, 4, 1}) tracker.Meta(Meta({tgid, 1}, SS_TASK_EXIT, ""), 20 + tgid);
+  tracker.Advance(30 + 2 * kKeepNs);
+  for (const uint32_t id : {0u, 1u, 3u, 5u})
+    EXPECT_EQ(See(&tracker, {static_cast<int32_t>(100 + id), 1}, 5000), id);
+}
+
 TEST(Tracker, OneThatWasTakenForDeadAndRunsOnKeepsNobodyElse) {
   Tracker tracker(kKeepNs);
   See(&tracker, {1, 1}, 10);

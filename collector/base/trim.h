@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Memory that follows what is needed, and not the largest burst ever.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace slotscope {
+
+// An empty vector, or one of values that say nothing. `most`: elements that were needed lately.
+template <typename T>
+void FreeIfTooLarge(std::vector<T>* spare, size_t most) {
+  if (spare->capacity() > most + most / 2 + 16) std::vector<T>().swap(*spare);
+}
+
+// Makes room for element `index` of a vector that only grows. In steps, and not to twice the size: that
+// would be as much again as the largest burst ever needed.
+template <typename T>
+void GrowTo(std::vector<T>* all, size_t index) {
+  constexpr size_t kStep = 2048;
+  if (index < all->size()) return;
+  all->reserve((index / kStep + 1) * kStep);
+  all->resize(index + 1);
+}
+
+}  // namespace slotscope
