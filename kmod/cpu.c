@@ -176,6 +176,8 @@ void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *n
 		}
 		if (ends || trace_ss_wait_enabled())
 			now_ns = ss_interval_now(interval, ktime_get_mono_fast_ns());
+		if (ends)
+			ss_rdt_left(now_ns);
 		ss_cpu_take_wait(cpu, prev, now_ns);
 		ss_interval_count_switch(interval, preempt, prev_state, prev->pid);
 		ss_waits_end_run(prev, now_ns);

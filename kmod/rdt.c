@@ -106,13 +106,13 @@ static void ss_op_unclaim(u64 *word, u32 bit)
 	clear_bit_unlock(bit, (unsigned long *)word);
 }
 
-static bool ss_op_is_leaving(const struct ss_rdt_shared *shared, u32 rmid)
+static bool ss_op_is_leaving(const struct ss_rdt_shared *shared, u32 rmid, u64 now_ns)
 {
 	const struct ss_rdt_node *node = container_of(shared, struct ss_rdt_node, shared);
 	unsigned int cpu;
 
 	for_each_cpu(cpu, &node->cpus)
-		if (ss_rdt_cpu_is_leaving(per_cpu_ptr(&ss_rdt_cpu, cpu), rmid))
+		if (ss_rdt_cpu_is_leaving(per_cpu_ptr(&ss_rdt_cpu, cpu), rmid, now_ns))
 			return true;
 	return false;
 }
@@ -627,6 +627,11 @@ void ss_rdt_cpu_offline(void)
 void ss_rdt_leave(void)
 {
 	ss_rdt_cpu_leave(this_cpu_ptr(&ss_rdt_cpu));
+}
+
+void ss_rdt_left(u64 left_ns)
+{
+	ss_rdt_cpu_left(this_cpu_ptr(&ss_rdt_cpu), left_ns);
 }
 
 void ss_rdt_run(u32 rmid, u64 since_ns)

@@ -102,6 +102,25 @@ void ss_rdt_cpu_end(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops)
 	cpu->leaves = false;
 }
 
+/*
+ * Between the clock of a switch and the RMID the counters went on for who ran before: into a millisecond
+ * in which it did not run. Within one, what they counted stands in the row that it belongs to.
+ */
+static bool ss_rdt_counted_on(__u64 since_ns, __u64 now_ns)
+{
+	const __u64 border_ns = (since_ns / SS_TICK_PERIOD_NS + 1) * SS_TICK_PERIOD_NS;
+
+	return (__s64)(now_ns - border_ns) > (__s64)SS_RDT_SLOW_NS;
+}
+
+/* And who runs since then has time in a millisecond in which nothing was counted for it. */
+static bool ss_rdt_counts_late(__u64 since_ns, __u64 now_ns)
+{
+	const __u64 border_ns = now_ns / SS_TICK_PERIOD_NS * SS_TICK_PERIOD_NS;
+
+	return (__s64)(border_ns - since_ns) > (__s64)SS_RDT_SLOW_NS;
+}
+
 /* What is counted under this RMID until it is read next is not what its owner's time says. */
 static void ss_rdt_doubt(struct ss_rdt_shared *shared, const struct ss_rdt_ops *ops, __u32 rmid)
 {
@@ -111,12 +130,23 @@ static void ss_rdt_doubt(struct ss_rdt_shared *shared, const struct ss_rdt_ops *
 
 void ss_rdt_cpu_leave(struct ss_rdt_cpu *cpu)
 {
+	WRITE_ONCE(cpu->left_ns, 0); /* in this order */
 	WRITE_ONCE(cpu->leaves, true);
 }
 
-bool ss_rdt_cpu_is_leaving(const struct ss_rdt_cpu *cpu, __u32 rmid)
+void ss_rdt_cpu_left(struct ss_rdt_cpu *cpu, __u64 left_ns)
 {
-	return READ_ONCE(cpu->leaves) && READ_ONCE(cpu->rmid) == rmid;
+	WRITE_ONCE(cpu->left_ns, left_ns);
+}
+
+bool ss_rdt_cpu_is_leaving(const struct ss_rdt_cpu *cpu, __u32 rmid, __u64 now_ns)
+{
+	__u64 left_ns;
+
+	if (!READ_ONCE(cpu->leaves) || READ_ONCE(cpu->rmid) != rmid)
+		return false;
+	left_ns = READ_ONCE(cpu->left_ns);
+	return !left_ns || ss_rdt_counted_on(left_ns, now_ns);
 }
 
 static enum ss_rdt_trouble ss_rdt_program(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops,
@@ -124,17 +154,19 @@ static enum ss_rdt_trouble ss_rdt_program(struct ss_rdt_cpu *cpu, const struct s
 {
 	const __u32 before = cpu->rmid;
 	enum ss_rdt_trouble trouble = ss_rdt_find_closid(cpu, ops);
+	__u64 now_ns;
 
 	if (trouble)
 		return trouble;
 	if (ss_rdt_write_pqr(cpu, ops, rmid))
 		return SS_RDT_REFUSED;
 	cpu->nr_programmed++;
-	if (ss_rdt_took_long(ops, since_ns)) {
+	now_ns = ops->now_ns();
+	cpu->stats.nr_slow_switches += (__s64)(now_ns - since_ns) > (__s64)SS_RDT_SLOW_NS;
+	if (ss_rdt_counted_on(since_ns, now_ns))
 		ss_rdt_doubt(cpu->shared, ops, before);
+	if (ss_rdt_counts_late(since_ns, now_ns))
 		ss_rdt_doubt(cpu->shared, ops, rmid);
-		cpu->stats.nr_slow_switches++;
-	}
 	return SS_RDT_NO_TROUBLE;
 }
 
@@ -202,7 +234,7 @@ static bool ss_rdt_is_doubtful(const struct ss_rdt_shared *shared, const struct 
 				   SS_RDT_LONG_NS))
 		return false;
 	/* In this order: who is back has doubted before it ceased to leave. */
-	return ops->is_leaving(shared, rmid) ||
+	return ops->is_leaving(shared, rmid, reading->now_ns) ||
 	       READ_ONCE(shared->domain.rmids[rmid].claimed) & 1ull << SS_RDT_DOUBT_BIT;
 }
 

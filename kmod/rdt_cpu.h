@@ -38,8 +38,8 @@ struct ss_rdt_ops {
 	/* Atomic, on words that CPUs share: was the bit clear? / clears it. */
 	bool (*claim)(__u64 *word, __u32 bit);
 	void (*unclaim)(__u64 *word, __u32 bit);
-	/* Is a CPU of the domain leaving this RMID, as ss_rdt_cpu_leave() says? */
-	bool (*is_leaving)(const struct ss_rdt_shared *shared, __u32 rmid);
+	/* ss_rdt_cpu_is_leaving() of some CPU of the domain. */
+	bool (*is_leaving)(const struct ss_rdt_shared *shared, __u32 rmid, __u64 now_ns);
 };
 
 /* What the CPUs of a domain share beside its counters. */
@@ -59,6 +59,7 @@ struct ss_rdt_cpu {
 	struct ss_rdt_shared *shared; /* NULL: RDT is not used on this CPU */
 	__u32 rmid; /* as programmed */
 	__u32 leaves; /* it is about to be another one; the domain's CPUs look at both */
+	__u64 left_ns; /* since then by its clock, 0: that is not read yet */
 	__u32 closid; /* as found; never another one */
 	__u32 assignable; /* SS_RDT_ASSIGNABLE or 0 */
 	__u32 cursor; /* the RMID to begin with */
@@ -79,7 +80,13 @@ void ss_rdt_cpu_find(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32
 void ss_rdt_cpu_end(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops);
 /* Before the clock is read that says when its process stops to run here; until ss_rdt_cpu_run(). */
 void ss_rdt_cpu_leave(struct ss_rdt_cpu *cpu);
-bool ss_rdt_cpu_is_leaving(const struct ss_rdt_cpu *cpu, __u32 rmid);
+/* What that clock said. */
+void ss_rdt_cpu_left(struct ss_rdt_cpu *cpu, __u64 left_ns);
+/*
+ * Does it count for this RMID, at now_ns, in a millisecond in which its process did not run? Also if
+ * that is not known.
+ */
+bool ss_rdt_cpu_is_leaving(const struct ss_rdt_cpu *cpu, __u32 rmid, __u64 now_ns);
 /* A process with this RMID (0: none) runs, by the clock since since_ns. Not if there is trouble. */
 enum ss_rdt_trouble ss_rdt_cpu_run(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops, __u32 rmid,
 				   __u64 since_ns);

@@ -175,9 +175,9 @@ void Unclaim(__u64* word, __u32 bit) {
   *word &= ~(1ull << bit);
 }
 
-bool IsLeaving(const ss_rdt_shared* shared, __u32 rmid) {
+bool IsLeaving(const ss_rdt_shared* shared, __u32 rmid, __u64 now_ns) {
   return std::any_of(machine->using_rdt.begin(), machine->using_rdt.end(), [&](const ss_rdt_cpu& cpu) {
-    return cpu.shared == shared && ss_rdt_cpu_is_leaving(&cpu, rmid);
+    return cpu.shared == shared && ss_rdt_cpu_is_leaving(&cpu, rmid, now_ns);
   });
 }
 
@@ -233,7 +233,12 @@ class RdtCpu : public testing::Test {
     On(cpu);
     ss_rdt_cpu_run(&cpus_[cpu], &kOps, rmid, machine_.now_ns - late_ns);
   }
-  void Leave(uint32_t cpu) { ss_rdt_cpu_leave(&cpus_[cpu]); }
+  // So much of a millisecond has passed.
+  void IntoTheNextSlot(uint64_t ns) { machine_.Advance(kMs - machine_.now_ns % kMs + ns); }
+  void Leave(uint32_t cpu) {
+    ss_rdt_cpu_leave(&cpus_[cpu]);
+    ss_rdt_cpu_left(&cpus_[cpu], machine_.now_ns);
+  }
   ss_rdt_trouble Check(uint32_t cpu) {
     On(cpu);
     return ss_rdt_cpu_check(&cpus_[cpu], &kOps);
@@ -773,26 +778,70 @@ TEST_F(RdtCpu, AReadThatTookLongTwiceIsForLater) {
   EXPECT_EQ(Read(0), Rmids());
 }
 
-TEST_F(RdtCpu, ASwitchThatTookLongMakesTheNextDeltaOfBothDoubtful) {
+// From so far in front of a border to so far behind it.
+struct Reach {
+  uint64_t before_ns, behind_ns;
+  bool doubts_before, doubts_next, is_slow;
+};
+
+class RdtCpuReach : public RdtCpu, public testing::WithParamInterface<Reach> {};
+
+TEST_P(RdtCpuReach, ASwitchThatReachesIntoAnotherSlotMakesADeltaDoubtful) {
+  const auto& [before_ns, behind_ns, doubts_before, doubts_next, is_slow] = GetParam();
   SetUpOwners();
   Run(0, 30);
+  IntoTheNextSlot(behind_ns - 2 * kAccessNs);
+  Run(0, 31, before_ns + behind_ns - 2 * kAccessNs);
+  EXPECT_EQ(cpus_[0].stats.nr_slow_switches, is_slow);
   machine_.Advance(kMs);
-  Run(0, 31, SS_RDT_SLOW_NS + 1);
-  EXPECT_EQ(cpus_[0].stats.nr_slow_switches, 1u);
+  Read(0);
+  EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{30, doubts_before ? SS_RDT_PARTIAL : SS_RDT_OK},
+                                          {31, doubts_next ? SS_RDT_PARTIAL : SS_RDT_OK}}));
+  EXPECT_EQ(cpus_[0].stats.doubted_bytes[0] > 0, doubts_before || doubts_next);
   machine_.Advance(kMs);
-  Run(1, 31);  // whoever reads it first
+  Read(0);
+  EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{31, SS_RDT_OK}}));
+}
+
+constexpr uint64_t kMuch = SS_RDT_SLOW_NS;
+INSTANTIATE_TEST_SUITE_P(Switches, RdtCpuReach,
+                         testing::Values(Reach{kMuch / 2, kMuch / 4, false, false, false},
+                                         Reach{kMuch, kMuch, false, false, true},
+                                         Reach{1000, kMuch + 1, true, false, true},
+                                         Reach{kMuch + 1, 1000, false, true, true},
+                                         Reach{kMuch + 1, kMuch + 1, true, true, true},
+                                         Reach{5 * kMs, 2000, true, true, true}));
+
+TEST_F(RdtCpu, WhoeverReadsFirstFindsTheDoubt) {
+  SetUpOwners();
+  Run(0, 30);
+  IntoTheNextSlot(2 * kMuch);
+  Run(0, 31, 4 * kMuch);
+  machine_.Advance(kMs);
+  Run(1, 31);
   Read(1);
   EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{31, SS_RDT_PARTIAL}}));
   Read(0);
   EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{30, SS_RDT_PARTIAL}, {31, SS_RDT_OK}}));
-  machine_.Advance(kMs);
-  Read(0);
-  EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{31, SS_RDT_OK}}));
   EXPECT_EQ(shared_[0].domain.rmids[0].claimed, 0u);
+}
+
+// What was counted for 30 meanwhile stands in a slot in which it ran.
+TEST_F(RdtCpu, ASwitchThatTookLongWithinItsSlotIsNoDoubt) {
+  SetUpOwners();
+  Run(0, 30);
+  IntoTheNextSlot(kMs / 2);
+  Run(0, 31, kMs / 2 - 1);
+  EXPECT_EQ(cpus_[0].stats.nr_slow_switches, 1u);
+  IntoTheNextSlot(kMuch / 2);
+  Read(0);
+  EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{30, SS_RDT_OK}, {31, SS_RDT_OK}}));
+  EXPECT_EQ(cpus_[0].stats.doubted_bytes[0], 0u);
 }
 
 TEST_F(RdtCpu, ADoubtSurvivesAReadThatTookLong) {
   SetUpOwners();
+  IntoTheNextSlot(0);
   Run(0, 30, SS_RDT_SLOW_NS + 1);
   Run(0, 0);
   TakeAway(kAgain);
@@ -821,6 +870,40 @@ TEST_F(RdtCpu, WhoReadsLooksForACpuThatLeaves) {
   Read(1);
   EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{30, SS_RDT_OK}, {31, SS_RDT_OK}}));
 }
+
+// Since when CPU 0 leaves, and what a CPU says that reads at a border and so much.
+struct Leaving {
+  uint64_t before_ns, behind_ns;
+  bool has_clock;
+  ss_rdt_status status;
+};
+
+class RdtCpuLeaving : public RdtCpu, public testing::WithParamInterface<Leaving> {};
+
+TEST_P(RdtCpuLeaving, IsADoubtIfItReachesIntoAnotherSlotOrMay) {
+  const Leaving& leaving = GetParam();
+  SetUpOwners();
+  Run(0, 30);
+  Read(0);
+  machine_.Advance(SS_RDT_LONG_NS);
+  IntoTheNextSlot(kMs - leaving.before_ns);
+  if (leaving.has_clock)
+    Leave(0);
+  else
+    ss_rdt_cpu_leave(&cpus_[0]);
+  machine_.Advance(leaving.before_ns + leaving.behind_ns);
+  machine_.samples.clear();
+  Run(1, 30);
+  Read(1);
+  EXPECT_EQ(TotalsSaid({30}), (Totals{{30, leaving.status}}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpus, RdtCpuLeaving,
+                         testing::Values(Leaving{900'000, 0, true, SS_RDT_OK},
+                                         Leaving{1000, kMuch / 2, true, SS_RDT_OK},
+                                         Leaving{1000, 2 * kMuch, true, SS_RDT_PARTIAL},
+                                         Leaving{1000, kMs, true, SS_RDT_PARTIAL},
+                                         Leaving{1000, kMuch / 2, false, SS_RDT_PARTIAL}));
 
 TEST_F(RdtCpu, TheSweepLooksForACpuThatLeaves) {
   StayInASwitch(30);
