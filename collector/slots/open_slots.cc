@@ -74,6 +74,7 @@ void OpenSlots::PopFront() {
     TakeIndex(slot.get());
   }
   lately_.Take(*slot, slots_.size());
+  before_.Take(*slot, slots_.size());
   slot->rows.clear();
   slot->cells.clear();
   slot->samples.clear();
@@ -81,6 +82,7 @@ void OpenSlots::PopFront() {
   slot->waits.clear();
   slot->wait_pairs.clear();
   slot->places.clear();
+  Trim(slot.get());
   slot->next = nullptr;
   slot->lost_ns = slot->offline_ns = 0;
   slot->lost_from_ns = UINT64_MAX;
@@ -90,26 +92,28 @@ void OpenSlots::PopFront() {
 }
 
 // Else one burst after the other would meet other slots, until each had room for one.
+void OpenSlots::Trim(OpenSlot* slot) const {
+  FreeIfTooLarge(&slot->rows, before_.nr_rows);
+  FreeIfTooLarge(&slot->cells, before_.nr_cells);
+  FreeIfTooLarge(&slot->samples, before_.nr_samples);
+  FreeIfTooLarge(&slot->more, before_.nr_more);
+  FreeIfTooLarge(&slot->waits, before_.nr_waits);
+  FreeIfTooLarge(&slot->wait_pairs, before_.nr_wait_pairs);
+  if (before_.nr_places == 0) slot->places.Free();
+  FreeIfTooLarge(&slot->row_of, index_length_);
+}
+
 void OpenSlots::Trim() {
-  const size_t wanted = lately_.nr_open + kMinIndexed;
+  before_ = std::exchange(lately_, {});
+  const size_t wanted = before_.nr_open + kMinIndexed;
   const size_t nr_spare = std::min(spare_.size(), wanted - std::min(wanted, slots_.size()));
   spare_.erase(spare_.begin(), spare_.end() - static_cast<ptrdiff_t>(nr_spare));
-  for (const auto& slot : spare_) {
-    FreeIfTooLarge(&slot->rows, lately_.nr_rows);
-    FreeIfTooLarge(&slot->cells, lately_.nr_cells);
-    FreeIfTooLarge(&slot->samples, lately_.nr_samples);
-    FreeIfTooLarge(&slot->more, lately_.nr_more);
-    FreeIfTooLarge(&slot->waits, lately_.nr_waits);
-    FreeIfTooLarge(&slot->wait_pairs, lately_.nr_wait_pairs);
-    if (lately_.nr_places == 0) slot->places.Free();
-  }
   // By halves, so that some of which many are born now and then keep their length.
-  if (index_length_ > kMinLength && lately_.nr_upper <= kMaxFar / 2) index_length_ /= 2;
-  for (const auto& slot : spare_) FreeIfTooLarge(&slot->row_of, index_length_);
+  if (index_length_ > kMinLength && before_.nr_upper <= kMaxFar / 2) index_length_ /= 2;
+  for (const auto& slot : spare_) Trim(slot.get());
   for (RowIndex& index : spare_indexes_) FreeIfTooLarge(&index, index_length_);
   std::erase_if(spare_indexes_, [](const RowIndex& index) { return index.empty(); });
   spare_indexes_.resize(std::min(spare_indexes_.size(), kMinIndexed));
-  lately_ = {};
 }
 
 void OpenSlots::Sizes::Take(const OpenSlot& slot, size_t nr_slots) {

@@ -82,6 +82,7 @@ class OpenSlots {
   OpenSlot* Append();
   // What bursts and stalls took goes back once it has not been needed for a while.
   void Trim();
+  void Trim(OpenSlot* slot) const;
   std::unique_ptr<OpenSlot> Make(uint64_t start_ns);
   uint32_t& FarIndexOf(OpenSlot* slot, uint32_t process);
   void GiveIndex(OpenSlot* slot);
@@ -101,6 +102,7 @@ class OpenSlots {
   size_t nr_indexed_ = 0;                         // of slots_
   uint64_t nr_popped_ = 0;
   Sizes lately_;  // since the last Trim()
+  Sizes before_;  // and since the one before
 };
 
 }  // namespace slotscope
