@@ -5,16 +5,19 @@
 Two processes hand a byte to and fro on one CPU; their CPU time per switch without a recorder and with one, alternated,
 gives pairs, and the median of their differences is what one switch costs; and with and without the accounting of waiting, what that adds. The same with a call of a CUDA function that does next to
 nothing, in a stand-in library. Then the CPU time of the recorder on a busy machine, and whether anything
-is lost at 100 000 switches per second and CPU. First of all, what it takes on an idle one."""
+is lost at 100 000 switches per second and CPU. First of all, what it takes on an idle one, and how old slots are when they are
+finished."""
 import math
 import os
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 build = sys.argv[1]
 rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
@@ -223,9 +226,43 @@ def idle_cost(seconds=10):
             print("    " + ", ".join(f"{thread} {percent:.2f}" for thread, percent in threads.items()))
 
 
+def scrape(port):
+    """Seconds from slots' ends until they were finished: how many slots, the sum, and how many within each bound."""
+    name = "slotscope_slot_latency_seconds"
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    value = {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name)}
+    within = {float(key.split('"')[1]): nr for key, nr in value.items() if "_bucket" in key}
+    return value[f"{name}_count"], value[f"{name}_sum"], within
+
+
+def slot_latency(seconds=5):
+    """How old a slot is when those hear of it who act on it; of --remediate, with one that reads."""
+    print(f"\nFrom a slot's end until it is finished, over {seconds} s")
+    print(f"{'machine':<44} {'recorder':<24} {'mean ms':>8} {'99% within ms':>14}")
+    nr_cpus, port = os.cpu_count(), 20_000 + os.getpid() % 20_000
+    for load, per_second in {"idle": 0, f"{20_000} switches/s on each of {nr_cpus} CPUs": 20_000}.items():
+        for name, more in {"nobody": [], "--window 2": ["--window", "2"], "--remediate": [f"--remediate={work}/remediate.sock"]}.items():
+            with Recorder(RECORDERS["slotscope, bpf"] + more + [f"--metrics=127.0.0.1:{port}"]):
+                with socket.socket(socket.AF_UNIX) as consumer:
+                    if name == "--remediate":
+                        consumer.connect(f"{work}/remediate.sock")
+                    time.sleep(2)  # rounds get quiet
+                    running = [pingpong(cpu, seconds + 1, per_second) for cpu in range(nr_cpus) if per_second]
+                    time.sleep(0.5)
+                    before = scrape(port)
+                    time.sleep(seconds)
+                    after = scrape(port)
+                    for process in running:
+                        process.communicate()
+            nr, sum_s = after[0] - before[0], after[1] - before[1]
+            most_s = next(bound for bound in sorted(after[2]) if after[2][bound] - before[2][bound] >= 0.99 * nr)
+            print(f"{load:<44} {name:<24} {sum_s / nr * 1e3:>8.1f} {most_s * 1e3:>14g}")
+
+
 try:
     os.environ["LD_LIBRARY_PATH"] = os.path.dirname(LIBCUDA)  # the recorder probes it at its start
     idle_cost()
+    slot_latency()
     cost("A switch", RECORDERS, pingpong)
     waits_cost()
     cost("A CUDA call", CALL_RECORDERS, cuda_calls)
