@@ -150,7 +150,8 @@ void PrintUses(const std::vector<GpuDevice>& gpus, const GpuReport& report) {
       return use.unmeasured >> value & 1 ? std::string(kUnknown) : std::move(text);
     };
     std::string no_work = use.knows_no_work ? MsText(use.no_work_ns) : kUnknown;
-    if (use.knows_no_work && use.no_work_ns == 0) no_work = kHidden;
+    if (!use.knows_no_work && use.nr_launches > 0 && !(use.unmeasured >> kGpuActiveNs & 1))
+      no_work = kHidden;
     any_hidden |= no_work == kHidden;
     any_leaks |= use.nr_leaks > 0;
     std::string leaked = fmt::format("{}: {}", use.nr_leaks, MiB(use.leaked_bytes));

@@ -160,7 +160,8 @@ class SlotLines {
     row.traffic_bytes = Amount(kTraffic);
     row.has_gpu = !Field(kGpuActive).empty();
     row.gpu_active_ns = Amount(kGpuActive);
-    row.launches = !GpuField(kGpuNoWork).empty();
+    // Of one that has never waited for all that it launched nothing is known but its thread.
+    row.launches = !GpuField(kGpuNoWork).empty() || !GpuField(kLauncherRan).empty();
     if (row.launches) {
       for (size_t i = kGpuNoWork; i < kNrGpuValues; i++) {
         const std::string_view field = GpuField(static_cast<GpuValue>(i));

@@ -45,10 +45,10 @@ class NoWork {
     CloseTurn(at_ns, tid);
     tid_ = tid;
   }
-  // All of it has been waited for.
-  void End(uint64_t at_ns) {
+  // Nothing is in flight any more: all of it has been waited for, or for another reason.
+  void End(uint64_t at_ns, bool has_waited) {
     is_active_ = false;
-    has_waited_ = true;
+    has_waited_ |= has_waited;
     since_ns_ = ended_ns_ = std::max(at_ns, since_ns_);
   }
   bool launches() const { return launches_; }

@@ -474,7 +474,7 @@ void GpuProcess::Wait(GpuStream* stream, uint64_t from_ns, uint64_t end_ns, Kern
   ReviewDoubts(end_ns);
   if (was_busy && !stream->busy()) {
     any_ = true;
-    EndActive(stream->device(), end_ns);
+    EndActive(stream->device(), end_ns, end == KernelsEnd::kWaited);
   }
 }
 
@@ -484,9 +484,9 @@ void GpuProcess::ReviewDoubts(uint64_t at_ns) {
   doubts_activity_ = std::any_of(streams_.begin(), streams_.end(),
                                  [](const auto& entry) { return entry.second.busy(); });
   if (doubts_activity_) return;
-  if (!activity_.active()) no_work_.End(at_ns);
+  if (!activity_.active()) no_work_.End(at_ns, true);
   for (auto& [device, use] : uses_)
-    if (!use.activity.active()) use.no_work.End(at_ns);
+    if (!use.activity.active()) use.no_work.End(at_ns, true);
 }
 
 // What the driver said, or what the process could see when it began.
@@ -514,15 +514,15 @@ void GpuProcess::BeginActive(int32_t device, uint64_t ns, int32_t tid) {
   use->activity.Begin(ns);
 }
 
-void GpuProcess::EndActive(int32_t device, uint64_t ns) {
+void GpuProcess::EndActive(int32_t device, uint64_t ns, bool has_waited) {
   activity_.End(ns);
-  if (!activity_.active()) no_work_.End(ns);
+  if (!activity_.active()) no_work_.End(ns, has_waited);
   Use* const use = UseOf(device);
   if (!use || !use->activity.active()) return;
   use->activity.End(ns);
   if (use->activity.active()) return;
   machine_->End(use->gpu, ns);
-  use->no_work.End(ns);
+  use->no_work.End(ns, has_waited);
 }
 
 void GpuProcess::WaitForDevice(int32_t device, uint64_t from_ns, uint64_t end_ns,
@@ -574,7 +574,7 @@ void GpuProcess::ForgetInactive(uint64_t end_ns) {
     }
     if (stream.busy()) {  // what was launched may run still
       stats_->nr_inactive_streams++;
-      EndActive(stream.device(), end_ns);
+      EndActive(stream.device(), end_ns, false);
       doubts_activity_ = true;
       if (silent_.size() >= kMaxStreams)
         knows_activity_ = false;

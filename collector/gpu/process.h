@@ -182,7 +182,7 @@ class GpuProcess {
   int32_t GpuOf(int32_t device) const;
   Use* UseOf(int32_t device);
   void BeginActive(int32_t device, uint64_t ns, int32_t tid);
-  void EndActive(int32_t device, uint64_t ns);
+  void EndActive(int32_t device, uint64_t ns, bool has_waited);
 
   ProcessKey key_;
   bool has_turns_;

@@ -296,7 +296,7 @@ TEST(Explain, WhatWasNotMeasuredOfAGpuIsNull) {
 // Nobody knows when the GPU of a loop that never waits for it has work; never that it always has.
 TEST(Explain, WhatIsNotVisibleFromTheHostIsNotNothing) {
   GpuRows rows;
-  for (int64_t ms = 0; ms < 2000; ms++) rows.Add(ms, 10, "trainer", 900'000, "0,0,0,0,900000,300000");
+  for (int64_t ms = 0; ms < 2000; ms++) rows.Add(ms, 10, "trainer", 900'000, ",,,,900000,300000");
   const auto stalls =
       StallsIn(rows.Read(), {{10}, {}, {}, {}}, kUnix + 1000 * kMs, kUnix + 1100 * kMs, 1);
   ASSERT_EQ(stalls.size(), 1u);
