@@ -477,7 +477,8 @@ nlohmann::ordered_json StallJson(const Stall& stall, const StoryContext& context
   for (size_t i = kGpuNoWork; i < kNrGpuValues; i++)
     object[ColumnName(RowPart::kGpu, i)] =
         IfKnown((stall.gpu_known >> i & 1) && (i >= kLauncherRan || !stall.never_waits), stall.gpu[i]);
-  object["usual_gpu_no_work_ns"] = IfKnown(stall.launches && stall.has_usual && !stall.never_waits, stall.usual_no_work_ns);
+  object["usual_gpu_no_work_ns"] =
+      IfKnown(stall.launches && stall.has_usual && !stall.never_waits, stall.usual_no_work_ns);
   object["starved_gpus"] = nlohmann::ordered_json::array();
   for (const StarvedGpu& one : stall.starved) {
     nlohmann::ordered_json gpu = PartyJson(one.who);

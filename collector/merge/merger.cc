@@ -14,8 +14,8 @@
 namespace slotscope {
 namespace {
 
-constexpr size_t kMaxHeld = 1u << 18;   // some 70 MB of one CPU
-constexpr uint64_t kTrimPeriod = 1024;  // steps of the watermark
+constexpr size_t kMaxHeld = 1u << 18;  // some 70 MB of one CPU
+constexpr uint64_t kTrimPeriodNs = 1'000'000'000;
 // PERF_RECORD_LOST: a u64 id, then the number of records.
 constexpr size_t kNrLostAt = sizeof(perf_event_header) + sizeof(uint64_t);
 
@@ -419,7 +419,7 @@ void Merger::Advance() {
   for (auto dump = dumps_.begin(); dump != untold; ++dump)
     sink_->OnDumpEnd(dump->begin_ns, dump->end_ns);
   dumps_.erase(dumps_.begin(), untold);
-  if (++nr_advanced_ % kTrimPeriod == 0) Trim();
+  if (watermark_ns_ >= next_trim_ns_) Trim();
   sink_->OnWatermark(watermark_ns_);
 }
 
@@ -429,6 +429,7 @@ void Merger::Trim() {
     if (stream.held.empty()) FreeIfTooLarge(&stream.held, stream.most_held);
     stream.most_held = 0;
   }
+  next_trim_ns_ = watermark_ns_ + kTrimPeriodNs;
 }
 
 void Merger::Flush() {

@@ -198,7 +198,7 @@ class Merger {
   std::vector<Stream> streams_;
   std::vector<Dump> dumps_;  // ended, to be told
   uint64_t watermark_ns_ = 0;
-  uint64_t nr_advanced_ = 0;
+  uint64_t next_trim_ns_ = 0;
   uint64_t clock_ns_ = 0;   // the latest of all items
   uint64_t run_ns_ = 0;     // that it went in steps
   uint64_t paused_ns_ = 0;  // and in pauses, see kPauseNs

@@ -101,6 +101,7 @@ void OpenSlots::Trim(OpenSlot* slot) const {
   FreeIfTooLarge(&slot->wait_pairs, before_.nr_wait_pairs);
   if (before_.nr_places == 0) slot->places.Free();
   FreeIfTooLarge(&slot->row_of, index_length_);
+  FreeIfTooLarge(&slot->far, kMaxFar);
 }
 
 void OpenSlots::Trim() {
@@ -153,14 +154,7 @@ uint32_t& OpenSlots::FarIndexOf(OpenSlot* slot, uint32_t process) {
 
 // An index of the rows that are there.
 void OpenSlots::GiveIndex(OpenSlot* slot) {
-  const size_t max_indexed =
-      std::max(kMinIndexed, kIndexBudgetBytes / (index_length_ * sizeof(uint32_t)));
-  if (nr_indexed_ >= max_indexed)
-    for (const auto& other : slots_)
-      if (!other->row_of.empty() && other.get() != slot) {
-        TakeIndex(other.get());
-        break;
-      }
+  KeepToBudget(slot);
   if (!spare_indexes_.empty()) {
     slot->row_of = std::move(spare_indexes_.back());
     spare_indexes_.pop_back();
@@ -177,9 +171,20 @@ void OpenSlots::GiveIndex(OpenSlot* slot) {
   if (slot->far.size() > kMaxFar) BringNear(slot);
 }
 
+// Room for one of a new one's length beside the others, which may get as long; the oldest lose theirs.
+void OpenSlots::KeepToBudget(const OpenSlot* slot) {
+  const size_t max_indexed =
+      std::max(kMinIndexed, kIndexBudgetBytes / (index_length_ * sizeof(uint32_t)));
+  for (auto other = slots_.begin(); nr_indexed_ >= max_indexed && other != slots_.end(); ++other)
+    if (other->get() != slot) TakeIndex(other->get());
+}
+
 // To what new ones have.
 void OpenSlots::LengthenIndex(OpenSlot* slot) {
-  if (slot->row_of.size() < index_length_) slot->row_of.resize(index_length_);
+  if (slot->row_of.size() < index_length_) {
+    KeepToBudget(slot);
+    slot->row_of.resize(index_length_);
+  }
   std::erase_if(slot->far, [&](const FarRow& far) {
     const bool is_near = far.process < slot->row_of.size();
     if (is_near) slot->row_of[far.process] = far.index;

@@ -86,6 +86,7 @@ class OpenSlots {
   std::unique_ptr<OpenSlot> Make(uint64_t start_ns);
   uint32_t& FarIndexOf(OpenSlot* slot, uint32_t process);
   void GiveIndex(OpenSlot* slot);
+  void KeepToBudget(const OpenSlot* slot);
   void LengthenIndex(OpenSlot* slot);
   void BringNear(OpenSlot* slot);
   void ClearIndex(OpenSlot* slot);

@@ -52,6 +52,19 @@ TEST(OpenSlots, FewOfLargeIdsTakeNoLongIndexesAndAreFound) {
   EXPECT_LT(HeapBytesInUse(), usual + (2u << 20));
 }
 
+// Of thousands that are open, whatever ids come late.
+TEST(OpenSlots, IndexesKeepToTheirBudget) {
+  OpenSlots slots(kMs);
+  const size_t before = HeapBytesInUse();
+  if (before == 0) GTEST_SKIP() << "another allocator";
+  bool is_new;
+  for (uint64_t ms = 1000; ms < 6000; ms++) slots.RowOf(slots.At(ms * kMs, 0), 1, &is_new);
+  OpenSlot* last = slots.At(6000 * kMs, 0);
+  for (uint32_t process = 30'000; process < 30'020; process++) slots.RowOf(last, process, &is_new);
+  for (uint64_t ms = 1000; ms < 6000; ms++) slots.RowOf(slots.At(ms * kMs, 0), 70, &is_new);
+  EXPECT_LT(HeapBytesInUse(), before + (40u << 20));
+}
+
 // Against a map, while other slots have indexes and lose them.
 TEST(OpenSlots, EachProcessHasOneRowWhateverItsId) {
   std::mt19937 random(1);

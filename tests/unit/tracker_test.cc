@@ -397,8 +397,6 @@ TEST(Tracker, MemoryIsBackAtItsSizeAfterManyLives) {
   EXPECT_LT(largest_id, 4 * kKeepNs / 10) << "ids are used again";
 }
 
-// A process that a dump failed to name (its message was dropped) runs on. It must not keep all that
-// die after it in memory.
 TEST(Tracker, ANewProcessGetsTheLowestIdThatIsFree) {
   Tracker tracker(kKeepNs);
   for (int32_t tgid = 1; tgid <= 5; tgid++) EXPECT_EQ(See(&tracker, {tgid, 1}, 10), tgid - 1u);
@@ -408,6 +406,8 @@ TEST(Tracker, ANewProcessGetsTheLowestIdThatIsFree) {
     EXPECT_EQ(See(&tracker, {static_cast<int32_t>(100 + id), 1}, 5000), id);
 }
 
+// A process that a dump failed to name (its message was dropped) runs on. It must not keep all that
+// die after it in memory.
 TEST(Tracker, OneThatWasTakenForDeadAndRunsOnKeepsNobodyElse) {
   Tracker tracker(kKeepNs);
   See(&tracker, {1, 1}, 10);
