@@ -236,7 +236,7 @@ def scrape(port):
 
 
 def slot_latency(seconds=5):
-    """How old a slot is when those hear of it who act on it; of --remediate, with one that reads."""
+    """How old a slot is when those hear of it who act on it; with --remediate one is connected."""
     print(f"\nFrom a slot's end until it is finished, over {seconds} s")
     print(f"{'machine':<44} {'recorder':<24} {'mean ms':>8} {'99% within ms':>14}")
     nr_cpus, port = os.cpu_count(), 20_000 + os.getpid() % 20_000

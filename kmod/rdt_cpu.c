@@ -104,13 +104,20 @@ void ss_rdt_cpu_end(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops)
 
 /*
  * Between the clock of a switch and the RMID the counters went on for who ran before: into a millisecond
- * in which it did not run. Within one, what they counted stands in the row that it belongs to.
+ * in which it did not run. Within one, what they counted stands in the row that it belongs to, if it was
+ * read since that began: a delta is shared out by when its process ran.
  */
-static bool ss_rdt_counted_on(__u64 since_ns, __u64 now_ns)
+static bool ss_rdt_counted_on(const struct ss_rdt_shared *shared, __u32 rmid, __u64 since_ns,
+			      __u64 now_ns)
 {
-	const __u64 border_ns = (since_ns / SS_TICK_PERIOD_NS + 1) * SS_TICK_PERIOD_NS;
+	const __u64 slot_ns = since_ns / SS_TICK_PERIOD_NS * SS_TICK_PERIOD_NS;
+	/* On a border it has not run in the slot behind it. */
+	const __u64 border_ns = slot_ns == since_ns ? slot_ns : slot_ns + SS_TICK_PERIOD_NS;
 
-	return (__s64)(now_ns - border_ns) > (__s64)SS_RDT_SLOW_NS;
+	if ((__s64)(now_ns - since_ns) <= (__s64)SS_RDT_SLOW_NS)
+		return false;
+	return (__s64)(now_ns - border_ns) > (__s64)SS_RDT_SLOW_NS ||
+	       ss_rdt_domain_read_ns(&shared->domain, rmid) < slot_ns;
 }
 
 /* And who runs since then has time in a millisecond in which nothing was counted for it. */
@@ -131,6 +138,7 @@ static void ss_rdt_doubt(struct ss_rdt_shared *shared, const struct ss_rdt_ops *
 void ss_rdt_cpu_leave(struct ss_rdt_cpu *cpu)
 {
 	WRITE_ONCE(cpu->left_ns, 0); /* in this order */
+	WRITE_ONCE(cpu->left_rmid, cpu->rmid);
 	WRITE_ONCE(cpu->leaves, true);
 }
 
@@ -143,10 +151,10 @@ bool ss_rdt_cpu_is_leaving(const struct ss_rdt_cpu *cpu, __u32 rmid, __u64 now_n
 {
 	__u64 left_ns;
 
-	if (!READ_ONCE(cpu->leaves) || READ_ONCE(cpu->rmid) != rmid)
+	if (!READ_ONCE(cpu->leaves) || READ_ONCE(cpu->left_rmid) != rmid)
 		return false;
 	left_ns = READ_ONCE(cpu->left_ns);
-	return !left_ns || ss_rdt_counted_on(left_ns, now_ns);
+	return !left_ns || ss_rdt_counted_on(cpu->shared, rmid, left_ns, now_ns);
 }
 
 static enum ss_rdt_trouble ss_rdt_program(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *ops,
@@ -163,7 +171,7 @@ static enum ss_rdt_trouble ss_rdt_program(struct ss_rdt_cpu *cpu, const struct s
 	cpu->nr_programmed++;
 	now_ns = ops->now_ns();
 	cpu->stats.nr_slow_switches += (__s64)(now_ns - since_ns) > (__s64)SS_RDT_SLOW_NS;
-	if (ss_rdt_counted_on(since_ns, now_ns))
+	if (before && ss_rdt_counted_on(cpu->shared, before, since_ns, now_ns))
 		ss_rdt_doubt(cpu->shared, ops, before);
 	if (ss_rdt_counts_late(since_ns, now_ns))
 		ss_rdt_doubt(cpu->shared, ops, rmid);
@@ -228,10 +236,12 @@ static bool ss_rdt_read_values(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *
  * any more. It says so itself only when it is back: whoever reads meanwhile has to look.
  */
 static bool ss_rdt_is_doubtful(const struct ss_rdt_shared *shared, const struct ss_rdt_ops *ops,
-			       __u32 rmid, const struct ss_rdt_reading *reading)
+			       __u32 rmid, const struct ss_rdt_reading *reading, __u32 flags)
 {
-	if (!ss_rdt_domain_is_long(&shared->domain, rmid, reading->values, reading->now_ns,
-				   SS_RDT_LONG_NS))
+	/* What ran here is read in each tick; of what nobody says that it ran no delta is too short. */
+	const __u64 long_ns = flags & SS_RDT_RAN ? SS_RDT_LONG_NS : 0;
+
+	if (!ss_rdt_domain_is_long(&shared->domain, rmid, reading->values, reading->now_ns, long_ns))
 		return false;
 	/* In this order: who is back has doubted before it ceased to leave. */
 	return ops->is_leaving(shared, rmid, reading->now_ns) ||
@@ -269,7 +279,7 @@ static bool ss_rdt_read_rmid(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *op
 		ops->unclaim(&one->claimed, SS_RDT_CLAIM_BIT);
 		return false;
 	}
-	if (ss_rdt_is_doubtful(shared, ops, rmid, &reading))
+	if (ss_rdt_is_doubtful(shared, ops, rmid, &reading, flags))
 		flags |= SS_RDT_DOUBTED;
 	for (event = SS_RDT_MBM_LOCAL; event >= SS_RDT_LLC_OCCUPANCY; event--) {
 		if (!(shared->domain.caps.events & 1u << event))

@@ -204,6 +204,20 @@ bool ss_rdt_domain_is_long(const struct ss_rdt_domain *domain, __u32 rmid, const
 	return false;
 }
 
+__u64 ss_rdt_domain_read_ns(const struct ss_rdt_domain *domain, __u32 rmid)
+{
+	const struct ss_rdt_rmid *one = &domain->rmids[rmid];
+	__u64 first_ns = ~0ull, read_ns;
+	__u32 which;
+
+	for (which = 0; which < SS_RDT_NR_MBM; which++) {
+		read_ns = READ_ONCE(one->read_ns[which]);
+		if (domain->caps.events & 1u << (SS_RDT_MBM_TOTAL + which) && read_ns < first_ns)
+			first_ns = read_ns;
+	}
+	return first_ns;
+}
+
 bool ss_rdt_domain_take(struct ss_rdt_domain *domain, __u32 rmid, enum ss_rdt_event event, __u64 value,
 			__u32 flags, const struct ss_rdt_owner *owner, __u64 now_ns,
 			struct ss_rdt_stats *stats, struct ss_rdt_sample *sample)

@@ -86,6 +86,8 @@ void ss_rdt_domain_found(struct ss_rdt_domain *domain, __u32 rmid, __u64 value, 
  */
 bool ss_rdt_domain_is_long(const struct ss_rdt_domain *domain, __u32 rmid, const __u64 *values,
 			   __u64 now_ns, __u64 long_ns);
+/* When its bandwidth was read last, 0: never. Of an RMID that may be claimed by another CPU. */
+__u64 ss_rdt_domain_read_ns(const struct ss_rdt_domain *domain, __u32 rmid);
 /*
  * `value` was read for an event of `rmid` at now_ns, when `owner` had it. Returns true if *sample is to
  * be emitted; but for its header it is whole. REQUIRES: the RMID is claimed.

@@ -790,6 +790,9 @@ TEST_P(RdtCpuReach, ASwitchThatReachesIntoAnotherSlotMakesADeltaDoubtful) {
   const auto& [before_ns, behind_ns, doubts_before, doubts_next, is_slow] = GetParam();
   SetUpOwners();
   Run(0, 30);
+  IntoTheNextSlot(1000);
+  Read(0);
+  machine_.samples.clear();
   IntoTheNextSlot(behind_ns - 2 * kAccessNs);
   Run(0, 31, before_ns + behind_ns - 2 * kAccessNs);
   EXPECT_EQ(cpus_[0].stats.nr_slow_switches, is_slow);
@@ -830,13 +833,39 @@ TEST_F(RdtCpu, WhoeverReadsFirstFindsTheDoubt) {
 TEST_F(RdtCpu, ASwitchThatTookLongWithinItsSlotIsNoDoubt) {
   SetUpOwners();
   Run(0, 30);
-  IntoTheNextSlot(kMs / 2);
-  Run(0, 31, kMs / 2 - 1);
+  IntoTheNextSlot(0);
+  Read(0);
+  machine_.samples.clear();
+  machine_.Advance(kMs / 2);
+  Run(0, 31, kMs / 4);
   EXPECT_EQ(cpus_[0].stats.nr_slow_switches, 1u);
   IntoTheNextSlot(kMuch / 2);
   Read(0);
   EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{30, SS_RDT_OK}, {31, SS_RDT_OK}}));
   EXPECT_EQ(cpus_[0].stats.doubted_bytes[0], 0u);
+}
+
+// The delta began in a slot in which 30 ran for longer, and would stand there.
+TEST_F(RdtCpu, ASwitchThatTookLongIsADoubtIfTheDeltaBeganBeforeItsSlot) {
+  SetUpOwners();
+  Run(0, 30);
+  IntoTheNextSlot(kMs / 2);
+  Run(0, 31, kMs / 4);
+  Read(0);
+  EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{30, SS_RDT_PARTIAL}, {31, SS_RDT_OK}}));
+}
+
+// It ran up to a border, and has no time in the slot behind it.
+TEST_F(RdtCpu, ASwitchOnABorderIsOfTheSlotBefore) {
+  SetUpOwners();
+  Run(0, 30);
+  IntoTheNextSlot(0);
+  Read(0);
+  machine_.samples.clear();
+  IntoTheNextSlot(2 * kMuch);
+  Run(0, 31, 2 * kMuch);
+  Read(0);
+  EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{30, SS_RDT_PARTIAL}, {31, SS_RDT_OK}}));
 }
 
 TEST_F(RdtCpu, ADoubtSurvivesAReadThatTookLong) {
@@ -871,7 +900,8 @@ TEST_F(RdtCpu, WhoReadsLooksForACpuThatLeaves) {
   EXPECT_EQ(TotalsSaid({30, 31}), (Totals{{30, SS_RDT_OK}, {31, SS_RDT_OK}}));
 }
 
-// Since when CPU 0 leaves, and what a CPU says that reads at a border and so much.
+// Since when CPU 0 leaves, and what a CPU says that reads at a border and so much: a delta of more than
+// the slot.
 struct Leaving {
   uint64_t before_ns, behind_ns;
   bool has_clock;
@@ -899,7 +929,8 @@ TEST_P(RdtCpuLeaving, IsADoubtIfItReachesIntoAnotherSlotOrMay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpus, RdtCpuLeaving,
-                         testing::Values(Leaving{900'000, 0, true, SS_RDT_OK},
+                         testing::Values(Leaving{kMuch / 2, 0, true, SS_RDT_OK},
+                                         Leaving{900'000, 0, true, SS_RDT_PARTIAL},
                                          Leaving{1000, kMuch / 2, true, SS_RDT_OK},
                                          Leaving{1000, 2 * kMuch, true, SS_RDT_PARTIAL},
                                          Leaving{1000, kMs, true, SS_RDT_PARTIAL},
