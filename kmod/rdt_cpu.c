@@ -15,10 +15,10 @@
 #define SS_SILENCE_NS 100000000ull /* nobody read for so long: what was read then is no base */
 #define SS_READ_STEP_NS 10000000ull /* how often a domain's CPUs write down that they read */
 
-/* More time than it may have passed since a clock that is not to be far from now. */
-static bool ss_rdt_took_long(const struct ss_rdt_ops *ops, __u64 since_ns)
+/* Farther from it than a clock may be from what it is the time of. */
+static bool ss_rdt_is_far(__u64 since_ns, __u64 now_ns)
 {
-	return (__s64)(ops->now_ns() - since_ns) > (__s64)SS_RDT_SLOW_NS;
+	return (__s64)(now_ns - since_ns) > (__s64)SS_RDT_SLOW_NS;
 }
 
 /* PQR_ASSOC as it should be, but for its CLOSID: that is taken as it is found. */
@@ -114,18 +114,16 @@ static bool ss_rdt_counted_on(const struct ss_rdt_shared *shared, __u32 rmid, __
 	/* On a border it has not run in the slot behind it. */
 	const __u64 border_ns = slot_ns == since_ns ? slot_ns : slot_ns + SS_TICK_PERIOD_NS;
 
-	if ((__s64)(now_ns - since_ns) <= (__s64)SS_RDT_SLOW_NS)
+	if (!ss_rdt_is_far(since_ns, now_ns))
 		return false;
-	return (__s64)(now_ns - border_ns) > (__s64)SS_RDT_SLOW_NS ||
+	return ss_rdt_is_far(border_ns, now_ns) ||
 	       ss_rdt_domain_read_ns(&shared->domain, rmid) < slot_ns;
 }
 
 /* And who runs since then has time in a millisecond in which nothing was counted for it. */
 static bool ss_rdt_counts_late(__u64 since_ns, __u64 now_ns)
 {
-	const __u64 border_ns = now_ns / SS_TICK_PERIOD_NS * SS_TICK_PERIOD_NS;
-
-	return (__s64)(border_ns - since_ns) > (__s64)SS_RDT_SLOW_NS;
+	return ss_rdt_is_far(since_ns, now_ns / SS_TICK_PERIOD_NS * SS_TICK_PERIOD_NS);
 }
 
 /* What is counted under this RMID until it is read next is not what its owner's time says. */
@@ -170,8 +168,10 @@ static enum ss_rdt_trouble ss_rdt_program(struct ss_rdt_cpu *cpu, const struct s
 		return SS_RDT_REFUSED;
 	cpu->nr_programmed++;
 	now_ns = ops->now_ns();
-	cpu->stats.nr_slow_switches += (__s64)(now_ns - since_ns) > (__s64)SS_RDT_SLOW_NS;
-	if (before && ss_rdt_counted_on(cpu->shared, before, since_ns, now_ns))
+	if (!ss_rdt_is_far(since_ns, now_ns))
+		return SS_RDT_NO_TROUBLE;
+	cpu->stats.nr_slow_switches++;
+	if (ss_rdt_counted_on(cpu->shared, before, since_ns, now_ns))
 		ss_rdt_doubt(cpu->shared, ops, before);
 	if (ss_rdt_counts_late(since_ns, now_ns))
 		ss_rdt_doubt(cpu->shared, ops, rmid);
@@ -228,7 +228,7 @@ static bool ss_rdt_read_values(struct ss_rdt_cpu *cpu, const struct ss_rdt_ops *
 		    ops->rdmsr(SS_MSR_QM_CTR, &reading->values[event - 1]))
 			reading->faults |= 1u << event;
 	}
-	return !ss_rdt_took_long(ops, begin_ns);
+	return !ss_rdt_is_far(begin_ns, ops->now_ns());
 }
 
 /*

@@ -58,8 +58,8 @@ enum ss_rdt_trouble {
 struct ss_rdt_cpu {
 	struct ss_rdt_shared *shared; /* NULL: RDT is not used on this CPU */
 	__u32 rmid; /* as programmed */
-	__u32 leaves; /* it is about to be another one; the domain's CPUs look at both */
-	__u32 left_rmid; /* which, until that is all over */
+	__u32 leaves; /* it is about to be another one; others look at these three */
+	__u32 left_rmid; /* which was programmed then, until that is all over */
 	__u64 left_ns; /* since then by its clock, 0: that is not read yet */
 	__u32 closid; /* as found; never another one */
 	__u32 assignable; /* SS_RDT_ASSIGNABLE or 0 */

@@ -190,6 +190,7 @@ void ss_rdt_cpu_online(void);
 void ss_rdt_cpu_offline(void);
 /* Another process is about to run on this CPU: before the clock is read that says so. Interrupts off. */
 void ss_rdt_leave(void);
+/* And what the clock said. */
 void ss_rdt_left(u64 left_ns);
 /* A process with this RMID (0: none) runs on this CPU from now on. Interrupts off. */
 void ss_rdt_run(u32 rmid, u64 since_ns);
