@@ -232,6 +232,7 @@ std::string PageData(const PageInput& input) {
   data["places"] = kPlaces[static_cast<size_t>(input.group_by)];
   data["quiet"] = input.moments.stalls.empty() || context.told == StoryContext::Told::kWhatWas;
   data["step_us"] = kStepNs / 1000;
+  data["wait_step_us"] = kWaitStepNs / 1000;
   data["step_bytes"] = kStepBytes;
   data["coarse_ms"] = kCoarseMs;
   data["quality"] = QualityJson(input);

@@ -105,7 +105,7 @@ void WaitTable::EndBin() {
 }
 
 void WaitTable::Put(uint32_t bin, uint16_t waiter, uint16_t cause, uint64_t ns) {
-  const uint64_t steps = (ns + kStepNs / 2) / kStepNs;
+  const uint64_t steps = (ns + kWaitStepNs / 2) / kWaitStepNs;
   if (steps == 0) return;
   const BinWait wait = {bin, waiter, cause,
                         static_cast<uint32_t>(std::min<uint64_t>(steps, UINT32_MAX))};

@@ -20,11 +20,14 @@ namespace slotscope {
 using Stretches = std::vector<std::pair<uint32_t, uint32_t>>;
 bool IsIn(const Stretches& stretches, uint32_t ms);
 
+// Finer than the others' 10 us: of many short waits in a selected stretch, each is rounded by itself.
+inline constexpr uint64_t kWaitStepNs = 1'000;
+
 struct BinWait {
   uint32_t bin;     // from the first one of the range on
   uint16_t waiter;  // its place
   uint16_t cause;   // a WaitCause, kWaitEarlier, or kNrWaitValues + the place of who ran
-  uint32_t steps;   // of kStepNs
+  uint32_t steps;   // of kWaitStepNs
 };
 
 class WaitTable {

@@ -261,7 +261,7 @@ TEST(PageData, EachWaitHasItsCauseOnce) {
   const Json data = page.Data();
   const uint64_t hog = data["waits"]["causes"].size() + 1;
   const auto sums = WaitsOf(data);
-  EXPECT_EQ(sums, (std::map<std::pair<uint64_t, uint64_t>, uint64_t>{{{0, hog}, 8000}}));
+  EXPECT_EQ(sums, (std::map<std::pair<uint64_t, uint64_t>, uint64_t>{{{0, hog}, 80'000}}));
   // Without the table, whoever ran longest did; and without him, others did.
   PageOfHog plain(0);
   plain.waits.clear();
@@ -272,7 +272,7 @@ TEST(PageData, EachWaitHasItsCauseOnce) {
       row.ran_instead_ns = 600'000;
     }
   EXPECT_EQ(WaitsOf(plain.Data()),
-            (std::map<std::pair<uint64_t, uint64_t>, uint64_t>{{{0, 0}, 2000}, {{0, hog}, 6000}}));
+            (std::map<std::pair<uint64_t, uint64_t>, uint64_t>{{{0, 0}, 20'000}, {{0, hog}, 60'000}}));
 }
 
 TEST(WaitTable, ALongRangeIsKeptInLongerSteps) {
@@ -288,10 +288,24 @@ TEST(WaitTable, ALongRangeIsKeptInLongerSteps) {
   EXPECT_EQ(table.all().size(), 2000u * 300);
   uint64_t steps = 0;
   for (const BinWait& wait : table.all()) steps += wait.steps;
-  EXPECT_EQ(steps, 10'000u * 300 * 5) << "nothing is lost by that";
+  EXPECT_EQ(steps, 10'000u * 300 * 50) << "nothing is lost by that";
   ASSERT_EQ(table.near().size(), 10u * 300);
   EXPECT_EQ(table.near().front().bin, 500u);
   EXPECT_EQ(table.near().back().bin, 509u);
+}
+
+// 40 processes that wait for 4 us in each bin are not nobody.
+TEST(WaitTable, ManyShortWaitsAreNotRoundedAway) {
+  const UnixRange range = {kUnix, kUnix + 100 * kMsNs};
+  WaitTable table(range, {},
+                  [](const ProcessKey& process) { return static_cast<size_t>(process.tgid); });
+  for (int64_t bin = 0; bin < 10; bin++)
+    for (int32_t tgid = 0; tgid < 40; tgid++)
+      table.OnWait({kUnix + bin * kBinNs, {tgid, 7}, "self", {}, "", 0, 4'000});
+  table.Finish();
+  uint64_t ns = 0;
+  for (const BinWait& wait : table.all()) ns += wait.steps * kWaitStepNs;
+  EXPECT_EQ(ns, 10u * 40 * 4'000);
 }
 
 // It is of the time in which it was waited, and also if its row is behind the range.
@@ -325,8 +339,9 @@ TEST(WaitTable, WhatIsToldLateIsOfWhenItWas) {
       EXPECT_EQ(wait.cause, kWaitEarlier);
       steps[wait.bin] += wait.steps;
     }
-    EXPECT_EQ(steps, (std::map<uint32_t, uint32_t>{
-                         {10, 500}, {11, 1000}, {12, 1000}, {13, 1000}, {98, 500}, {99, 1000}}));
+    EXPECT_EQ(steps,
+              (std::map<uint32_t, uint32_t>{
+                  {10, 5'000}, {11, 10'000}, {12, 10'000}, {13, 10'000}, {98, 5'000}, {99, 10'000}}));
   }
 }
 
@@ -349,12 +364,12 @@ TEST(WaitTable, OfWhatIsToldLateItSaysWhoRan) {
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> steps;  // by bin and cause
   for (const BinWait& wait : table.all()) steps[{wait.bin, wait.cause}] += wait.steps;
   constexpr uint32_t kHog = kNrWaitValues + 9;
-  EXPECT_EQ(steps, (std::map<std::pair<uint32_t, uint32_t>, uint32_t>{{{10, kWaitOthers}, 150},
-                                                                      {{10, kWaitThrottled}, 100},
-                                                                      {{10, kHog}, 750},
-                                                                      {{11, kWaitOthers}, 150},
-                                                                      {{11, kWaitThrottled}, 100},
-                                                                      {{11, kHog}, 750}}));
+  EXPECT_EQ(steps, (std::map<std::pair<uint32_t, uint32_t>, uint32_t>{{{10, kWaitOthers}, 1'500},
+                                                                      {{10, kWaitThrottled}, 1'000},
+                                                                      {{10, kHog}, 7'500},
+                                                                      {{11, kWaitOthers}, 1'500},
+                                                                      {{11, kWaitThrottled}, 1'000},
+                                                                      {{11, kHog}, 7'500}}));
 }
 
 TEST(PageData, WhatWasNotRecordedIsAGap) {

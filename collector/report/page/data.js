@@ -56,6 +56,7 @@ export async function load() {
     process.label = `${process.name} (${process.pid})`;
   }
   data.stepMs = data.step_us / 1000;
+  data.waitStepMs = data.wait_step_us / 1000;
   return data;
 }
 

@@ -34,7 +34,7 @@ export function matrix(data, zone) {
     for (let i = lowerBound(its.at, from); i < its.at.length && its.at[i] < to; i++) {
       const who = nameOf(its.who[i]);
       const cause = its.cause[i] < causes.length ? `= ${causes[its.cause[i]]}` : nameOf(its.cause[i] - causes.length);
-      const ms = its.amount[i] * data.stepMs;
+      const ms = its.amount[i] * data.waitStepMs;
       if (!rows.has(who)) rows.set(who, { who, sum: 0, of: new Map(), place: its.who[i] });
       const row = rows.get(who);
       row.sum += ms;
