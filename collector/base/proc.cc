@@ -8,8 +8,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/bounded_file.h"
 #include "base/escape.h"
+#include "base/proc_memory.h"
 
 namespace slotscope {
 namespace {
@@ -29,9 +29,9 @@ uint64_t ReadStat(int32_t tgid, int nth) {
 
 }  // namespace
 
-std::vector<int32_t> ListProcesses() {
+std::vector<int32_t> ListProcesses(const char* folder) {
   std::vector<int32_t> tgids;
-  DIR* const proc = opendir("/proc");
+  DIR* const proc = opendir(folder);
   while (const dirent* entry = proc ? readdir(proc) : nullptr) {
     char* end;
     const long tgid = std::strtol(entry->d_name, &end, 10);
@@ -53,7 +53,7 @@ uint64_t ReadStartTicks(int32_t tgid) { return ReadStat(tgid, 20); }
 uint64_t ReadStackStart(int32_t tgid) { return ReadStat(tgid, 26); }
 
 std::string ReadEnvironment(int32_t tgid) {
-  return ReadProcFile(fmt::format("/proc/{}/environ", tgid), 4u << 20);
+  return ReadProcMemory(fmt::format("/proc/{}/environ", tgid), 4u << 20);
 }
 
 int32_t ReadParent(int32_t tgid) { return static_cast<int32_t>(ReadStat(tgid, 2)); }

@@ -8,8 +8,8 @@
 
 namespace slotscope {
 
-// The tgids of all that this user can see.
-std::vector<int32_t> ListProcesses();
+// The tgids of all that this user can see; of a process's task folder, the threads.
+std::vector<int32_t> ListProcesses(const char* folder = "/proc");
 
 // Its name, escaped; empty if it is gone.
 std::string ReadComm(int32_t tgid);
@@ -22,7 +22,7 @@ uint64_t ReadStartTicks(int32_t tgid);
 uint64_t ReadStackStart(int32_t tgid);
 
 // As it was when the program began, and up to 4 MiB of it: a hostile process's is as long as it likes.
-// Empty if it is gone, or has none.
+// Empty if it is gone, has none, or cannot be read soon.
 std::string ReadEnvironment(int32_t tgid);
 
 // 0 if it is gone, or has none.

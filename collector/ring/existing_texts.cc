@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/bounded_file.h"
 #include "base/clock.h"
 #include "base/proc.h"
+#include "base/proc_memory.h"
 #include "base/unique_fd.h"
 
 namespace slotscope {
@@ -157,7 +157,7 @@ void ExistingTexts::Tell(const MessagesFn& sink) {
     messages.Put(SS_EXEC, tgid, 0, executable);
     if (has_arguments_)
       messages.Put(SS_ARGUMENTS, tgid, 0,
-                   ReadProcFile(fmt::format("/proc/{}/cmdline", tgid), SS_TEXT_LEN));
+                   ReadProcMemory(fmt::format("/proc/{}/cmdline", tgid), SS_TEXT_LEN));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -60,12 +61,23 @@ Status Rotation::Before(const Slot& slot) {
   if (nr_frame_slots_++ == 0) frame_ = at;
   frame_.end_ns = segment_.times.end_ns = slot.end_ns;
   frame_.unix_offset_ns = segment_.times.unix_offset_ns = slot.unix_offset_ns;
-  for (const std::string& note : slot.notes)
-    if (const auto rank = ParseRankNote(note)) {
-      if (ranks_.size() >= kMaxRanks && !ranks_.contains(rank->tgid)) ranks_.erase(ranks_.begin());
-      ranks_[rank->tgid] = note;
-    }
+  for (const std::string& note : slot.notes) OnNote(note, slot.end_ns);
   return {};
+}
+
+void Rotation::OnNote(const std::string& note, uint64_t now_ns) {
+  if (const auto end = ParseRankEnd(note)) {
+    if (const auto at = ranks_.find(end->tgid); at != ranks_.end()) at->second.ended_ns = now_ns;
+    return;
+  }
+  const auto rank = ParseRankNote(note);
+  if (!rank) return;
+  if (ranks_.size() >= kMaxRanks && !ranks_.contains(rank->tgid)) {
+    const auto ended = std::find_if(ranks_.begin(), ranks_.end(),
+                                    [](const auto& one) { return one.second.ended_ns != 0; });
+    ranks_.erase(ended == ranks_.end() ? ranks_.begin() : ended);
+  }
+  ranks_[rank->tgid] = {note, 0};
 }
 
 std::string Rotation::GapText() const {
@@ -83,7 +95,7 @@ HeaderLines Rotation::HeaderOf() const {
   for (auto& [key, value] : lines)
     if (key == "unix_offset_ns") value = std::to_string(segment_.times.unix_offset_ns);
   lines.emplace_back("segment", std::to_string(segment_.number));
-  for (const auto& [tgid, note] : ranks_) lines.emplace_back("note", note);
+  for (const auto& [tgid, rank] : ranks_) lines.emplace_back("note", rank.note);
   if (has_gap_) lines.emplace_back("note", GapText());
   return lines;
 }
@@ -91,6 +103,9 @@ HeaderLines Rotation::HeaderOf() const {
 void Rotation::BeginSegment(const FrameTimes& at) {
   segment_.number = folder_->TakeNumber();
   segment_.times = at;
+  std::erase_if(ranks_, [&](const auto& rank) {
+    return rank.second.ended_ns && at.start_ns > rank.second.ended_ns + kEndedRankNs;
+  });
   const HeaderLines header = HeaderOf();
   const auto begin = [&](Table* table, auto* sink) {
     table->Begin(folder_->held_path(), segment_.number, FloorDiv(at.unix_start_ns(), kNsPerS));

@@ -64,9 +64,17 @@ class Rotation final : public SlotBorder {
     Sink* sink = nullptr;
     Written(const std::string& name, const std::string& extension) : table(name, extension) {}
   };
+  // A process that is a rank, as a note says it.
+  struct Rank {
+    std::string note;
+    uint64_t ended_ns = 0;  // when that was told; 0: it lives
+  };
   static constexpr size_t kMaxRanks = 1024;
+  // What has hung is noticed long after some of its processes have ended.
+  static constexpr uint64_t kEndedRankNs = 3'600'000'000'000;
 
   bool IsBorder(const Slot& slot) const;
+  void OnNote(const std::string& note, uint64_t now_ns);
   void BeginSegment(const FrameTimes& at);
   Status EndFrame();
   Status EndSegment();
@@ -90,11 +98,11 @@ class Rotation final : public SlotBorder {
   bool full_ = false;  // it has max_bytes
   FrameTimes frame_;
   uint64_t nr_frame_slots_ = 0;
-  uint64_t rows_before_ = 0;              // of the frame
-  uint64_t bytes_before_ = 0;             // of the segment
-  std::map<int32_t, std::string> ranks_;  // notes that hold in the next segment as well, by tgid
-  bool has_gap_ = false;                  // since something could be written
-  uint64_t nr_gap_slots_ = 0;             // that were dropped in it
+  uint64_t rows_before_ = 0;       // of the frame
+  uint64_t bytes_before_ = 0;      // of the segment
+  std::map<int32_t, Rank> ranks_;  // they hold in the next segment as well, by tgid
+  bool has_gap_ = false;           // since something could be written
+  uint64_t nr_gap_slots_ = 0;      // that were dropped in it
   FrameTimes gap_;
   std::string gap_reason_;
   Incidents* incidents_ = nullptr;

@@ -12,9 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/proc.h"
 #include "detect/host/host_recorder.h"
-#include "detect/host/rank_finder.h"
 #include "detect/host/slots_csv.h"
 #include "temp_folder.h"
 
@@ -23,7 +21,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::Pair;
 
 nlohmann::ordered_json EvidenceAsJson(const HostHistory& history, const NcclHang& hang,
                                       const IsAliveFn& is_alive) {
@@ -44,62 +41,27 @@ TEST(RankNote, IsReadAsItIsWritten) {
   for (const char* text : {"", "rank 3", "rank 3 is process x (a)", "rank -1 is process 5 (a)",
                            "ranks 0, 1 wait in nccl:all_reduce 7", "rank 3 is process 5 (a"})
     EXPECT_FALSE(ParseRankNote(text)) << text;
+  const std::string end = RankEndText({3, 4711, "python3"});
+  EXPECT_FALSE(ParseRankNote(end)) << end;
+  EXPECT_FALSE(ParseRankEnd(RankNoteText({3, 4711, "python3"})));
+  ASSERT_TRUE(ParseRankEnd(end)) << end;
+  EXPECT_EQ(ParseRankEnd(end)->tgid, 4711);
+  EXPECT_EQ(ParseRankEnd(end)->comm, "python3");
 }
 
-TEST(RankFinder, TheEnvironmentSaysTheRank) {
-  using namespace std::string_literals;
-  EXPECT_EQ(RankOfEnvironment("HOME=/\0RANK=3\0WORLD_SIZE=8\0"s), 3);
-  EXPECT_EQ(RankOfEnvironment("SLURM_PROCID=5\0RANK=3"s), 3) << "the job's own word counts";
-  EXPECT_EQ(RankOfEnvironment("OMPI_COMM_WORLD_RANK=7\0LOCAL_RANK=1\0"s), 7);
-  for (const std::string& none : {""s, "LOCAL_RANK=1\0"s, "RANK=\0"s, "RANK=x\0"s, "RANK=-1\0"s,
-                                  "MY_RANK=1\0"s, "RANK=99999999999\0"s})
-    EXPECT_FALSE(RankOfEnvironment(none)) << none;
-}
-
-TEST(RankFinder, OfAFamilyTheOneThatUsesCudaAndOfTheseTheFirst) {
-  // A shell, its python, and python's loaders, which have the library mapped, too.
-  EXPECT_THAT(
-      ChooseRanks({{10, {1, 0, false}}, {11, {10, 0, true}}, {12, {11, 0, true}}, {13, {11, 0, true}}})
-          .chosen,
-      ElementsAre(Pair(0, 11)));
-  // Before any of them uses it.
-  EXPECT_THAT(ChooseRanks({{10, {1, 0, false}}, {11, {10, 0, false}}}).chosen, ElementsAre(Pair(0, 10)));
-  EXPECT_THAT(ChooseRanks({{10, {1, 0, true}}, {20, {1, 1, true}}}).chosen,
-              ElementsAre(Pair(0, 10), Pair(1, 20)));
-  // Two jobs, or one that somebody has forged: no wrong one.
-  const RankChoice choice = ChooseRanks({{10, {1, 0, true}}, {20, {1, 0, true}}, {21, {1, 1, true}}});
-  EXPECT_THAT(choice.chosen, ElementsAre(Pair(1, 21)));
-  EXPECT_THAT(choice.disputed, ElementsAre(Pair(0, ElementsAre(10, 20))));
-}
-
-// Of real processes: two that say that they are one rank are named, once.
-TEST(RankFinder, ADisputedRankIsNamed) {
-  const auto start = [] {
-    const pid_t child = fork();
-    if (child == 0) {
-      execl("/bin/sh", "sh", "-c", "RANK=9999991 exec sleep 60", nullptr);
-      _exit(1);
-    }
-    return child;
-  };
-  const pid_t children[] = {start(), start()};
-  const auto is_running = [](pid_t child) {
-    return ReadEnvironment(child).find("RANK=9999991") != std::string::npos;
-  };
-  while (!is_running(children[0]) || !is_running(children[1])) usleep(1000);
-  RankFinder finder;
-  for (const RankNote& note : finder.Scan()) EXPECT_NE(note.rank, 9999991);
-  const auto disputes = finder.TakeDisputes();
-  EXPECT_THAT(disputes, testing::Contains(testing::AllOf(
-                            testing::HasSubstr("2 processes say that they are rank 9999991"),
-                            testing::HasSubstr(std::to_string(children[0])),
-                            testing::HasSubstr(std::to_string(children[1])))));
-  finder.Scan();
-  EXPECT_THAT(finder.TakeDisputes(), testing::IsEmpty());
-  for (const pid_t child : children) {
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+// Those who are there only for a moment do not take the place of one who works.
+TEST(HostHistory, WhoIsQuietGoesFirst) {
+  HostHistory history(kMs, 3600 * 1000 * kMs);
+  history.SetRank({0, 10, "job"}, kMs);
+  for (int32_t i = 0; i < 5000; i++) {
+    history.SetRank({100 + i, 1000 + i, "forged"}, (2 + i) * kMs);
+    HostSample sample;
+    sample.start_ns = (2 + i) * kMs;
+    history.Add(10, 7, "job", sample);
   }
+  EXPECT_TRUE(history.IsRank(10));
+  EXPECT_TRUE(history.IsRank(1000 + 4999));
+  EXPECT_FALSE(history.IsRank(1000)) << "it is bounded";
 }
 
 // ---- what is kept of it

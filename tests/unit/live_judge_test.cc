@@ -291,6 +291,22 @@ TEST_F(LiveJudgeTest, StateIsBounded) {
   EXPECT_EQ(judge_.counts().nr_forgotten, 0u);
 }
 
+// Whoever writes broken dumps all the time does not fill the log.
+TEST_F(LiveJudgeTest, BrokenDumpsAreSaidTenTimesAnHour) {
+  const auto flood = [&] {
+    for (int i = 0; i < 30; i++) folder_.Write(fmt::format("rank_{}", i), "broken");
+    now_ns_ = UnixNs() + 10 * kS;
+    Look();
+    return judge_.TakeNews();
+  };
+  EXPECT_EQ(flood().size(), 10u);
+  EXPECT_THAT(flood(), IsEmpty());
+  now_ns_ += 360 * kS;
+  folder_.Write("rank_0", "broken again");
+  Look();
+  EXPECT_THAT(judge_.TakeNews(), ElementsAre(HasSubstr("(50 more like this before)")));
+}
+
 TEST_F(LiveJudgeTest, AFileThatCannotBeReadIsSaidOnce) {
   std::filesystem::create_directory(folder_.At("kern.log"));
   Look();

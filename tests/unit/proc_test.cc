@@ -1,69 +1,74 @@
 // SPDX-License-Identifier: MIT
 #include "base/proc.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/prctl.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "base/proc_memory.h"
+#include "own_environment.h"
+#include "temp_folder.h"
+#include "until.h"
+#include "waiting_child.h"
 
 namespace slotscope {
 namespace {
 
-constexpr size_t kHuge = 64ull << 30;
-
-// Makes 64 GiB of nothing this process's environment, as any process may. False: this kernel does not
-// let it (CONFIG_CHECKPOINT_RESTORE).
-bool HaveHugeEnvironment() {
-  void* const huge = mmap(nullptr, kHuge, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (huge == MAP_FAILED) return false;
-  std::string stat;
-  std::getline(std::ifstream("/proc/self/stat"), stat);
-  std::istringstream behind_comm(stat.substr(stat.rfind(')') + 2));
-  std::vector<uint64_t> fields(3);  // so that they are counted as in proc(5)
-  for (std::string word; behind_comm >> word;)
-    fields.push_back(word[0] >= 'A' ? 0 : std::strtoull(word.c_str(), nullptr, 10));
-  prctl_mm_map map = {};
-  map.start_code = fields.at(26);
-  map.end_code = fields.at(27);
-  map.start_stack = fields.at(28);
-  map.start_data = fields.at(45);
-  map.end_data = fields.at(46);
-  map.start_brk = fields.at(47);
-  map.brk = reinterpret_cast<uint64_t>(sbrk(0));
-  map.arg_start = fields.at(48);
-  map.arg_end = fields.at(49);
-  map.env_start = reinterpret_cast<uint64_t>(huge);
-  map.env_end = map.env_start + kHuge;
-  map.exe_fd = UINT32_MAX;
-  return prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) == 0;
+TEST(Proc, AnEnvironmentIsReadUpToItsBudget) {
+  const WaitingChild child([] { return HaveHugeEnvironment(64ull << 30); });
+  if (!child.is_ready()) GTEST_SKIP() << "this kernel does not let a process move its environment";
+  EXPECT_EQ(ReadEnvironment(child.pid()).size(), 4u << 20) << "of 64 GiB";
 }
 
-TEST(Proc, AnEnvironmentIsReadUpToItsBudget) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    const char is_huge = HaveHugeEnvironment();
-    (void)!write(ends[1], &is_huge, 1);
-    for (;;) pause();
-  }
-  char is_huge = 0;
-  ASSERT_EQ(read(ends[0], &is_huge, 1), 1);
-  const size_t size = is_huge ? ReadEnvironment(child).size() : 0;
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  close(ends[0]);
-  close(ends[1]);
-  if (!is_huge) GTEST_SKIP() << "this kernel does not let a process move its environment";
-  EXPECT_EQ(size, 4u << 20) << "of 64 GiB";
+// What a process's memory is if it lies in a file system of its own: it does not come.
+class NeverComes {
+ public:
+  NeverComes() { EXPECT_EQ(mkfifo(path_.c_str(), 0600), 0); }
+  const std::string& path() const { return path_; }
+  void Come() const { close(open(path_.c_str(), O_RDWR)); }
+
+ private:
+  TempFolder folder_;
+  const std::string path_ = folder_.At("fifo");
+};
+
+size_t NrThreads() { return ListProcesses("/proc/self/task").size(); }
+
+TEST(ProcMemory, WhatNeverComesIsNotWaitedFor) {
+  const size_t before = NrThreads();
+  const NeverComes never;
+  EXPECT_EQ(ReadProcMemory(never.path(), 1u << 20), "");
+  EXPECT_EQ(NrThreads(), before + 1) << "or it was not stuck at all";
+  // It is not asked again, while it is, and others are.
+  EXPECT_EQ(ReadProcMemory(never.path(), 1u << 20), "");
+  EXPECT_EQ(NrThreads(), before + 1);
+  EXPECT_NE(ReadEnvironment(getpid()), "");
+  // Its thread ends with it.
+  never.Come();
+  EXPECT_TRUE(Until([&] { return NrThreads() == before; }));
+}
+
+// Only so many are waited for, and when one has ended, others are read again.
+TEST(ProcMemory, ManyThatNeverComeAreBounded) {
+  const size_t before = NrThreads();
+  std::vector<NeverComes> never(kMostStuckReads + 1);
+  std::vector<std::thread> readers;
+  for (size_t i = 0; i < kMostStuckReads; i++)
+    readers.emplace_back([&, i] { ReadProcMemory(never[i].path(), 100); });
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(NrThreads(), before + kMostStuckReads);
+  EXPECT_EQ(ReadProcMemory(never.back().path(), 100), "");
+  EXPECT_EQ(NrThreads(), before + kMostStuckReads);
+  EXPECT_EQ(ReadEnvironment(getpid()), "");
+  never[0].Come();
+  EXPECT_TRUE(Until([] { return !ReadEnvironment(getpid()).empty(); }));
+  for (const NeverComes& one : never) one.Come();
+  EXPECT_TRUE(Until([&] { return NrThreads() == before; }));
 }
 
 }  // namespace

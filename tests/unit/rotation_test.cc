@@ -178,6 +178,23 @@ TEST(RotationTest, WhatIsARankIsSaidInEachSegment) {
   EXPECT_THAT(texts[1], Not(HasSubstr("something")));
 }
 
+// An hour after its end nobody asks for it any more.
+TEST(RotationTest, ARankThatHasEndedIsForgotten) {
+  const TempFolder temp;
+  Recorded recorded(temp.At("r"), {10 * kS, 0, false});
+  EXPECT_TRUE(recorded.Play(1 * kS, kOffset, "rank 3 is process 4711 (python3)").ok());
+  EXPECT_TRUE(recorded.Play(2 * kS, kOffset, "rank 4 is process 4712 (python3)").ok());
+  EXPECT_TRUE(recorded.Play(3 * kS, kOffset, "rank 3 was process 4711 (python3), which has ended").ok());
+  EXPECT_TRUE(recorded.Play(3600 * kS).ok());
+  EXPECT_TRUE(recorded.Play(3620 * kS).ok());
+  ASSERT_TRUE(recorded.Finish().ok());
+  const auto texts = recorded.Segments();
+  ASSERT_EQ(texts.size(), 3u);
+  EXPECT_THAT(texts[1], HasSubstr("# note: rank 3 is process 4711 (python3)\n"));
+  EXPECT_THAT(texts[2], Not(HasSubstr("rank 3")));
+  EXPECT_THAT(texts[2], HasSubstr("# note: rank 4 is process 4712 (python3)\n"));
+}
+
 TEST(RotationTest, ATableWithoutContentHasNoFile) {
   const TempFolder temp;
   Recorded recorded(temp.At("r"));

@@ -12,7 +12,14 @@ void HostSample::Add(const HostSample& other) {
 
 void HostHistory::SetRank(const RankNote& note, int64_t since_ns) {
   if (const RankProcess* known = Current(note.tgid); known && known->rank == note.rank) return;
-  if (processes_.size() >= kMaxProcesses) processes_.pop_front();
+  if (processes_.size() >= kMaxProcesses) {
+    const auto last_ns = [](const RankProcess& process) {
+      return std::max(process.since_ns, process.last_ns);
+    };
+    processes_.erase(std::min_element(
+        processes_.begin(), processes_.end(),
+        [&](const RankProcess& a, const RankProcess& b) { return last_ns(a) < last_ns(b); }));
+  }
   RankProcess& process = processes_.emplace_back();
   process.rank = note.rank;
   process.tgid = note.tgid;

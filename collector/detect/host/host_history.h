@@ -91,6 +91,7 @@ class HostHistory {
     if (IsWanted(start_ns)) folded_.push_back(start_ns);
   }
 
+  // Where there are too many, the one that has been quiet for the longest goes.
   void SetRank(const RankNote& note, int64_t since_ns);
   // Ranks of which nothing has been kept for so long, and whose process has ended: a later job may have
   // the same ranks elsewhere. Of the others nobody is asked whether they are alive.

@@ -17,8 +17,11 @@ struct RankNote {
 
 // "rank 3 is process 4711 (python3)".
 std::string RankNoteText(const RankNote& note);
+// "rank 3 was process 4711 (python3), which has ended".
+std::string RankEndText(const RankNote& note);
 
 // Nothing if it is about something else.
 std::optional<RankNote> ParseRankNote(std::string_view text);
+std::optional<RankNote> ParseRankEnd(std::string_view text);
 
 }  // namespace slotscope

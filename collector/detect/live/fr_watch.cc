@@ -58,7 +58,7 @@ bool FrWatch::Poll(int64_t now_ns) {
       }
     }
     if (!file.problem.empty() && !file.is_told && now_ns - file.changed_ns >= kSettledNs) {
-      problems_.push_back(fmt::format("{}: {}", EscapeControls(path), file.problem));
+      TellProblem(fmt::format("{}: {}", EscapeControls(path), file.problem), now_ns);
       file.is_told = true;
     }
   }
@@ -71,6 +71,16 @@ bool FrWatch::Poll(int64_t now_ns) {
     file = files_.erase(file);
   }
   return is_changed;
+}
+
+void FrWatch::TellProblem(std::string text, int64_t now_ns) {
+  if (!problem_rate_.Take(static_cast<uint64_t>(now_ns))) {
+    nr_untold_++;
+    return;
+  }
+  if (const uint64_t nr = std::exchange(nr_untold_, 0))
+    text += fmt::format(" ({} more like this before)", nr);
+  problems_.push_back(std::move(text));
 }
 
 NcclRecords FrWatch::Records() const {

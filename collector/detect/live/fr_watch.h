@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rate.h"
 #include "detect/inputs/fr_dump.h"
 #include "detect/inputs/fr_folder.h"
 #include "detect/inputs/nccl_records.h"
@@ -21,7 +22,8 @@ class FrWatch {
   bool Poll(int64_t now_ns);
   // Of all dumps that are there, with the times at which they came.
   NcclRecords Records() const;
-  // Files that cannot be read though nobody has written to them for a while; each is said once.
+  // Files that cannot be read though nobody has written to them for a while; each is said once, as long
+  // as nobody changes it, and ten of them an hour.
   std::vector<std::string> TakeProblems();
 
  private:
@@ -36,9 +38,13 @@ class FrWatch {
     FrDump dump;  // condensed; of the last time it could be read
   };
 
+  void TellProblem(std::string text, int64_t now_ns);
+
   std::string folder_;
   FrFileReader reader_;
   std::map<std::string, File> files_;  // by name
+  Rate problem_rate_ = Rate(10, 360'000'000'000);
+  uint64_t nr_untold_ = 0;
   std::vector<std::string> problems_;
 };
 

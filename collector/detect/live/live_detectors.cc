@@ -103,8 +103,8 @@ struct LiveDetectors::Impl {
   void Look(bool is_last) {
     if (host && (!ranks_ns || MonotonicNs() - *ranks_ns >= kRankPeriodNs)) {
       ranks_ns = MonotonicNs();
-      for (const RankNote& note : ranks.Scan()) news->TellEvent(RankNoteText(note));
-      for (const std::string& text : ranks.TakeDisputes()) news->Tell(text);
+      for (std::string& text : ranks.Scan(*ranks_ns)) news->TellEvent(std::move(text));
+      for (std::string& text : ranks.TakeProblems()) news->TellEvent(std::move(text));
       host->Look([](HostHistory& history) { history.ForgetEnded(IsAlive); });
     }
     EvidenceFn evidence;
