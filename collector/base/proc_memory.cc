@@ -37,7 +37,7 @@ struct Read {
 };
 
 void Run(const std::string& path, size_t max_bytes, Read* read) {
-  NameThread("slotscope-proc");
+  NameThread("ss-proc");
   std::string bytes = ReadProcFile(path, max_bytes);
   std::lock_guard lock(read->mutex);
   read->bytes = std::move(bytes);

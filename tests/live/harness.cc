@@ -214,12 +214,16 @@ std::vector<LoadedProgram> LoadedPrograms(std::string_view prefix) {
   return programs;
 }
 
-int Shell(const std::string& script, std::string* output) {
+void ExportForShell() {
   setenv("S", SlotscopeBinary().c_str(), 1);
   setenv("T", std::filesystem::read_symlink("/proc/self/exe").c_str(), 1);  // for --workload
   // An emulated machine is watched at any price; the test of the guard gives its own limit behind this
   // one.
   setenv("SRC", UsesModule() ? "kmod --max-overhead 100" : "bpf --max-overhead 100", 1);
+}
+
+int Shell(const std::string& script, std::string* output) {
+  ExportForShell();
   return RunProgram({"/bin/sh", "-c", script}, output);
 }
 

@@ -177,6 +177,8 @@ int RunProgram(const std::vector<std::string>& argv, std::string* output);
 
 // The same for a shell script; $S is the program, $SRC the source under test, $T this one.
 int Shell(const std::string& script, std::string* output);
+// For a test that runs a shell itself.
+void ExportForShell();
 // For that: waits until the recorder that was last put into the background has written to the file `err`
 // that it records, or has ended.
 std::string UntilRecording(const std::string& err);

@@ -4,11 +4,14 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <zstd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -935,6 +938,38 @@ TEST(RecordingReaderTest, WhatIsNoRecordingIsBadInput) {
   RowsIn(temp.At("none.zst"), {}, &status);
   EXPECT_EQ(status.code(), Exit::kBadInput);
 }
+
+// Which recording is read where none is named: on a machine of the test's own.
+void FindIt() {
+  const TempFolder temp;
+  if (unshare(CLONE_FS | CLONE_NEWNS) || mount("none", "/", "", MS_REC | MS_PRIVATE, nullptr) ||
+      mount("none", "/var/lib", "tmpfs", 0, "size=16m") || chdir(temp.path().c_str()))
+    GTEST_SKIP() << "needs root, for a /var/lib of its own";
+  const auto find = [](const char* table) {
+    std::string path;
+    const Status status = FindRecording(&path, table);
+    return status.ok() ? path : status.message();
+  };
+  EXPECT_THAT(find("slots"), testing::AllOf(HasSubstr("there is no recording in this folder"),
+                                            HasSubstr("/var/lib/slotscope/slotscope.rec")));
+  std::filesystem::create_directory("/var/lib/slotscope");
+  Recorder(kServiceRecording).Record(0, 1);
+  EXPECT_EQ(find("slots"), kServiceRecording);
+  // What is here comes first, but if only the other one has what is asked for.
+  const Recorder empty(temp.At("empty"));
+  EXPECT_EQ(find("slots"), kServiceRecording);
+  EXPECT_EQ(find("spans"), "empty") << "neither has that";
+  Recorder(temp.At("older")).Record(0, 1);
+  EXPECT_EQ(find("slots"), "older");
+  Recorder(temp.At("newer")).Record(0, 1);
+  const auto now = std::filesystem::last_write_time(temp.At("newer/manifest.ndjson"));
+  std::filesystem::last_write_time(temp.At("older/manifest.ndjson"), now - std::chrono::hours(1));
+  EXPECT_EQ(find("slots"), "newer");
+  std::filesystem::last_write_time(temp.At("older/manifest.ndjson"), now + std::chrono::hours(1));
+  EXPECT_EQ(find("slots"), "older");
+}
+
+TEST(FindRecordingTest, TheNewestHereElseTheServices) { std::thread(FindIt).join(); }
 
 }  // namespace
 }  // namespace slotscope

@@ -31,7 +31,7 @@ constexpr int64_t kOffset = 1'795'000'000'000'000'000;
 class Recorded {
  public:
   explicit Recorded(const std::string& path, const RotationOptions& options = {},
-                    const KeepLimits& keep = {})
+                    const KeepLimits& keep = {}, const std::string& boot_id = "b")
       : path_(path),
         rotation_(&folder_, options),
         csv_(rotation_.slots_file(), kOffset, 0),
@@ -40,9 +40,11 @@ class Recorded {
     rotation_.SetSinks(&csv_, {&straggle_});
     Facts facts;
     facts.host = "h";
-    facts.boot_id = "b";
+    facts.boot_id = boot_id;
     facts.unix_offset_ns = kOffset;
-    rotation_.Begin(facts, {{"host", "h"}, {"slot_ns", "1000000"}, {"unix_offset_ns", "0"}}, kMs, [] {
+    const HeaderLines header = {
+        {"host", "h"}, {"boot_id", boot_id}, {"slot_ns", "1000000"}, {"unix_offset_ns", "0"}};
+    rotation_.Begin(facts, header, kMs, [] {
       RunCounts counts;
       counts.merge.nr_lost = 77;
       return counts;
@@ -193,6 +195,40 @@ TEST(RotationTest, ARankThatHasEndedIsForgotten) {
   EXPECT_THAT(texts[1], HasSubstr("# note: rank 3 is process 4711 (python3)\n"));
   EXPECT_THAT(texts[2], Not(HasSubstr("rank 3")));
   EXPECT_THAT(texts[2], HasSubstr("# note: rank 4 is process 4712 (python3)\n"));
+}
+
+// A service goes on after a boot, and its clock begins anew.
+TEST(RotationTest, AFolderSpansBoots) {
+  const TempFolder temp;
+  const KeepLimits keep = {0, 1u << 30};
+  constexpr int64_t kLaterOffset = kOffset + 200 * static_cast<int64_t>(kS);
+  {
+    Recorded recorded(temp.At("r"), {10 * kS, 0, true}, keep, "first");
+    EXPECT_TRUE(recorded.Play(100 * kS, kOffset, "rank 3 is process 4711 (python3)").ok());
+    EXPECT_TRUE(recorded.Play(101 * kS).ok());
+    ASSERT_TRUE(recorded.Finish().ok());
+  }
+  Recorded recorded(temp.At("r"), {10 * kS, 0, true}, keep, "second");
+  for (const uint64_t s : {5, 6}) EXPECT_TRUE(recorded.Play(s * kS, kLaterOffset).ok());
+  ASSERT_TRUE(recorded.Finish().ok());
+
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(temp.At("r")).ok());
+  std::vector<std::string> boots;
+  for (const auto& [number, segment] : reader.segments()) boots.push_back(segment.boot_id);
+  EXPECT_THAT(boots, ElementsAre("first", "second"));
+  const auto read = [&](const UnixRange& range) {
+    std::string text;
+    EXPECT_TRUE(reader.Read("slots", range, [&](std::string_view piece) { text += piece; }).ok());
+    return text;
+  };
+  EXPECT_THAT(SlotsOf(read({})),
+              ElementsAre("100000000000", "101000000000", "5000000000", "6000000000"));
+  // By Unix time, though the second's own clock is behind the first's.
+  const std::string text = read({kLaterOffset, kLaterOffset + 100 * static_cast<int64_t>(kS)});
+  EXPECT_THAT(SlotsOf(text), ElementsAre("5000000000", "6000000000"));
+  EXPECT_THAT(text, HasSubstr("# boot_id: second\n"));
+  EXPECT_THAT(text, Not(HasSubstr("rank 3"))) << "that process is gone";
 }
 
 TEST(RotationTest, ATableWithoutContentHasNoFile) {

@@ -22,6 +22,7 @@
 #include "base/event_fd.h"
 #include "base/json_line.h"
 #include "base/proc.h"
+#include "base/thread.h"
 #include "base/unique_fd.h"
 #include "detect/host/host_evidence.h"
 #include "detect/host/rank_finder.h"
@@ -123,6 +124,7 @@ struct LiveDetectors::Impl {
   }
 
   void Run() {
+    NameThread("ss-detect");
     while (!stop_requested) {
       Look(false);
       pollfd fds[] = {{wake.get(), POLLIN, 0}, {inotify.get(), POLLIN, 0}};
