@@ -167,7 +167,7 @@ TEST(ServiceLife, AHelperThatDoesNotEndIsLeftBehind) {
     std::vector<std::unique_ptr<Hung>> hung;
     for (Service* service : {&patient, &asked_again}) {
       ASSERT_TRUE(Until([&] { return service->ThreadOf("ss-detect") != 0; })) << service->Said();
-      usleep(1'000'000);  // of slots
+      sleep(1);  // of slots
       hung.push_back(std::make_unique<Hung>(service->ThreadOf("ss-detect")));
       service->Send(SIGINT);
     }
