@@ -201,7 +201,7 @@ $(B)/demo/trainer: scripts/demo/trainer.c
 	$(Q)$(CC) -std=gnu11 -Wall -Wextra -Werror -O2 $< -o $@ -ldl
 
 $(B)/unit_tests: | $(STANDIN)
-$(B)/live_tests: | $(STANDIN)
+$(B)/live_tests: | $(STANDIN) $(B)/demo/trainer
 
 $(B)/unit_tests: $(UNIT_SRC:%.cc=$(B)/obj/%.o) $(PORTABLE_SRC:%.c=$(B)/obj/%.o) $(B)/libslotscope.a
 	$(call msg,LINK,$@)

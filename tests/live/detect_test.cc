@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Detectors beside a recording: ranks are found, a hang is told with what the host saw of them, and when
 // it is over; the recording's files say the same afterwards.
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -187,6 +188,41 @@ for rank in 0 1 2; do
 	echo '{"version":"2.10","pg_config":{"0":{"ranks":"[0, 1, 2]"}},"entries":['"$entry"']}' >fr/new
 	mv fr/new fr/nccl_trace_rank_$rank
 done)sh");
+}
+
+// Where something could not be read it does not say that there is no hang.
+TEST(DetectStory, SaysWhatIsNotKnown) {
+  const std::string dir = MakeDir("detect-story");
+  std::string output;
+  const auto story = [&](const std::string& dumps) {
+    const std::string script = "cd " + dir + R"( && rm -rf fr && mkdir fr && now=1796000000 && dump() {
+          echo '{"version":"2.10","pg_config":{"0":{"ranks":"[0, 1, 2]"}},"entries":['"$4"']}' >fr/rank_$1; }
+        op() { echo '{"process_group":["0","default_pg"],"collective_seq_id":'$1',"profiling_name":"nccl:all_reduce",'\
+          '"state":"'$2'","time_created_ns":'$((now - $3))'000000000}'; }
+        )" + dumps + R"(
+        $S detect --format text --fr-dir fr --as-of $now)";
+    output.clear();
+    const int code = Shell(script, &output);
+    return std::to_string(code) + ": " + output;
+  };
+  using testing::HasSubstr;
+  using testing::Not;
+  EXPECT_THAT(story("for r in 0 1 2; do dump $r '' '' \"$(op 5 completed 1000)\"; done"),
+              HasSubstr("0: No hang: no two of 3 ranks wait in one operation for longer than 300 s"));
+  EXPECT_THAT(
+      story("dump 0 '' '' ''; dump 1 '' '' '{\"process_group\":7}'"),
+      testing::AllOf(
+          HasSubstr("Whether it hangs is not known: nothing could be read of what 1 rank called"),
+          Not(HasSubstr("No hang"))));
+  EXPECT_THAT(
+      story("dump 0 '' '' \"$(op 5 scheduled 1000)\"; echo broken >fr/rank_1"),
+      testing::AllOf(HasSubstr("9: "), HasSubstr("No hang in what could be read: no two of 1 rank"),
+                     HasSubstr("but 1000 s: rank 0 waits in nccl:all_reduce 5"),
+                     HasSubstr("no readable dump of 2 more ranks")));
+  // One that hangs is told, whatever could not be read.
+  EXPECT_THAT(
+      story("for r in 0 1; do dump $r '' '' \"$(op 5 scheduled 1000)\"; done; echo broken >fr/rank_2"),
+      testing::AllOf(HasSubstr("NCCL hang since "), Not(HasSubstr("No hang"))));
 }
 
 }  // namespace

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "harness.h"
 
@@ -173,6 +176,49 @@ TEST(Launcher, InCallsIsTheTimeThatItRunsInThem) {
   EXPECT_FALSE(is_right(2 * in_calls_ns)) << "doubled";
   EXPECT_FALSE(is_right(ran_ns - in_calls_ns)) << "what is between them";
   EXPECT_FALSE(is_right(ran_ns)) << "all that it ran";
+}
+
+// What `gpu` says of a recording is what its table has: of who never waits for its GPU, that nobody sees
+// what it does.
+TEST(GpuReport, SaysWhatIsNotVisible) {
+  const std::string dir = MakeDir("gpu-report");
+  std::string output;
+  ASSERT_EQ(
+      Shell(fmt::format("cd {} && LD_LIBRARY_PATH={} $S record --source $SRC --gpu on -o a.rec -- sh -c "
+                        "'$T --workload cuda-launcher 50 >never; $T --workload cuda-gaps {} >sleeps' && "
+                        "$S gpu a.rec >gpu.txt && zstdcat a.rec/gpu-*.zst >gpu.csv",
+                        dir, StandinFolder(), +kGapSleeps),
+            &output),
+      0)
+      << output;
+  const auto tgid_of = [&](const char* name, const char* key) {
+    return std::to_string(ParseWorkload(dir + "/" + name).TgidsOf(key).at(0));
+  };
+  const std::string never = tgid_of("never", "launcher"), sleeps = tgid_of("sleeps", "gaps");
+  uint64_t no_work_ns = 0, nr_launches = 0;
+  for (const CsvRow& row : ReadCsv(dir + "/gpu.csv").rows)
+    if (row.at("tgid") == sleeps) {
+      no_work_ns += Number(row.at("gpu_no_work_ns"));
+      nr_launches += Number(row.at("gpu_launches"));
+    }
+  ASSERT_GT(no_work_ns, 0u);
+  std::map<std::string, std::vector<std::string>> words;  // by tgid
+  std::istringstream lines(Text(dir + "/gpu.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream one(line);
+    std::vector<std::string> word{std::istream_iterator<std::string>(one), {}};
+    if (word.size() != 10 || word[0] == "note:") continue;  // leaks are two words
+    EXPECT_LE(line.size(), 80u) << line;
+    words[word[0]] = word;
+  }
+  ASSERT_TRUE(words.contains(never) && words.contains(sleeps)) << Text(dir + "/gpu.txt");
+  EXPECT_EQ(words[never][6], "hidden");
+  EXPECT_EQ(words[sleeps][6], fmt::format("{:.1f}", static_cast<double>(no_work_ns) / 1e6));
+  EXPECT_NE(words[sleeps][6], fmt::format("{:.1f}", static_cast<double>(2 * no_work_ns) / 1e6));
+  EXPECT_EQ(words[sleeps][7], std::to_string(nr_launches));
+  EXPECT_NE(Text(dir + "/gpu.txt").find("hidden: it never waited for all that it had launched"),
+            std::string::npos)
+      << Text(dir + "/gpu.txt");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, GpuGaps, testing::Range(0, static_cast<int>(kNrGapKinds)),
