@@ -381,6 +381,7 @@ SOAK_SECONDS ?= 600
 soak: deps-test ## months of a recorder's life in SOAK_SECONDS (600): churn, full disks, kills; does it grow? root
 	$(Q)$(MAKE) all $(B)/live_tests
 	$(Q)tests/soak/soak.py $(B) $(SOAK_SECONDS)
+	$(Q)SLOTSCOPE_BINARY=$(abspath $(B))/slotscope SLOTSCOPE_COPIES=2000 $(B)/live_tests --gtest_filter='Cuda.ManyCopies*'
 
 bench-fleet: deps-test ## 1,000 machines ship into the real ClickHouse: rows, bytes, times; NODES=...; root
 	$(Q)$(MAKE) $(B)/slotscope

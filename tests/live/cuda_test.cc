@@ -447,6 +447,42 @@ TEST(Cuda, AFloodOfLaunchesLosesNone) {
   FAIL() << "each time calls were lost";
 }
 
+// While the recorder stands still calls are lost: what a GPU does then is not known, and no span goes on
+// across that.
+TEST(Cuda, ASpanEndsUnknownWhereCallsAreLost) {
+  WaitForDetachers();
+  Recorded recorded;
+  recorded.dir = MakeDir("cuda-gap");
+  const std::string uptime = "read now rest </proc/uptime; echo $now";
+  ASSERT_EQ(
+      Shell(fmt::format("cd {} && LD_LIBRARY_PATH={} $S record --source $SRC --gpu on -o a.rec -- sh -c "
+                        "'(sleep 0.5; kill -STOP $PPID; {}; sleep 1.5; {}; kill -CONT $PPID) >times & "
+                        "$T --workload cuda-flood {} >truth; wait' && zstdcat a.rec/spans-*.zst >s.csv",
+                        recorded.dir, StandinFolder(), uptime, uptime, IsEmulated() ? 40 : 600),
+            &recorded.output),
+      0)
+      << recorded.output;
+  const CsvFile csv = ReadCsv(recorded.dir + "/a.rec");
+  CheckIdentity(csv);
+  ASSERT_NE(csv.comments.at("lost_cuda_calls"), "0") << "there was no gap";
+  std::ifstream times(recorded.dir + "/times");
+  double stopped_s = 0, went_on_s = 0;
+  ASSERT_TRUE(times >> stopped_s >> went_on_s);
+  const int32_t tgid = ParseWorkload(recorded.dir + "/truth").TgidsOf("flood").at(0);
+  bool is_unknown = false, goes_on = false;
+  for (const CsvRow& span : SpansOf(recorded, "kernels")) {
+    if (span.at("tgid") != std::to_string(tgid)) continue;
+    const double start_s = static_cast<double>(Number(span.at("start_ns"))) / 1e9,
+                 end_s = static_cast<double>(Number(span.at("end_ns"))) / 1e9;
+    EXPECT_FALSE(start_s < stopped_s && end_s > went_on_s)
+        << "it goes across the gap: " << span.at("end");
+    is_unknown |= span.at("end") == "unknown" && end_s > stopped_s - 0.1 && end_s < went_on_s;
+    goes_on |= start_s > went_on_s - 0.1;
+  }
+  EXPECT_TRUE(is_unknown);
+  EXPECT_TRUE(goes_on) << "launches behind the gap are known";
+}
+
 // One that began before, in a mount namespace and with files that are not there any more, of which the
 // maps alone tell.
 TEST(Cuda, LibrariesOfOthersAndDeletedOnes) {

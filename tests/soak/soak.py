@@ -9,7 +9,8 @@ leave, incidents are asked for, helpers of the load are killed, and the recorder
 quarters of that time all that ends, until the recorder has let go of it, and the last rest is compared with the second: what is
 in use of its heap at most 1% more (and what is resident 5% more than in both of the first two), not one file descriptor (the fewest of a rest), mapping or thread more; and of the quarters before them, CPU time per event at most 5% more.
 (The first is for what is made once.) Then nothing may be lost but what is counted, and every complete segment must say that its
-identity holds. SOAK_LOADS=births,libraries does these alone, to see whose fault it is; SOAK_CLOCK=1 also steps the machine's
+identity holds, and each load must have come to its numbers. CPU time is by that of a fixed piece of work that is measured beside it
+all the time: a host that gives less is no growth. SOAK_LOADS=births,libraries does these alone, to see whose fault it is; SOAK_CLOCK=1 also steps the machine's
 clock by up to 3 s, and back. Exit code 0 or 1."""
 import collections
 import json
@@ -25,6 +26,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+import zlib
 
 build = os.path.abspath(sys.argv[1])
 seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 600
@@ -32,6 +34,9 @@ DISK = 48 << 20
 REST_S = 12  # without a change: probes of libraries that are gone are looked for every 5 s
 # What is resident has pages of which bursts have left a part in use: they come and go by some percent.
 MAX_MORE = {"heap": 0.01, "memory": 0.05, "fds": 0, "maps": 0, "threads": 0, "cpu": 0.05}
+# What each load comes to in 100 s at least: a quarter of what two slow CPUs do.
+LEAST = {"processes": 150_000, "libraries": 250, "full disks": 2, "kills": 40, "consumers": 200, "incidents": 5, "pauses": 2, "clock steps": 5}
+COUNTS_OF = {"births": "processes", "killed": "kills", "full_disks": "full disks", "clock_steps": "clock steps"}
 work = tempfile.mkdtemp(prefix="slotscope-soak.")
 disk = f"{work}/disk"
 recording = f"{disk}/soak.rec"
@@ -153,7 +158,18 @@ def run(one):
         fail(f"{one.__name__}: {error!r}")
 
 
-Look = collections.namedtuple("Look", "heap memory fds maps threads cpu_ns events kinds")
+reference_ns = []  # CPU time of that piece of work, in this quarter
+
+
+def measure_reference():
+    text = bytes(random.Random(1).randbytes(1 << 16)) * 4
+    while not done.wait(0.3):
+        begin_ns = time.thread_time_ns()
+        zlib.compress(text, 6)
+        reference_ns.append(time.thread_time_ns() - begin_ns)
+
+
+Look = collections.namedtuple("Look", "heap memory fds maps threads cpu_ns events kinds reference_ns")
 
 
 def metric(text, name):
@@ -167,7 +183,8 @@ def look():
     cpu_ns = sum(int(open(f"{folder}/task/{thread}/schedstat").read().split()[0]) for thread in os.listdir(f"{folder}/task"))
     text = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=5).read().decode()
     return Look(metric(text, 'slotscope_recorder_heap_bytes{state="used"}') / 2**20, sum(rss_kb.values()) / 1024, len(os.listdir(f"{folder}/fd")), sum(1 for _ in open(f"{folder}/maps")),
-                int(status["Threads"]), cpu_ns, metric(text, "slotscope_messages_total"), kinds(f"{folder}/fd", rss_kb))
+                int(status["Threads"]), cpu_ns, metric(text, "slotscope_messages_total"), kinds(f"{folder}/fd", rss_kb),
+                sum(reference_ns) / max(1, len(reference_ns)))
 
 
 def kinds(folder, rss_kb):
@@ -191,7 +208,8 @@ def kinds(folder, rss_kb):
 def quarter():
     """A quarter of the time with everything; then a rest. Looks at the beginning, at the end, and after the rest."""
     done.clear()
-    threads = [threading.Thread(target=run, args=(one,)) for one in LOADS]
+    reference_ns.clear()
+    threads = [threading.Thread(target=run, args=(one,)) for one in LOADS + [measure_reference]]
     begin = look()
     for thread in threads:
         thread.start()
@@ -218,14 +236,15 @@ def quarter():
 
 
 def show(quarters):
-    print(f"{'quarter':>7} {'events':>10} {'heap MB':>8} {'memory MB':>10} {'fds':>6} {'maps':>6} {'threads':>8} {'CPU ns/event':>13}")
+    print(f"{'quarter':>7} {'events':>10} {'heap MB':>8} {'memory MB':>10} {'fds':>6} {'maps':>6} {'threads':>8} {'CPU ns/event':>13} {'by reference':>13}")
     rows = []
     for number, (begin, loaded, rest) in enumerate(quarters, 1):
         events = loaded.events - begin.events
         row = {key: getattr(rest, key) for key in ("heap", "memory", "fds", "maps", "threads")}
-        row["cpu"] = (loaded.cpu_ns - begin.cpu_ns) / max(1, events)
+        cpu_ns = (loaded.cpu_ns - begin.cpu_ns) / max(1, events)
+        row["cpu"] = 1e6 * cpu_ns / loaded.reference_ns
         rows.append(row)
-        print(f"{number:>7} {events:>10.0f} {row['heap']:>8.2f} {row['memory']:>10.1f} {row['fds']:>6} {row['maps']:>6} {row['threads']:>8} {row['cpu']:>13.0f}")
+        print(f"{number:>7} {events:>10.0f} {row['heap']:>8.2f} {row['memory']:>10.1f} {row['fds']:>6} {row['maps']:>6} {row['threads']:>8} {cpu_ns:>13.0f} {row['cpu']:>13.0f}")
     return rows
 
 
@@ -248,7 +267,7 @@ def check_recording():
     if len(manifest) < 3:
         fail("the manifest names no segments")
     files = sorted(name for name in os.listdir(recording) if name.startswith("slots-") and name.endswith(".csv.zst"))
-    text = subprocess.run(["zstd", "-dcq"] + [f"{recording}/{name}" for name in files[-3:]], stdout=subprocess.PIPE, check=True)
+    text = subprocess.run(["zstd", "-dcq"] + [f"{recording}/{name}" for name in files], stdout=subprocess.PIPE, check=True)
     identities = [line for line in text.stdout.decode().splitlines() if line.startswith("# identity: ")]
     if not identities or not all(line.startswith("# identity: holds") for line in identities):
         fail(f"identity: {identities}")
@@ -278,6 +297,10 @@ try:
         fail(f"the recorder's exit code is {code}")
     print(f"soak of {seconds} s: " + ", ".join(f"{number} {what}" for what, number in sorted(counts.items())))
     compare(looks)
+    for load in LOADS:
+        what = COUNTS_OF.get(load.__name__, load.__name__)
+        if what in LEAST and counts[what] < LEAST[what] * seconds / 100:
+            fail(f"{counts[what]} {what} are too few to say anything")
     check_recording()
     if failures:
         print(open(f"{work}/log", errors="replace").read()[-6000:])
