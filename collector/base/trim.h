@@ -7,11 +7,11 @@
 
 namespace slotscope {
 
-// An empty vector, or one of values that say nothing. `most`: elements that were needed lately: one that
-// has grown to them by doubling stays.
-template <typename T>
-void FreeIfTooLarge(std::vector<T>* spare, size_t most) {
-  if (spare->capacity() > 2 * most + 16) std::vector<T>().swap(*spare);
+// An empty vector or string, or one of values that say nothing. `most`: elements that were needed
+// lately: one that has grown to them by doubling stays.
+template <typename Container>
+void FreeIfTooLarge(Container* spare, size_t most) {
+  if (spare->capacity() > 2 * most + 16) Container().swap(*spare);
 }
 
 // Makes room for element `index` of a vector that only grows. In steps, and not to twice the size: that

@@ -206,6 +206,9 @@ class EndsAtOnce {
  public:
   EndsAtOnce() : set_(StopSignals()) {
     sigdelset(&set_, SIGHUP);
+    // A shell starts what is in the background with SIGINT ignored; the first one was obeyed all the
+    // same.
+    for (const int stops : {SIGINT, SIGTERM}) signal(stops, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
   }
   ~EndsAtOnce() { pthread_sigmask(SIG_BLOCK, &set_, nullptr); }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/held_path.h"
+#include "base/trim.h"
 #include "recording/segment_name.h"
 
 namespace slotscope {
@@ -69,7 +70,9 @@ Status Table::EndFrame(const FrameTimes& times) {
     Pack(FrameKind::kRows, part, times);
     rest.remove_prefix(part.size());
   }
+  const size_t nr_bytes = text_.size();
   text_.clear();
+  FreeIfTooLarge(&text_, nr_bytes);
   return WritePacked();
 }
 
@@ -84,7 +87,7 @@ Status Table::WritePacked() {
     return {Exit::kOutput, ShownPath(file_->part_path()) + " may end in half a frame"};
   if (Status status = file_->Write(packed_); !status.ok()) return status;
   size_ += packed_.size();
-  packed_.clear();
+  std::string().swap(packed_);  // it was as long as the text, in case nothing could be packed
   return {};
 }
 

@@ -403,6 +403,11 @@ void DieWith(pid_t parent) {
   if (getppid() != parent) _exit(0);
 }
 
+// A recorder that comes later may begin first.
+void WaitForItsFile() {
+  if (const char* path = std::getenv("SLOTSCOPE_TEST_WAIT_FOR_FILE")) WaitForFile(path);
+}
+
 // Launches as fast as it can on one CPU: alone, then with a rival, then alone again. "rival TGID ns ns"
 // says which, and from when to when.
 void LaunchBesideRival(uint64_t alone_ms, uint64_t beside_ms) {
@@ -413,6 +418,8 @@ void LaunchBesideRival(uint64_t alone_ms, uint64_t beside_ms) {
   setpriority(PRIO_PROCESS, 0, -20);  // whoever else is on that CPU takes a hundredth of it
   void* memory;
   MUST(cudaMalloc, &memory, 960u << 20);  // most of the stand-in's GPU
+  std::fflush(stdout);
+  WaitForItsFile();
   const auto launch_for = [](uint64_t ms) {
     const uint64_t end_ns = MonotonicNs() + ms * 1'000'000;
     for (uint64_t next_ns = MonotonicNs(); next_ns < end_ns;) {
@@ -651,7 +658,7 @@ int RunCudaWorkload(int which) {
     MUST(cudaMalloc, &memory, 1000);
     std::fflush(stdout);
     WaitForProbes(0);
-    if (const char* path = std::getenv("SLOTSCOPE_TEST_WAIT_FOR_FILE")) WaitForFile(path);
+    WaitForItsFile();
     UseStreams();
   } else if (which == 0)
     UseMemory();

@@ -185,6 +185,44 @@ TEST(Remediate, AProcessBesideARivalStraggles) {
   EXPECT_GT(nr_rows, 100u) << "and rows say so";
 }
 
+// One that was there before the recorder, and sees one GPU of two: which one it uses follows from what
+// it sees, so it is told of, and its rows have it.
+TEST(Remediate, WhoWasThereBeforeIsToldOfWithItsGpu) {
+  if (!HasPython()) GTEST_SKIP() << "needs python3";
+  const std::string dir = MakeDir("remediate-before");
+  std::ofstream(dir + "/keeper.py") << kKeeper;
+  std::string output;
+  const std::string script =
+      "cd " + dir +
+      " && { CUDA_VISIBLE_DEVICES=1 SLOTSCOPE_TEST_WAIT_FOR_FILE=$PWD/go $T --workload cuda 4 "
+      ">truth & } && until [ -s truth ]; do sleep 0.02; done && "
+      "{ timeout 60 python3 keeper.py sock connected lines & } && LD_LIBRARY_PATH=" +
+      StandinFolder() +
+      " $S record --source $SRC --gpu on --remediate=sock --straggle s.ndjson -o a.rec -- sh -c "
+      "'until grep -qs consumer.connected log; do sleep 0.02; done; sleep 0.5; touch go; "
+      "until grep -qs ^sum truth; do sleep 0.1; done' >log 2>&1; code=$?; cat log; exit $code";
+  ASSERT_EQ(Shell(script, &output), 0) << output;
+  const CsvFile csv = ReadCsv(dir + "/a.rec");
+  CheckIdentity(csv);
+  const int32_t tgid = ParseWorkload(dir + "/truth").TgidsOf("proc").at(0);
+  size_t nr_rows = 0;
+  ASSERT_EQ(Shell("cd " + dir + " && zstdcat a.rec/gpu-*.zst >gpu.csv", &output), 0) << output;
+  for (const CsvRow& row : ReadCsv(dir + "/gpu.csv").rows) {
+    if (row.at("tgid") != std::to_string(tgid) || row.at("gpu_launches") == "0") continue;
+    nr_rows++;
+    EXPECT_EQ(row.at("gpu"), "1") << "not the first of the machine";
+    EXPECT_EQ(row.at("cuda_device"), "0") << "and the first that it sees";
+  }
+  EXPECT_GT(nr_rows, 1000u);
+  size_t nr_told = 0;
+  for (const Json& message : ReadLines(dir + "/lines")) {
+    if (message.at("pid") != tgid) continue;
+    nr_told++;
+    EXPECT_EQ(message.value("gpu_id", 1), 1);
+  }
+  EXPECT_GT(nr_told, 0u) << output;
+}
+
 // Two recorders, of which one joins what the other one serves: what both have of a slot is the same.
 // Only the first one observes CUDA. Where that takes a second, it still looks at all processes when the
 // workload begins.
