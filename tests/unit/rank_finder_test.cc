@@ -11,12 +11,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/proc.h"
 #include "own_environment.h"
+#include "temp_folder.h"
+#include "until.h"
 #include "waiting_child.h"
 
 namespace slotscope {
@@ -62,14 +65,16 @@ TEST(RankFinder, OfAFamilyTheOneThatUsesCudaAndOfTheseTheFirst) {
 // A process of this machine that says it is that rank.
 class Rank {
  public:
-  explicit Rank(int rank, uid_t uid = 0) : rank_(rank) {
+  // preload: a library that it maps.
+  explicit Rank(int rank, uid_t uid = 0, const std::string& preload = "") : rank_(rank) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC)) return;
     pid_ = fork();
     if (pid_ == 0) {
       const std::string said = fmt::format("RANK={}", rank);
       const char* const argv[] = {"sleep", "600", nullptr};
-      const char* const environment[] = {said.c_str(), nullptr};
+      const std::string maps = "LD_PRELOAD=" + preload;
+      const char* const environment[] = {said.c_str(), maps.c_str(), nullptr};
       if (setgid(uid) == 0 && setuid(uid) == 0)
         execve("/bin/sleep", const_cast<char**>(argv), const_cast<char**>(environment));
       _exit(1);
@@ -122,6 +127,22 @@ TEST(RankFinder, WhoIsOneIsSaidWithItsEnd) {
   one.End();
   EXPECT_THAT(Mine(finder.Scan(3 * kS)), ElementsAre(one.end_text(pid)));
   EXPECT_THAT(Mine(finder.Scan(4 * kS)), IsEmpty());
+}
+
+// A shell, and then the program that uses CUDA: the end of both is said.
+TEST(RankFinder, TheEndOfOneThatAnotherFollowedIsSaid) {
+  const TempFolder temp;
+  std::filesystem::copy_file("/lib/x86_64-linux-gnu/libm.so.6", temp.At("libcuda.so.1"));
+  RankFinder finder(kNoLimit);
+  Rank shell(kRank);
+  EXPECT_THAT(Mine(finder.Scan(1 * kS)), ElementsAre(shell.text()));
+  Rank trainer(kRank, 0, temp.At("libcuda.so.1"));
+  std::vector<std::string> said;  // its loader maps the library some time after it has begun
+  EXPECT_TRUE(Until([&] { return !(said = Mine(finder.Scan(2 * kS))).empty(); }));
+  EXPECT_THAT(said, ElementsAre(trainer.text()));
+  const pid_t first = shell.pid();
+  shell.End();
+  EXPECT_THAT(Mine(finder.Scan(3 * kS)), ElementsAre(shell.end_text(first)));
 }
 
 // Two that say that they are one rank are named, once.

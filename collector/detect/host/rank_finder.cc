@@ -171,7 +171,7 @@ std::vector<std::string> RankFinder::Scan(uint64_t now_ns) {
   LookAtAll();
   std::vector<std::string> news;
   std::erase_if(told_, [&](const auto& told) {
-    const auto process = processes_.find(told.second.note.tgid);
+    const auto process = processes_.find(told.first);
     if (process != processes_.end() && process->second.start_ticks == told.second.start_ticks)
       return false;
     news.push_back(RankEndText(told.second.note));
@@ -181,12 +181,12 @@ std::vector<std::string> RankFinder::Scan(uint64_t now_ns) {
   TellDisputes(&choice, now_ns);
   std::erase_if(rates_, [&](auto& rate) { return rate.second.IsRested(now_ns); });
   for (const auto& [rank, tgid] : choice.chosen) {
-    const auto told = told_.find(rank);
-    if (told != told_.end() && told->second.note.tgid == tgid) continue;
+    const auto told = told_.find(tgid);
+    if (told != told_.end() && told->second.note.rank == rank) continue;
     const Process& process = processes_[tgid];
     if (!rates_.try_emplace(process.owner, 128, 30'000'000'000).first->second.Take(now_ns)) continue;
     const RankNote note = {rank, tgid, ReadComm(tgid)};
-    told_[rank] = {note, process.start_ticks};
+    told_[tgid] = {note, process.start_ticks};
     news.push_back(RankNoteText(note));
   }
   return news;

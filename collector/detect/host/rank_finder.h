@@ -76,7 +76,7 @@ class RankFinder {
 
   const uint64_t most_ns_;
   std::map<int32_t, Process> processes_;
-  std::map<int32_t, Told> told_;                      // by rank
+  std::map<int32_t, Told> told_;                      // by tgid, until it ends
   std::map<int32_t, std::vector<int32_t>> disputed_;  // as it was last
   std::map<std::string, Rate> rates_;                 // of notes, by owner
   std::set<std::string> too_many_;                    // owners of whom that was told
