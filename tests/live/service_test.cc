@@ -6,28 +6,23 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/unique_fd.h"
 #include "tests/live/harness.h"
+#include "tests/unit/notify_listener.h"
+#include "tests/unit/until.h"
 
 namespace slotscope {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint64_t kS = 1'000'000'000;
 
 // A recorder in a folder of its own.
 class Service {
@@ -83,45 +78,21 @@ class Service {
   bool has_ended_ = false;
 };
 
-bool Until(const std::function<bool()>& done, uint64_t most_s = 60) {
-  const uint64_t deadline_ns = MonotonicNs() + most_s * kS;
-  while (!done()) {
-    if (MonotonicNs() > deadline_ns) return false;
-    usleep(20'000);
-  }
-  return true;
-}
-
-// What systemd listens to.
-class Listener {
+// What systemd listens to, and how often it wants to hear that we are alive.
+class Listener : public NotifyListener {
  public:
-  Listener() {
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    strcpy(address.sun_path, path_.c_str());
-    EXPECT_EQ(bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    setenv("NOTIFY_SOCKET", path_.c_str(), 1);
-    setenv("WATCHDOG_USEC", "2000000", 1);
-  }
+  Listener() { setenv("WATCHDOG_USEC", "2000000", 1); }
   ~Listener() {
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
   }
   // The next that is not a line for `systemctl status`; empty: none came.
   std::string Next() const {
-    pollfd fd = {fd_.get(), POLLIN, 0};
-    char text[256];
-    while (poll(&fd, 1, 60'000) == 1) {
-      const ssize_t size = recv(fd_.get(), text, sizeof(text), MSG_DONTWAIT);
-      std::string one(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
-      if (!one.starts_with("STATUS=")) return one;
-    }
+    pollfd fd = {this->fd(), POLLIN, 0};
+    while (poll(&fd, 1, 60'000) == 1)
+      if (const std::string one = TakeOne(); !one.starts_with("STATUS=")) return one;
     return {};
   }
-
- private:
-  const std::string path_ = TempDir() + "/notify";
-  UniqueFd fd_{socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
 };
 
 TEST(ServiceLife, ItSaysThatItIsReadyAndAlive) {
@@ -166,15 +137,16 @@ TEST(ServiceLife, AHelperThatDoesNotEndIsLeftBehind) {
   {
     std::vector<std::unique_ptr<Hung>> hung;
     for (Service* service : {&patient, &asked_again}) {
-      ASSERT_TRUE(Until([&] { return service->ThreadOf("ss-detect") != 0; })) << service->Said();
+      ASSERT_TRUE(Until([&] { return service->ThreadOf("ss-detect") != 0; }, 60)) << service->Said();
       sleep(1);  // of slots
       hung.push_back(std::make_unique<Hung>(service->ThreadOf("ss-detect")));
       service->Send(SIGINT);
     }
     // Its files are complete while it still waits.
-    ASSERT_TRUE(Until([&] {
-      return patient.Says("wrote slotscope.rec") && asked_again.Says("wrote slotscope.rec");
-    })) << patient.Said();
+    ASSERT_TRUE(Until(
+        [&] { return patient.Says("wrote slotscope.rec") && asked_again.Says("wrote slotscope.rec"); },
+        60))
+        << patient.Said();
     ExpectComplete(patient);
     EXPECT_FALSE(patient.Says("left behind"));
     asked_again.Send(SIGINT);

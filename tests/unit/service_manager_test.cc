@@ -3,15 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
-#include "tests/unit/temp_folder.h"
+#include "tests/unit/notify_listener.h"
 
 namespace slotscope {
 namespace {
@@ -20,27 +17,13 @@ using testing::ElementsAre;
 constexpr uint64_t kSecondNs = 1'000'000'000;
 
 // What systemd listens to.
-class Listener {
+class Listener : public NotifyListener {
  public:
-  Listener() {
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    strcpy(address.sun_path, path_.c_str());
-    EXPECT_EQ(bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    setenv("NOTIFY_SOCKET", path_.c_str(), 1);
-  }
   std::vector<std::string> Heard() {
     std::vector<std::string> texts;
-    char text[256];
-    for (ssize_t size; (size = recv(fd_.get(), text, sizeof(text), MSG_DONTWAIT)) > 0;)
-      texts.emplace_back(text, static_cast<size_t>(size));
+    for (std::string one; !(one = TakeOne()).empty();) texts.push_back(std::move(one));
     return texts;
   }
-
- private:
-  TempFolder folder_;
-  std::string path_ = folder_.At("notify");
-  UniqueFd fd_{socket(AF_UNIX, SOCK_DGRAM, 0)};
 };
 
 TEST(ServiceManagerTest, HearsOfTheLifeOfARecording) {

@@ -10,9 +10,9 @@
 
 namespace slotscope {
 
-// False: it has not come; the test is to fail.
-inline bool Until(const std::function<bool()>& done) {
-  const uint64_t deadline_ns = MonotonicNs() + 30'000'000'000;
+// False: it has not come in that time; the test is to fail.
+inline bool Until(const std::function<bool()>& done, uint64_t most_s = 30) {
+  const uint64_t deadline_ns = MonotonicNs() + most_s * 1'000'000'000;
   while (!done()) {
     if (MonotonicNs() > deadline_ns) return false;
     usleep(500);
