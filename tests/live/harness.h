@@ -116,6 +116,8 @@ int RunGaps(int which);
 int RunLauncher(int rounds);
 // Works until then.
 void Spin(uint64_t until_ns);
+// Sleeps until then, whatever signals come.
+void SleepUntil(uint64_t until_ns);
 // tid 0: the calling thread.
 void PinTo(pid_t tid, size_t cpu);
 size_t NrCpus();  // online

@@ -46,11 +46,6 @@ void Work(uint64_t ns) {
   }
 }
 
-void SleepUntil(uint64_t until_ns) {
-  while (MonotonicNs() < until_ns)
-    usleep(static_cast<useconds_t>((until_ns - MonotonicNs()) / 1000 + 1));
-}
-
 class Incident {
  public:
   Incident(LiveIncident kind, uint64_t seed)
@@ -167,9 +162,7 @@ class Incident {
     if (kind_ != kLiveBlocked) return WorkInRounds(work_ns_, rest_ns_, over_ns_);
     WorkInRounds(work_ns_, rest_ns_, begin_ns_);
     if (vfork() == 0) {  // no signal wakes its parent until it ends
-      const timespec until = {static_cast<time_t>(end_ns_ / 1'000'000'000),
-                              static_cast<long>(end_ns_ % 1'000'000'000)};
-      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+      SleepUntil(end_ns_);
       _exit(0);
     }
     WorkInRounds(work_ns_, rest_ns_, over_ns_);

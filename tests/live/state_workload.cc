@@ -32,10 +32,6 @@ static char StateOf(pid_t pid) {
 int RunStates(int ms) {
   const uint64_t at_ns = MonotonicNs() + 100'000'000,
                  end_ns = at_ns + static_cast<uint64_t>(ms) * 1'000'000;
-  const auto sleep_until = [](uint64_t until_ns) {
-    while (MonotonicNs() < until_ns)
-      usleep(static_cast<useconds_t>((until_ns - MonotonicNs()) / 1000 + 1));
-  };
   struct Child {
     const char* state;
     char letter;
@@ -60,13 +56,11 @@ int RunStates(int ms) {
     }
     children.push_back({state, letter, pid});
   };
-  start("asleep", 'S', [&] { sleep_until(end_ns); });
+  start("asleep", 'S', [&] { SleepUntil(end_ns); });
   start("stopped", 'T', [] { raise(SIGSTOP); });
   start("blocked", 'D', [&] {
     if (vfork() == 0) {  // its parent waits for it, and no signal wakes it
-      const timespec until = {static_cast<time_t>(end_ns / 1'000'000'000),
-                              static_cast<long>(end_ns % 1'000'000'000)};
-      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+      SleepUntil(end_ns);
       _exit(0);
     }
   });
@@ -87,7 +81,7 @@ int RunStates(int ms) {
       if (begun && !children[i].seen_ns && StateOf(children[i].pid) == children[i].letter)
         children[i].seen_ns = MonotonicNs();
     }
-    sleep_until(MonotonicNs() + 1'000'000);
+    SleepUntil(MonotonicNs() + 1'000'000);
   }
   for (const Child& child : children) {
     int status = 0;

@@ -91,6 +91,13 @@ void Spin(uint64_t until_ns) {
     for (int i = 0; i < 20'000; i++) asm volatile("" : : "r"(i));
 }
 
+void SleepUntil(uint64_t until_ns) {
+  const timespec until = {static_cast<time_t>(until_ns / 1'000'000'000),
+                          static_cast<long>(until_ns % 1'000'000'000)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
+  }
+}
+
 void PinTo(pid_t tid, size_t cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
