@@ -3,9 +3,10 @@
 // for his own, and nobody waits for his.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
+
+#include "base/time_debt.h"
 
 namespace slotscope {
 
@@ -19,28 +20,19 @@ class ReadingBudget {
   // May a file be read for it now?
   bool Allows(int32_t tgid, uint64_t now_ns) const {
     const auto at = owes_.find(tgid);
-    return at == owes_.end() || OwedBy(at->second, now_ns) < kBurstNs;
+    return at == owes_.end() || at->second.Allows(now_ns);
   }
   // One was, in so much CPU time.
   void Took(int32_t tgid, uint64_t took_ns, uint64_t now_ns) {
-    Debt& debt = owes_[tgid];
-    debt = {OwedBy(debt, now_ns) + took_ns, now_ns};
+    owes_.try_emplace(tgid, kBurstNs, kShare).first->second.Took(took_ns, now_ns);
   }
   // Those that owe nothing any more are forgotten.
   void Settle(uint64_t now_ns) {
-    std::erase_if(owes_, [&](const auto& entry) { return OwedBy(entry.second, now_ns) == 0; });
+    std::erase_if(owes_, [&](const auto& entry) { return entry.second.OwedAt(now_ns) == 0; });
   }
 
  private:
-  struct Debt {
-    uint64_t ns = 0;
-    uint64_t since_ns = 0;
-  };
-  static uint64_t OwedBy(const Debt& debt, uint64_t now_ns) {
-    return debt.ns - std::min(debt.ns, (now_ns - std::min(now_ns, debt.since_ns)) / kShare);
-  }
-
-  std::map<int32_t, Debt> owes_;  // by tgid
+  std::map<int32_t, TimeDebt> owes_;  // by tgid
 };
 
 }  // namespace slotscope

@@ -94,6 +94,15 @@ TEST_F(FrFolderTest, TheNameThatMostFilesHaveIsTheJobs) {
   EXPECT_NE(folder.problems[0].find("aaa_0: rank 0 has another file"), std::string::npos);
 }
 
+TEST_F(FrFolderTest, AllTogetherHaveABound) {
+  for (int rank = 0; rank < 3; rank++) Write("rank_" + std::to_string(rank), kDump);
+  FrFolder folder;
+  ASSERT_TRUE(ReadFrFolder(path_, &folder, 2 * std::string(kDump).size()).ok());
+  EXPECT_EQ(folder.records.ranks(), (std::set<int32_t>{0, 1}));
+  ASSERT_EQ(folder.problems.size(), 1u);
+  EXPECT_NE(folder.problems[0].find("rank_2: those before it have"), std::string::npos);
+}
+
 TEST_F(FrFolderTest, WithoutAnyDumpIsAnError) {
   FrFolder folder;
   EXPECT_EQ(ReadFrFolder(path_, &folder).code(), Exit::kBadInput);

@@ -198,6 +198,20 @@ TEST_F(LiveJudgeTest, DumpsAreJudgedTogether) {
   EXPECT_EQ(judge_.Look(now_ns_ + 11 * kS, {}, true).size(), 1u);
 }
 
+TEST_F(LiveJudgeTest, WhoGoesOnWritingKeepsNobodyFromBeingJudged) {
+  folder_.Write("rank_0", Dump(7, "started"));
+  folder_.Write("rank_1", Dump(7, "started"));
+  folder_.Write("rank_2", kEmptyDump);
+  std::vector<std::string> told;
+  int seconds = 0;
+  for (; seconds <= 60 && told.empty(); seconds++) {
+    folder_.Write("rank_3", Dump(7 + seconds, "completed"));
+    told = LookAt(now_ns_ + seconds * kS);
+  }
+  EXPECT_THAT(told, ElementsAre("15"));
+  EXPECT_EQ(seconds, 31);
+}
+
 TEST_F(LiveJudgeTest, ADumpThatIsBeingWrittenIsWaitedFor) {
   folder_.Write("rank_0", Dump(7, "started"));
   const std::string dump = Dump(7, "started");

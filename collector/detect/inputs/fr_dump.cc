@@ -314,6 +314,7 @@ void CondenseFrDump(FrDump* dump) {
     if (said.insert(operation).second && (!is_completed || is_newest)) kept.push_back(*entry);
   }
   std::reverse(kept.begin(), kept.end());
+  kept.shrink_to_fit();
   dump->entries = std::move(kept);
 }
 

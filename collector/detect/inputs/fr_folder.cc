@@ -16,7 +16,6 @@ namespace slotscope {
 namespace {
 
 constexpr size_t kMaxFile = 64u << 20;
-constexpr uint64_t kMaxFolder = 16ull << 30;  // a job of ten thousand ranks has a tenth of it
 
 }  // namespace
 
@@ -28,7 +27,7 @@ Status FrFileReader::Read(const std::string& path, FrDump* dump) {
   return status;
 }
 
-Status ReadFrFolder(const std::string& path, FrFolder* folder) {
+Status ReadFrFolder(const std::string& path, FrFolder* folder, uint64_t max_bytes) {
   std::error_code error;
   std::filesystem::directory_iterator files(path, error);
   // A job's files have one name, but for the rank: the one that most of them have.
@@ -63,9 +62,9 @@ Status ReadFrFolder(const std::string& path, FrFolder* folder) {
   for (const auto& [rank, file] : by_rank) {
     FrDump dump;
     const Status status =
-        nr_bytes < kMaxFolder
+        nr_bytes < max_bytes
             ? reader.Read(file.string(), &dump)
-            : Status{Exit::kBadInput, fmt::format("those before it have {} GiB", kMaxFolder >> 30)};
+            : Status{Exit::kBadInput, fmt::format("those before it have {} MiB", max_bytes >> 20)};
     nr_bytes += reader.nr_bytes();
     if (!status.ok()) {
       folder->problems.push_back(fmt::format("{}: {}", EscapeControls(file.string()), status.message()));

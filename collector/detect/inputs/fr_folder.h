@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,7 @@ class FrFileReader {
  public:
   // A regular file, and no link. The dump is condensed. Exit::kBadInput.
   Status Read(const std::string& path, FrDump* dump);
-  // Of the last one.
-  size_t nr_bytes() const { return bytes_.size(); }
+  size_t nr_bytes() const { return bytes_.size(); }  // of the last one
 
  private:
   std::string bytes_;
@@ -34,6 +34,7 @@ struct FrFolder {
 
 // Files whose names have no rank are left alone. Exit::kBadInput if the folder cannot be read, or has no
 // dump at all.
-Status ReadFrFolder(const std::string& path, FrFolder* folder);
+// A problem of each that comes behind max_bytes of others (a job of ten thousand ranks has a tenth).
+Status ReadFrFolder(const std::string& path, FrFolder* folder, uint64_t max_bytes = 16ull << 30);
 
 }  // namespace slotscope

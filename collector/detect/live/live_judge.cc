@@ -53,9 +53,15 @@ void LiveJudge::TellXid(const XidRecord& xid) {
 }
 
 bool LiveJudge::ReadDumps(int64_t now_ns, bool is_last) {
-  if (dumps_->Poll(now_ns)) dumps_changed_ns_ = now_ns;
-  if (!dumps_changed_ns_ || (now_ns - *dumps_changed_ns_ < kDumpsSettleNs && !is_last)) return false;
-  dumps_changed_ns_.reset();
+  if (dumps_->Poll(now_ns, is_last)) {
+    if (!dumps_changed_) dumps_changed_ = {now_ns, now_ns};
+    dumps_changed_->last_ns = now_ns;
+  }
+  if (!dumps_changed_) return false;
+  const bool is_settled = now_ns - dumps_changed_->last_ns >= kDumpsSettleNs ||
+                          now_ns - dumps_changed_->first_ns >= kDumpsLatestNs;
+  if (!is_settled && !is_last) return false;
+  dumps_changed_.reset();
   records_ = dumps_->Records();
   return true;
 }

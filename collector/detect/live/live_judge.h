@@ -47,6 +47,8 @@ class LiveJudge {
   // Ranks write their dumps one after the other: what they say together is judged when none has come
   // for so long.
   static constexpr int64_t kDumpsSettleNs = 5'000'000'000;
+  // Whoever goes on writing does not keep the others from being judged.
+  static constexpr int64_t kDumpsLatestNs = 30'000'000'000;
 
   // What is new. Never waits for anything. `is_last`: there will be no other look.
   std::vector<FoundNow> Look(int64_t now_ns, const EvidenceFn& evidence, bool is_last = false);
@@ -76,8 +78,11 @@ class LiveJudge {
   KubernetesReader kubernetes_;
   uint64_t nr_bad_texts_ = 0;
   uint64_t nr_forgotten_xids_ = 0;
-  std::optional<int64_t> dumps_changed_ns_;  // since they were judged
-  NcclRecords records_;                      // as of then
+  struct Changed {
+    int64_t first_ns, last_ns;
+  };
+  std::optional<Changed> dumps_changed_;  // since they were judged
+  NcclRecords records_;                   // as of then
   VerdictLog log_;
   uint64_t nr_verdicts_ = 0;
   int64_t forgotten_ns_ = 0;  // when that was done last
