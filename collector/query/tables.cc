@@ -27,7 +27,7 @@ namespace {
 // In the order in which people speak of them.
 constexpr std::array<std::string_view, 9> kTables = {kSlotsTable,     kSecondsTable, kWaitsTable,
                                                      kProcessesTable, "gpu",         "spans",
-                                                     "straggle",      "events",      "verdicts"};
+                                                     kStraggleTable,  kEventsTable,  kVerdictsTable};
 
 // What a column holds: numbers, unless it is one of these.
 constexpr std::array<std::string_view, 22> kWords = {

@@ -16,6 +16,11 @@ inline constexpr std::string_view kSlotsTable = "slots";
 inline constexpr std::string_view kSecondsTable = "seconds";
 inline constexpr std::string_view kWaitsTable = "waits";
 
+// What was found: who straggles, incidents, and what the detectors say.
+inline constexpr std::string_view kStraggleTable = "straggle";
+inline constexpr std::string_view kEventsTable = "events";
+inline constexpr std::string_view kVerdictsTable = "verdicts";
+
 // Who processes are. Each segment begins with all that there are.
 inline constexpr std::string_view kProcessesTable = "processes";
 
@@ -25,7 +30,10 @@ inline constexpr std::string_view kRawTable = "raw";
 // What is kept for longer than the rest, because it is small: seconds, whose they are, and what was
 // found.
 inline bool IsKeptLonger(std::string_view table) {
-  return table == kSecondsTable || table == kProcessesTable || table == "straggle";
+  for (const std::string_view one :
+       {kSecondsTable, kProcessesTable, kStraggleTable, kEventsTable, kVerdictsTable})
+    if (table == one) return true;
+  return false;
 }
 
 inline constexpr const char* kManifestName = "manifest.ndjson";

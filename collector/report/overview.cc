@@ -18,7 +18,7 @@ constexpr size_t kMostMarks = 1000;
 
 void ReadEvents(const RecordingTables& tables, std::vector<Mark>* marks) {
   TableRows rows("slot_start_ns");
-  (void)tables.ReadTableLines("events", {}, [&](std::string_view line) {
+  (void)tables.ReadTableLines(kEventsTable, {}, [&](std::string_view line) {
     if (rows.Take(line) != TableRows::Line::kRow || marks->size() >= kMostMarks) return;
     marks->push_back({rows.Number<int64_t>("slot_start_unix_ns"), std::string(rows["event"]),
                       std::string(rows["what"])});
@@ -27,7 +27,7 @@ void ReadEvents(const RecordingTables& tables, std::vector<Mark>* marks) {
 
 // Lines of JSON, see deploy/schemas: what was found, and from when on.
 void ReadVerdicts(const RecordingTables& tables, std::vector<Mark>* marks) {
-  (void)tables.ReadTableLines("verdicts", {}, [&](std::string_view line) {
+  (void)tables.ReadTableLines(kVerdictsTable, {}, [&](std::string_view line) {
     const auto verdict = nlohmann::json::parse(line, nullptr, false);
     if (!verdict.is_object() || marks->size() >= kMostMarks) return;
     const auto text = [&](const char* key) {
@@ -57,8 +57,8 @@ Status ReadOverview(const RecordingTables& tables, Overview* overview) {
     (row.kind == "lost" ? second.lost_ns : second.cpu_ns) += static_cast<double>(row.cpu_ns);
     for (const uint64_t ns : row.wait_ns) second.wait_ns += static_cast<double>(ns);
   });
-  if (tables.Has("events")) ReadEvents(tables, &overview->marks);
-  if (tables.Has("verdicts")) ReadVerdicts(tables, &overview->marks);
+  if (tables.Has(kEventsTable)) ReadEvents(tables, &overview->marks);
+  if (tables.Has(kVerdictsTable)) ReadVerdicts(tables, &overview->marks);
   std::stable_sort(overview->marks.begin(), overview->marks.end(),
                    [](const Mark& a, const Mark& b) { return a.at_ns < b.at_ns; });
   return status;

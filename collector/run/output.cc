@@ -228,14 +228,15 @@ Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
       make(&table, rotation_->AddSide(kind.table, kind.extension));
       of_tables.push_back(table.sink.get());
     }
-    const auto make_lines = [&](const char* table, const char* extension, const char* columns) {
-      auto sink = std::make_unique<LinesSink>(rotation_->AddSide(table, extension), columns);
+    const auto make_lines = [&](std::string_view table, const char* extension, const char* columns) {
+      auto sink =
+          std::make_unique<LinesSink>(rotation_->AddSide(std::string(table), extension), columns);
       sinks.push_back(sink.get());
       of_tables.push_back(sink.get());
       return sink;
     };
-    events_ = make_lines("events", "csv", Incidents::kColumns);
-    verdicts_ = make_lines("verdicts", "ndjson", "");
+    events_ = make_lines(kEventsTable, "csv", Incidents::kColumns);
+    verdicts_ = make_lines(kVerdictsTable, "ndjson", "");
     incidents_ = std::make_unique<Incidents>(options_.triggers, &folder_, events_.get());
     rotation_->SetIncidents(incidents_.get());
   }

@@ -717,12 +717,15 @@ TEST(RecordingFolderTest, AProtectedMomentOutlivesTheTimeThatIsKept) {
 }
 
 // What is fine goes first; seconds may take four fifths of the room.
-TEST(RecordingFolderTest, SecondsAreKeptLonger) {
+class KeptLonger : public testing::TestWithParam<const char*> {};
+
+TEST_P(KeptLonger, ThanMilliseconds) {
+  const std::string name = GetParam();
   const TempFolder temp;
   RecordingFolder folder;
   constexpr uint64_t kMax = 20'000;
   ASSERT_TRUE(folder.Open(temp.At("r"), {0, kMax, 0}).ok());
-  Table slots("slots", "csv"), seconds("seconds", "csv");
+  Table slots("slots", "csv"), seconds(name, "csv");
   std::string noise;
   for (uint32_t i = 0; noise.size() < 1500; i++)
     noise += static_cast<char>('0' + i * i * 2654435761u % 61);
@@ -751,10 +754,10 @@ TEST(RecordingFolderTest, SecondsAreKeptLonger) {
   uint64_t nr_slots = 0, nr_seconds = 0, long_bytes = 0;
   for (const auto& [number, segment] : reader.segments()) {
     nr_slots += segment.files.contains("slots");
-    if (!segment.files.contains("seconds")) continue;
+    if (!segment.files.contains(name)) continue;
     nr_seconds++;
-    long_bytes += segment.files.at("seconds").bytes;
-    EXPECT_TRUE(fs::exists(temp.At("r/" + segment.files.at("seconds").name)));
+    long_bytes += segment.files.at(name).bytes;
+    EXPECT_TRUE(fs::exists(temp.At("r/" + segment.files.at(name).name)));
   }
   EXPECT_GT(nr_seconds, 4 * nr_slots);
   EXPECT_GT(nr_slots, 1u);
@@ -773,6 +776,9 @@ TEST(RecordingFolderTest, SecondsAreKeptLonger) {
   for (const auto& [number, segment] : reader.segments()) nr_left += segment.files.contains("slots");
   EXPECT_EQ(nr_left, nr_slots - 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(WhatIsSmall, KeptLonger,
+                         testing::Values("seconds", "processes", "straggle", "events", "verdicts"));
 
 TEST(RecordingFolderTest, AShareOfTheDiskIsALimitToo) {
   const TempFolder temp;
