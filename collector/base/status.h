@@ -21,10 +21,29 @@ enum class Exit : int {
   kBadInput = 9,
   kDataLost = 10,   // only with --strict
   kTooCostly = 11,  // --max-overhead N,stop
+  kTryAgain = 12,   // the machine was short of something, or was paused
   kCommandFailed = 125,
   kCommandNotExecutable = 126,
   kCommandNotFound = 127,
 };
+
+// Of a call that the kernel has refused: for lack of rights, of memory or files, or of what was asked
+// for. `error`: errno, or libbpf's negative codes.
+constexpr Exit ExitOfErrno(int error) {
+  switch (error < 0 ? -error : error) {
+    case EPERM:
+    case EACCES:
+      return Exit::kPrivilege;
+    case ENOMEM:
+    case ENFILE:
+    case EMFILE:
+    case EAGAIN:
+    case EINTR:
+      return Exit::kTryAgain;
+    default:
+      return Exit::kKernel;
+  }
+}
 
 class [[nodiscard]] Status {
  public:

@@ -122,7 +122,7 @@ int CudaProbes::watchdog_fd() const { return bpf_map__fd(skeleton_->maps.ss_cuda
 
 void CudaProbes::AskKernel() {
   const auto types = KernelTypes::Get();
-  use_multi_ = types->HasFunction("bpf_uprobe_multi_link_attach");
+  use_multi_ = types->HasUprobeMulti();
   shares_stack_ = types->HasFunction("bpf_jit_supports_private_stack");
   has_switch_state_ = types->NrTracepointArguments("sched_switch") > 3;
 }

@@ -59,7 +59,9 @@ bool NeedsSysAdmin() {
   // Upstream's largest is 2: what is above that is of the distribution's own patch.
   int paranoid = 0;
   std::ifstream("/proc/sys/kernel/perf_event_paranoid") >> paranoid;
-  return paranoid > 2 || !KernelTypes::Get()->HasFunction("bpf_rdonly_cast");
+  // A uprobe that is a perf event asks for it, whatever CAP_PERFMON is for. Before 6.2 libbpf does, too:
+  // it looks for bpf_rdonly_cast in all modules then.
+  return paranoid > 2 || !KernelTypes::Get()->HasUprobeMulti();
 }
 
 void QuietLibbpf() { libbpf_set_print(PrintLibbpf); }

@@ -19,7 +19,7 @@ namespace slotscope {
 Status CheckBpfUsable();
 
 // Does this kernel want CAP_SYS_ADMIN for what CAP_BPF and CAP_PERFMON are for? It may be configured so
-// (as Debian's and Ubuntu's are), or lack a function, for which libbpf then looks in all modules.
+// (as Debian's and Ubuntu's are), or be older than 6.6.
 bool NeedsSysAdmin();
 
 // libbpf prints to nobody unless SLOTSCOPE_BPF_LOG is set; what it said last helps an error message.

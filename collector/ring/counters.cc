@@ -177,13 +177,13 @@ Status CounterGroups::Open(int cpu, int map_fd) {
     if (!(opened_ >> i & 1)) continue;
     fds[i] = open_(specs_[i], cpu, leader_[i] == i ? -1 : fds[leader_[i]].get());
     if (!fds[i].valid())
-      return {Exit::kKernel,
+      return {ExitOfErrno(errno),
               fmt::format("cannot count {} on CPU {}: {}", specs_[i].event, cpu, ErrnoText(errno))};
     const auto key = static_cast<uint32_t>(i * fds_.size() + static_cast<size_t>(cpu));
     const int value = fds[i].get();
     if (bpf_map_update_elem(map_fd, &key, &value, BPF_ANY))
-      return {Exit::kKernel, fmt::format("cannot hand the {} counter of CPU {} to eBPF: {}",
-                                         specs_[i].event, cpu, ErrnoText(errno))};
+      return {ExitOfErrno(errno), fmt::format("cannot hand the {} counter of CPU {} to eBPF: {}",
+                                              specs_[i].event, cpu, ErrnoText(errno))};
   }
   for (size_t i = 0; i < fds.size(); i++)
     if (fds[i].valid() && leader_[i] == i)

@@ -21,6 +21,8 @@ class KernelTypes {
   // Type of a member of a struct; null: there is no such member.
   const btf_type* MemberOf(const char* name, std::string_view member) const;
   bool HasFunction(const char* name) const;
+  // A link may have all functions of a file (since 6.6); else each takes a perf event of its own.
+  bool HasUprobeMulti() const { return HasFunction("bpf_uprobe_multi_link_attach"); }
   bool HasVariable(const char* name) const;  // per-CPU ones
   bool HasTracepoint(std::string_view name) const { return NrTracepointArguments(name) > 0; }
   // What is passed to a program on that tracepoint; 0 if there is no such tracepoint.

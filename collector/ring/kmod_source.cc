@@ -208,7 +208,8 @@ class KmodSource final : public Source {
 
   Status Load() {
     skeleton_.reset(relay__open());
-    if (!skeleton_) return {Exit::kKernel, fmt::format("cannot open the relay: {}", ErrnoText(errno))};
+    if (!skeleton_)
+      return {ExitOfErrno(errno), fmt::format("cannot open the relay: {}", ErrnoText(errno))};
     bpf_map__set_max_entries(skeleton_->maps.ss_events, static_cast<uint32_t>(nr_cpus_));
     bpf_map__set_max_entries(skeleton_->maps.ss_perf_counters, counters_.nr_map_entries());
     counters_.Tell(skeleton_->rodata);
@@ -228,7 +229,7 @@ class KmodSource final : public Source {
     skeleton_->bss->ss_counters_era = counters_era_;
     if (int err = relay__load(skeleton_.get()))
       return {
-          err == -EPERM ? Exit::kPrivilege : Exit::kKernel,
+          ExitOfErrno(err),
           fmt::format("cannot load the relay: {}. {} Set SLOTSCOPE_BPF_LOG=1 to see its whole answer",
                       ErrnoText(err), LastLibbpfWarning())};
     return {};

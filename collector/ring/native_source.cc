@@ -123,10 +123,11 @@ class NativeSource final : public Source {
   Status Dump(const MessagesFn& sink, const std::function<void()>& pump) override {
     Link link(bpf_program__attach_iter(skeleton_->progs.ss_walk, nullptr));
     if (!link)
-      return {Exit::kKernel, fmt::format("cannot walk the processes (iter/task): {}", ErrnoText(errno))};
+      return {ExitOfErrno(errno),
+              fmt::format("cannot walk the processes (iter/task): {}", ErrnoText(errno))};
     UniqueFd iter(bpf_iter_create(bpf_link__fd(link.get())));
     if (!iter.valid())
-      return {Exit::kKernel,
+      return {ExitOfErrno(errno),
               fmt::format("cannot walk the processes (bpf_iter_create): {}", ErrnoText(errno))};
     if (Status status = ReadMessages(iter.get(), sink, pump); !status.ok()) return status;
     existing_texts_.Tell(sink);
@@ -257,7 +258,7 @@ class NativeSource final : public Source {
                       MissingHook())};
     if (err)
       return {
-          err == -EPERM ? Exit::kPrivilege : Exit::kKernel,
+          ExitOfErrno(err),
           fmt::format("cannot load the eBPF programs: {}. {} Set SLOTSCOPE_BPF_LOG=1 to see its whole "
                       "answer",
                       ErrnoText(err), LastLibbpfWarning())};
@@ -303,7 +304,7 @@ class NativeSource final : public Source {
     uint32_t key = 0;
     if (bpf_map__value_size(skeleton_->maps.ss_allocator) != sizeof(value) ||
         bpf_map_update_elem(bpf_map__fd(skeleton_->maps.ss_allocator), &key, &value, BPF_ANY))
-      return {Exit::kKernel, fmt::format("cannot fill the RMID allocator: {}", ErrnoText(errno))};
+      return {ExitOfErrno(errno), fmt::format("cannot fill the RMID allocator: {}", ErrnoText(errno))};
     return {};
   }
 
@@ -329,7 +330,7 @@ class NativeSource final : public Source {
       if (HookOf(program).empty()) continue;
       Link link(bpf_program__attach(program));
       if (!link)
-        return {Exit::kKernel,
+        return {ExitOfErrno(errno),
                 fmt::format("cannot attach {}: {}", bpf_program__name(program), ErrnoText(errno))};
       links_.push_back(std::move(link));
     }
@@ -346,7 +347,7 @@ class NativeSource final : public Source {
       ssize_t got = read(fd, chunk, sizeof(chunk));
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (got < 0)
-        return {Exit::kKernel, fmt::format("cannot read the processes: {}", ErrnoText(errno))};
+        return {ExitOfErrno(errno), fmt::format("cannot read the processes: {}", ErrnoText(errno))};
       if (got == 0) return {};
       pending.insert(pending.end(), chunk, chunk + got);
       size_t at = 0;
@@ -373,12 +374,14 @@ class NativeSource final : public Source {
     attr.sample_period = SS_TICK_PERIOD_NS;
     int fd = static_cast<int>(syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
     if (fd < 0)
-      return {Exit::kKernel, fmt::format("cannot open the tick of CPU {}: {}", cpu, ErrnoText(errno))};
+      return {ExitOfErrno(errno),
+              fmt::format("cannot open the tick of CPU {}: {}", cpu, ErrnoText(errno))};
     Link link(bpf_program__attach_perf_event(skeleton_->progs.ss_tick_perf_event, fd));
     if (!link) {
       int err = errno;
       close(fd);
-      return {Exit::kKernel, fmt::format("cannot attach the tick of CPU {}: {}", cpu, ErrnoText(err))};
+      return {ExitOfErrno(err),
+              fmt::format("cannot attach the tick of CPU {}: {}", cpu, ErrnoText(err))};
     }
     tick_links_[static_cast<size_t>(cpu)] = std::move(link);  // owns fd from here
     if (info_.tick.empty())
@@ -395,7 +398,7 @@ class NativeSource final : public Source {
       if (!OnCpu(cpu, [&] {
             err = bpf_prog_test_run_opts(bpf_program__fd(skeleton_->progs.ss_start_timer), &run);
           }))
-        return {Exit::kKernel,
+        return {ExitOfErrno(errno),
                 fmt::format("cannot run on CPU {} to start its tick: {}", cpu, ErrnoText(errno))};
       result = run.retval;
       if (!err && result == ENOMEM && nr_retries++ < kMaxTimerRetries) {
@@ -407,8 +410,9 @@ class NativeSource final : public Source {
       timer_flags_++;  // this kernel does not know these flags
     }
     if (err || result)
-      return {Exit::kKernel, fmt::format("cannot start the tick of CPU {}: {}", cpu,
-                                         ErrnoText(err ? err : static_cast<int>(result)))};
+      return {ExitOfErrno(err ? err : static_cast<int>(result)),
+              fmt::format("cannot start the tick of CPU {}: {}", cpu,
+                          ErrnoText(err ? err : static_cast<int>(result)))};
     static constexpr const char* kNames[] = {"bpf_timer, pinned, at the slot border",
                                              "bpf_timer, at the slot border",
                                              "bpf_timer, relative, near the slot border"};

@@ -74,9 +74,8 @@ Status PerfRings::Open(int cpu, int writer) {
   LIBBPF_OPTS(perf_buffer_raw_opts, opts, .cpu_cnt = 1, .cpus = &writer, .map_keys = &key);
   perf_buffer* buffer = perf_buffer__new_raw(map_fd_, pages_, &attr, NeverCalled, nullptr, &opts);
   if (!buffer)
-    return {errno == EPERM || errno == EACCES ? Exit::kPrivilege : Exit::kKernel,
-            fmt::format("cannot open the perf buffer of CPU {} ({} KiB): {}", cpu,
-                        pages_ * kPageSize / 1024, ErrnoText(errno))};
+    return {ExitOfErrno(errno), fmt::format("cannot open the perf buffer of CPU {} ({} KiB): {}", cpu,
+                                            pages_ * kPageSize / 1024, ErrnoText(errno))};
   buffers_[static_cast<size_t>(cpu)].reset(buffer);
   epoll_event event = {.events = EPOLLIN, .data = {.fd = cpu}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, perf_buffer__epoll_fd(buffer), &event);

@@ -42,7 +42,7 @@ RunCounts Pipeline::counts() const {
 
 Status Pipeline::status() const {
   if (broken_.load(std::memory_order_relaxed))
-    return {Exit::kKernel,
+    return {Exit::kTryAgain,
             "CLOCK_MONOTONIC has jumped by more than ten minutes, or by more in sum than it ran (was "
             "the machine, or this process, paused?); the recording ends there"};
   return raw_status();

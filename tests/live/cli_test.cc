@@ -172,16 +172,6 @@ int RecordWithBtf(const std::string& bytes, const std::string& csv, const std::s
                output);
 }
 
-// The kernel's own type information, in which something has another name of the same length.
-std::string BtfWithout(const std::string& name) {
-  std::ostringstream text;
-  text << std::ifstream("/sys/kernel/btf/vmlinux").rdbuf();
-  std::string bytes = text.str();
-  for (size_t at = 0; (at = bytes.find(name, at)) != std::string::npos; at += name.size())
-    bytes[at + name.size() - 2] = 'X';
-  return bytes;
-}
-
 TEST(Cli, KernelWithoutANeededHookIsRefused) {
   std::string output;
   const int code =
@@ -380,28 +370,6 @@ bool NoProgramsLeft() {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return true;
-}
-
-// As a unit confines it, which adds CAP_SYS_ADMIN for kernels that want that.
-TEST(Cli, ItRecordsWithTheUnitsCapabilities) {
-  const std::string dir = MakeDir("confined");
-  const std::string script =
-      "cd " + dir + " && $S record --source $SRC --duration 1 --gpu auto -o a.csv >out 2>&1";
-  const pid_t child = fork();
-  if (child == 0) {
-    capng_clear(CAPNG_SELECT_ALL);
-    const auto all = static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_BOUNDING_SET);
-    for (int one : kRecordingCapabilities) capng_update(CAPNG_ADD, all, static_cast<unsigned>(one));
-    capng_update(CAPNG_ADD, all, CAP_SYS_ADMIN);
-    // What sets the bounding set is gone then, too.
-    if (capng_apply(CAPNG_SELECT_ALL)) _exit(99);
-    std::string output;
-    _exit(Shell(script, &output));
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << Text(dir + "/out");
-  CheckIdentity(ReadCsv(dir + "/a.csv"));
 }
 
 // Of root's capabilities the recorder keeps what it needs, in each of its threads; the command has all.

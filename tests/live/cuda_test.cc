@@ -508,17 +508,18 @@ TEST(Cuda, LibrariesOfOthersAndDeletedOnes) {
 
 // More probes than the limit has files for: the last library is seen, too. What is recorded keeps the
 // limit that it was given. A kernel without uprobe_multi takes two files for each function and way.
-TEST(Cuda, MoreLibrariesThanTheLimitOfFiles) {
+void RecordMoreThanTheLimitOfFiles(const std::string& dir, int nr_copies, const std::string& before) {
   WaitForDetachers();
-  const std::string dir = MakeDir("cuda-limit"), last = IsEmulated() ? "2" : "30";
+  const std::string last = std::to_string(nr_copies);
+  std::ofstream(dir + "/x.sh")
+      << before << "i=0; folders=$PWD; while [ $i -lt " << last << " ]; do i=$((i+1)); mkdir $i && cp "
+      << StandinFolder() << "/libcud* $i || exit 9; folders=$folders:$PWD/$i; done; ulimit -Sn 128; "
+      << "LD_LIBRARY_PATH=$folders $S record --source $SRC --gpu on -o a.csv -- sh -c 'echo; ulimit "
+         "-Sn; "
+      << "SLOTSCOPE_TEST_LIBRARIES=$PWD/" << last
+      << ":libcudart.so.13 exec $T --workload cuda 0 >truth'";
   std::string output;
-  const std::string script =
-      "cd " + dir + " && i=0; folders=$PWD; while [ $i -lt " + last +
-      " ]; do i=$((i+1)); mkdir $i && cp " + StandinFolder() +
-      "/libcud* $i || exit 9; folders=$folders:$PWD/$i; done; ulimit -Sn 128; " +
-      "LD_LIBRARY_PATH=$folders $S record --source $SRC --gpu on -o a.csv -- sh -c 'echo; ulimit -Sn; " +
-      "SLOTSCOPE_TEST_LIBRARIES=$PWD/" + last + ":libcudart.so.13 exec $T --workload cuda 0 >truth'";
-  EXPECT_EQ(Shell(script, &output), 0) << output;
+  EXPECT_EQ(Shell("cd " + dir + " && unshare -m sh x.sh", &output), 0) << output;
   EXPECT_NE(output.find("\n128\n"), output.npos) << output;
   EXPECT_EQ(output.find("cannot attach"), output.npos) << output;
   const CsvFile csv = ReadCsv(dir + "/a.csv");
@@ -528,6 +529,17 @@ TEST(Cuda, MoreLibrariesThanTheLimitOfFiles) {
     if (line.key == "sum") {
       EXPECT_EQ(LaunchesOf(csv, line.tgid), line.values.at(0)) << output;
     }
+}
+
+TEST(Cuda, MoreLibrariesThanTheLimitOfFiles) {
+  RecordMoreThanTheLimitOfFiles(MakeDir("cuda-limit"), IsEmulated() ? 2 : 30, "");
+}
+
+// As a kernel before 6.6 does it: by its type information it is one.
+TEST(Cuda, MoreProbesThanTheLimitOfFiles) {
+  const std::string dir = MakeDir("cuda-single");
+  std::ofstream(dir + "/btf") << BtfWithout("bpf_uprobe_multi_link_attach");
+  RecordMoreThanTheLimitOfFiles(dir, 2, "mount -o bind btf /sys/kernel/btf/vmlinux || exit 9; ");
 }
 
 // Said when it happens, and the others are complete at the end.

@@ -304,6 +304,13 @@ std::string TempDir() {
   return dir.path;
 }
 
+std::string BtfWithout(const std::string& name) {
+  std::string bytes = Text("/sys/kernel/btf/vmlinux");
+  for (size_t at = 0; (at = bytes.find(name, at)) != std::string::npos; at += name.size())
+    bytes[at + name.size() - 2] = 'X';
+  return bytes;
+}
+
 std::string MakeDir(const std::string& name) {
   const std::string dir = TempDir() + "/" + name;
   std::filesystem::remove_all(dir);

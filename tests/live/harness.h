@@ -118,6 +118,8 @@ int RunLauncher(int rounds);
 void Spin(uint64_t until_ns);
 // Sleeps until then, whatever signals come.
 void SleepUntil(uint64_t until_ns);
+// As /proc says it in one letter; 0 if that cannot be read. In state_workload.cc.
+char StateOf(pid_t pid);
 // tid 0: the calling thread.
 void PinTo(pid_t tid, size_t cpu);
 size_t NrCpus();  // online
@@ -179,6 +181,8 @@ int RunProgram(const std::vector<std::string>& argv, std::string* output);
 
 // The same for a shell script; $S is the program, $SRC the source under test, $T this one.
 int Shell(const std::string& script, std::string* output);
+// The kernel's own type information, in which something has another name of the same length.
+std::string BtfWithout(const std::string& name);
 // For a test that runs a shell itself.
 void ExportForShell();
 // For that: waits until the recorder that was last put into the background has written to the file `err`

@@ -19,8 +19,7 @@
 #include "harness.h"
 
 namespace slotscope {
-// As /proc says it in one letter; 0 if that cannot be read.
-static char StateOf(pid_t pid) {
+char StateOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   const size_t end_of_name = text.rfind(')');
