@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
 // A process that launches (into the stand-in CUDA libraries), and does something else for a while before
 // each launch: "gaps TGID ran waited rest throttled", in ns, by the kernel's clocks, of all the time
-// between a wait for the GPU and the next launch. The last of them is of what it waited.
+// between a wait for the GPU and the next launch. The last of them is of what it waited; of one that is
+// stopped it is of its rest, and for how long it was.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -26,7 +29,7 @@ namespace {
 
 constexpr uint64_t kGapNs = 20'000'000;
 constexpr int kNrGaps = 20, kNrSlowGaps = 5;
-constexpr size_t kSector = 4096;
+constexpr size_t kSector = 4096, kBlock = 16u << 20;
 
 struct Schedstat {
   uint64_t ran_ns = 0, waited_ns = 0;
@@ -52,8 +55,9 @@ Function* Find(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
-// Stops its parent `nr` times, for a gap each, when it reads a byte.
-pid_t StartStopper(int* go) {
+// Stops its parent for a gap when it reads a byte, and adds to *stopped_ns for how long it was, by its
+// state in /proc.
+pid_t StartStopper(int* go, uint64_t* stopped_ns) {
   int ends[2];
   Require(pipe2(ends, O_CLOEXEC) == 0, "pipe");
   const pid_t parent = getpid(), child = fork();
@@ -63,7 +67,10 @@ pid_t StartStopper(int* go) {
     close(ends[1]);
     for (char byte; read(ends[0], &byte, 1) == 1;) {
       kill(parent, SIGSTOP);
-      usleep(kGapNs / 1000);
+      while (StateOf(parent) != 'T') continue;
+      const uint64_t from_ns = MonotonicNs();
+      SleepUntil(from_ns + kGapNs);
+      *stopped_ns += MonotonicNs() - from_ns;
       kill(parent, SIGCONT);
     }
     _exit(0);
@@ -127,7 +134,10 @@ int RunGaps(int which) {
   const auto retain = Find<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain");
   int go = -1;
   pid_t helper = 0;
-  if (which == kGapStopped) helper = StartStopper(&go);
+  auto* const stopped_ns = static_cast<uint64_t*>(
+      mmap(nullptr, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  Require(stopped_ns != MAP_FAILED, "mmap");
+  if (which == kGapStopped) helper = StartStopper(&go, stopped_ns);
   if (which == kGapBesideHog) helper = StartHog(NrCpus() - 1);
   std::unique_ptr<CpuController> controller;
   std::string group;
@@ -138,6 +148,14 @@ int RunGaps(int which) {
     group = controller->Make(controller->root(), "gaps", 10);
     Require(controller->Enter(group), "the group");
   }
+  int disk = which == kGapOnDisk ? open("/dev/nullb0", O_RDONLY | O_DIRECT | O_CLOEXEC) : -1;
+  const bool is_slow = which == kGapThrottled || disk >= 0;
+  alignas(kSector) static char block[kBlock];
+  const size_t read_bytes = disk >= 0 ? kSector : kBlock;
+  if (which == kGapOnDisk && disk < 0) {  // the one that is there, of which much is read
+    disk = open("gap-disk", O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+    Require(write(disk, block, kBlock) == kBlock && fsync(disk) == 0, "a file");
+  }
   const auto launch_and_wait = [&] {
     Require(launch(&kGapNs, dim3_c{1, 1, 1}, dim3_c{32, 1, 1}, nullptr, 100, nullptr) == 0, "launch");
     Require(wait() == 0, "synchronize");
@@ -147,9 +165,6 @@ int RunGaps(int which) {
   uint64_t all_ns = 0, throttled_ns = 0;
   Schedstat sum;
   const uint64_t begun_ns = MonotonicNs(), ran_before_ns = Now().ran_ns;
-  const int disk = which == kGapOnDisk ? open("/dev/nullb0", O_RDONLY | O_DIRECT | O_CLOEXEC) : -1;
-  alignas(kSector) static char sector[kSector];
-  const bool is_slow = which == kGapThrottled || which == kGapOnDisk;
   for (int i = 0; i < (is_slow ? kNrSlowGaps : kNrGaps); i++) {
     const uint64_t from_ns = MonotonicNs();
     const uint64_t throttled_before_ns = controller ? controller->ThrottledNs(group) : 0;
@@ -175,7 +190,8 @@ int RunGaps(int which) {
         while (ClockNs(CLOCK_PROCESS_CPUTIME_ID) < before.ran_ns + 21'000'000) continue;
         break;
       case kGapOnDisk:
-        Require(read(disk, sector, kSector) == kSector, "the disk");
+        do Require(pread(disk, block, read_bytes, 0) == static_cast<ssize_t>(read_bytes), "the disk");
+        while (MonotonicNs() < from_ns + kGapNs);
         break;
       default:
         Require(retain(&context, 0) == 0, "retain");
@@ -194,7 +210,8 @@ int RunGaps(int which) {
   launch(&kGapNs, dim3_c{1, 1, 1}, dim3_c{32, 1, 1}, nullptr, 100, nullptr);
   if (controller) Require(controller->Enter(controller->root()), "the group above");
   std::printf("gaps %d %lu %lu %lu %lu\n", getpid(), sum.ran_ns, sum.waited_ns,
-              all_ns - std::min(all_ns, sum.ran_ns + sum.waited_ns), throttled_ns);
+              all_ns - std::min(all_ns, sum.ran_ns + sum.waited_ns),
+              which == kGapStopped ? std::atomic_ref(*stopped_ns).load() : throttled_ns);
   if (helper) kill(helper, SIGKILL);
   return 0;
 }

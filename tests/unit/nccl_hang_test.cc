@@ -2,6 +2,7 @@
 // Who waits for whom in collectives.
 #include "detect/patterns/nccl_hang.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,6 +34,7 @@ struct Job {
     std::string operation = "nccl:all_reduce";
     bool is_p2p = false;
     uint64_t elements = 0;  // 0: not said
+    const char* type = "Float";
   };
 
   Job& Rank(int32_t rank, const std::vector<Op>& ops) {
@@ -46,7 +48,7 @@ struct Job {
       (op.is_p2p ? entry.p2p_sequence : entry.sequence) = op.sequence;
       if (op.elements) {
         entry.inputs = static_cast<uint32_t>(dump.tensors.size());
-        dump.tensors.push_back({std::to_string(op.elements) + " Float", op.elements, "Float"});
+        dump.tensors.push_back({fmt::format("{} {}", op.elements, op.type), op.elements, op.type});
       }
       entry.created_ns = kBegin + op.at_s * kS;
       entry.state = op.state;
@@ -415,6 +417,18 @@ TEST(NcclHang, SizesDifferWhereTheyMayNot) {
   Job half;  // of some it is not said
   half.Rank(0, {{7, kStarted}}).Rank(1, {{7, kStarted, 0, "0", {}, "nccl:all_reduce", false, 512}});
   EXPECT_THAT(half.After(1000).at(0).calls, IsEmpty());
+}
+
+TEST(NcclHang, TypesDifferWhereTheSizesDoNot) {
+  Job job;
+  for (int32_t rank : {0, 1, 2, 3})
+    job.Rank(
+        rank,
+        {{7, kStarted, 0, "0", {}, "nccl:all_reduce", false, 1024, rank == 3 ? "BFloat16" : "Float"}});
+  const NcclHang hang = job.After(1000).at(0);
+  EXPECT_THAT(WhoDiffers(hang), ElementsAre(3));
+  EXPECT_THAT(hang.Headline(), testing::HasSubstr("rank 3 called nccl:all_reduce of 1024 BFloat16, the "
+                                                  "others nccl:all_reduce of 1024 Float"));
 }
 
 // As records of OpenTelemetry have it.
