@@ -383,6 +383,10 @@ soak: deps-test ## months of a recorder's life in SOAK_SECONDS (600): churn, ful
 	$(Q)tests/soak/soak.py $(B) $(SOAK_SECONDS)
 	$(Q)SLOTSCOPE_BINARY=$(abspath $(B))/slotscope SLOTSCOPE_COPIES=2000 $(B)/live_tests --gtest_filter='Cuda.ManyCopies*'
 
+soak-service: deps-test ## the service's command in real time, SOAK_SECONDS long: what it takes, a line for each twelfth; root
+	$(Q)$(MAKE) $(B)/slotscope
+	$(Q)tests/soak/service.py $(B) $(SOAK_SECONDS)
+
 bench-fleet: deps-test ## 1,000 machines ship into the real ClickHouse: rows, bytes, times; NODES=...; root
 	$(Q)$(MAKE) $(B)/slotscope
 	$(Q)bench/fleet_database.py $(B)/slotscope $(NODES)
@@ -448,4 +452,4 @@ deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-d
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: FORCE help all bpf bpf-syntax collector kmod run demo vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-ship test-ship-newer test-kubernetes test-package test-rdt test-san fuzz bench bench-detect bench-live bench-fleet bench-wide bench-vm soak fuzzers check fmt manual docs install uninstall dkms-install deb image clean
+.PHONY: FORCE help all bpf bpf-syntax collector kmod run demo vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-ship test-ship-newer test-kubernetes test-package test-rdt test-san fuzz bench bench-detect bench-live bench-fleet bench-wide bench-vm soak soak-service fuzzers check fmt manual docs install uninstall dkms-install deb image clean

@@ -361,15 +361,21 @@ CudaWatcher::File* CudaWatcher::Look(int32_t tgid, const MappedFile& mapped, uin
                                     kMaxFiles));
       return nullptr;
     }
+    if (!files_backoff_.IsDue(MonotonicNs())) {
+      *later = true;
+      return nullptr;
+    }
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!fd.valid()) {  // most often the process has ended, or unmapped it
       *later = errno == EMFILE || errno == ENFILE;
-      if (*later)
-        news_.TellFirstOf("open files", fmt::format("cannot open the libraries of process {}: {}; raise "
-                                                    "LimitNOFILE, or ulimit -n",
-                                                    tgid, ErrnoText(errno)));
+      if (!*later) return nullptr;
+      news_.TellFirstOf("open files", fmt::format("cannot open the libraries of process {}: {}; raise "
+                                                  "LimitNOFILE, or ulimit -n",
+                                                  tgid, ErrnoText(errno)));
+      files_backoff_.Fail(MonotonicNs());
       return nullptr;
     }
+    files_backoff_.Succeed();
     at = files_.try_emplace(key).first;
     Read(fd.get(), &at->second);
   }

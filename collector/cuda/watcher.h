@@ -113,8 +113,9 @@ class CudaWatcher {
   uint64_t looks_second_ = 0;
   std::map<int32_t, uint32_t> looks_;
   ReadingBudget budget_;
-  size_t nr_targets_ = 0;             // of all files
-  size_t nr_fds_ = 0, most_fds_ = 0;  // of ours that probes have, and may have
+  Backoff files_backoff_{1'000'000'000, 10'000'000'000};  // there are no descriptors for more
+  size_t nr_targets_ = 0;                                 // of all files
+  size_t nr_fds_ = 0, most_fds_ = 0;                      // of ours that probes have, and may have
   std::atomic<uint64_t> nr_late_looks_{0};
   uint64_t nr_coverage_notes_ = 0;
   uint64_t notes_since_ns_ = 0;  // of these; see News::kPeriodNs

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <regex>
 #include <sstream>
 
 #include "base/clock.h"
@@ -159,6 +160,41 @@ exit $code
   EXPECT_GT(LastSlot(csv), at_ns + 4u * kS);
   ASSERT_TRUE(reader.Read("slots", {}, [&](std::string_view text) { all += text; }).ok());
   EXPECT_NE(all.find("# note: incident at "), std::string::npos) << "it is noted where it was";
+}
+
+// Three share a CPU: one of them waits for as long as that, and its row says the same.
+TEST(Recording, WhoWaitsForLongIsAnIncident) {
+  const std::string dir = Folder("wait");
+  std::string output;
+  ASSERT_EQ(Shell("cd " + dir +
+                      " && $S record --source $SRC --all --keep 60s --trigger wait=2ms -- $T --workload "
+                      "shares 500 >truth",
+                  &output),
+            0)
+      << output;
+  std::smatch said;
+  const std::regex sentence(": wait: process ([0-9]+) .*had waited ([0-9.]+) ms for a CPU");
+  ASSERT_TRUE(std::regex_search(output, said, sentence)) << output;
+  const double waited_ms = std::stod(said[2].str());
+  EXPECT_GE(waited_ms, 2);
+  std::string events;
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(dir + "/slotscope.rec").ok());
+  ASSERT_TRUE(reader.Read("events", {}, [&](std::string_view text) { events += text; }).ok());
+  const size_t row = events.find("\nslot_start_ns,");
+  ASSERT_NE(row, std::string::npos) << events;
+  const std::string line = events.substr(events.find('\n', row + 1) + 1);
+  const uint64_t at_ns = std::stoull(line);
+  EXPECT_NE(line.find(",wait,"), std::string::npos) << line;
+  // By its rows: up to the end of that slot, a slot more or less at the other end.
+  double known_ms = 0;
+  for (const auto& one : ReadCsv(dir + "/slotscope.rec").rows) {
+    const uint64_t slot_ns = Number(one.at("slot_start_ns"));
+    if (one.at("tgid") == said[1].str() && slot_ns <= at_ns &&
+        static_cast<double>(at_ns - slot_ns) < (waited_ms + 1) * 1e6)
+      known_ms += static_cast<double>(Number(one.at("wait_ns"))) / 1e6;
+  }
+  EXPECT_NEAR(known_ms, waited_ms, 1.1);
 }
 
 // Not itself, though its own recording is the newest one then.

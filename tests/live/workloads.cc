@@ -566,8 +566,7 @@ int Shares(int milliseconds) {
 }
 
 // Two processes on one CPU that wake each other `rounds` times.
-int PingPong(int rounds) {
-  int cpu = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) - 1;
+std::array<pid_t, 2> StartPingPong(int cpu, int rounds) {
   int there[2], back[2];
   if (pipe(there) || pipe(back)) Fail("pipe");
   auto play = [=](int in, int out, bool first) {
@@ -582,8 +581,20 @@ int PingPong(int rounds) {
   };
   pid_t ping = Start([&] { play(back[0], there[1], true); });
   pid_t pong = Start([&] { play(there[0], back[1], false); });
-  ReapWithTruth(ping);
-  ReapWithTruth(pong);
+  return {ping, pong};
+}
+
+int PingPong(int rounds) {
+  for (pid_t pid : StartPingPong(static_cast<int>(NrCpus()) - 1, rounds)) ReapWithTruth(pid);
+  return 0;
+}
+
+// On each CPU.
+int PingPongs(int rounds) {
+  std::vector<pid_t> pids;
+  for (size_t cpu = 0; cpu < NrCpus(); cpu++)
+    for (pid_t pid : StartPingPong(static_cast<int>(cpu), rounds)) pids.push_back(pid);
+  for (pid_t pid : pids) Reap(pid);
   return 0;
 }
 
@@ -779,6 +790,7 @@ constexpr Workload kWorkloads[] = {
     {"incident", RunIncident},
     {"wanderer", RunWanderer},
     {"ping-pong", PingPong},
+    {"ping-pongs", PingPongs},
     {"rename", Rename},
     {"rename-flood", RenameFlood},
     {"rename-thread", RenameThread},

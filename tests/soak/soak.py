@@ -13,7 +13,6 @@ identity holds, and each load must have come to its numbers. CPU time is by that
 all the time: a host that gives less is no growth. SOAK_LOADS=births,libraries does these alone, to see whose fault it is; SOAK_CLOCK=1 also steps the machine's
 clock by up to 3 s, and back. Exit code 0 or 1."""
 import collections
-import json
 import os
 import random
 import re
@@ -27,6 +26,8 @@ import threading
 import time
 import urllib.request
 import zlib
+
+import recorder as recorder_process
 
 build = os.path.abspath(sys.argv[1])
 seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 600
@@ -169,22 +170,12 @@ def measure_reference():
         reference_ns.append(time.thread_time_ns() - begin_ns)
 
 
-Look = collections.namedtuple("Look", "heap memory fds maps threads cpu_ns events kinds reference_ns")
-
-
-def metric(text, name):
-    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
+Look = collections.namedtuple("Look", recorder_process.Look._fields + ("kinds", "reference_ns"))
 
 
 def look():
-    folder = f"/proc/{recorder.pid}"
-    status = dict(line.split(":", 1) for line in open(f"{folder}/status"))
-    rss_kb = {key: int(status[key].split()[0]) for key in ("RssAnon", "RssFile", "RssShmem")}
-    cpu_ns = sum(int(open(f"{folder}/task/{thread}/schedstat").read().split()[0]) for thread in os.listdir(f"{folder}/task"))
-    text = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=5).read().decode()
-    return Look(metric(text, 'slotscope_recorder_heap_bytes{state="used"}') / 2**20, sum(rss_kb.values()) / 1024, len(os.listdir(f"{folder}/fd")), sum(1 for _ in open(f"{folder}/maps")),
-                int(status["Threads"]), cpu_ns, metric(text, "slotscope_messages_total"), kinds(f"{folder}/fd", rss_kb),
-                sum(reference_ns) / max(1, len(reference_ns)))
+    now = recorder_process.look(recorder.pid, metrics_port)
+    return Look(*now, kinds(f"/proc/{recorder.pid}/fd", now.rss_kb), sum(reference_ns) / max(1, len(reference_ns)))
 
 
 def kinds(folder, rss_kb):
@@ -262,20 +253,6 @@ def compare(quarters):
                                                          sorted(before | after) if before[kind] != after[kind]))
 
 
-def check_recording():
-    manifest = [json.loads(line) for line in open(f"{recording}/manifest.ndjson")]
-    if len(manifest) < 3:
-        fail("the manifest names no segments")
-    files = sorted(name for name in os.listdir(recording) if name.startswith("slots-") and name.endswith(".csv.zst"))
-    text = subprocess.run(["zstd", "-dcq"] + [f"{recording}/{name}" for name in files], stdout=subprocess.PIPE, check=True)
-    identities = [line for line in text.stdout.decode().splitlines() if line.startswith("# identity: ")]
-    if not identities or not all(line.startswith("# identity: holds") for line in identities):
-        fail(f"identity: {identities}")
-    parts = [name for name in os.listdir(recording) if name.endswith(".part")]
-    if parts:
-        fail(f"left behind: {parts}")
-
-
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("soak.py: it was told to end"))
 os.mkdir(disk)
 subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
@@ -301,7 +278,8 @@ try:
         what = COUNTS_OF.get(load.__name__, load.__name__)
         if what in LEAST and counts[what] < LEAST[what] * seconds / 100:
             fail(f"{counts[what]} {what} are too few to say anything")
-    check_recording()
+    for problem in recorder_process.problems_of(recording):
+        fail(problem)
     if failures:
         print(open(f"{work}/log", errors="replace").read()[-6000:])
 finally:

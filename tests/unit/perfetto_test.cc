@@ -347,6 +347,24 @@ TEST_F(PerfettoTest, WhatIsKnownOfTracksIsBounded) {
   EXPECT_EQ(ValuesOf(trace, "cpu_ns"), "100=50 200=60 300=60 400=0 ") << "at 300 it was described anew";
 }
 
+TEST_F(PerfettoTest, WhatIsKnownOfProcessesIsBounded) {
+  slot(100).rows = {RowOf(7, 50)};
+  sink_.OnSlot(slot_);
+  slot(200).rows.clear();
+  for (int32_t tgid = 8; tgid <= 8 + 65536; tgid++) slot_.rows.push_back(RowOf(tgid, 1));
+  sink_.OnSlot(slot_);
+  slot(300).rows = {RowOf(7, 50)};
+  sink_.OnSlot(slot_);
+  slot(400).rows = {RowOf(7, 50)};
+  sink_.OnSlot(slot_);
+  uint64_t nr_described = 0, nr_values = 0;
+  const Trace trace = Finish();
+  for (const auto& [uuid, track] : trace.tracks) nr_described += track.pid == 7;
+  for (const Event& event : trace.events) nr_values += event.ns >= 300 && event.value == 50;
+  EXPECT_EQ(nr_described, 2u);
+  EXPECT_EQ(nr_values, 1u) << "at 300 it was described anew, and at 400 it was known";
+}
+
 TEST_F(PerfettoTest, ANameMayComeLater) {
   slot(100).rows = {RowOf(7, 50)};
   slot_.rows[0].named = false;
