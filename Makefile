@@ -391,6 +391,10 @@ bench-fleet: deps-test ## 1,000 machines ship into the real ClickHouse: rows, by
 	$(Q)$(MAKE) $(B)/slotscope
 	$(Q)bench/fleet_database.py $(B)/slotscope $(NODES)
 
+bench-ring: deps-test ## what the service's ring holds of a generated machine of 128 CPUs
+	$(Q)$(MAKE) $(B)/slotscope
+	$(Q)bench/ring.py $(B)/slotscope
+
 bench-wide: deps-test ## what a recording of 256 CPUs takes, whose rings are filled at live speed on those that there are; root
 	$(Q)$(MAKE) $(B)/bench-wide
 	$(Q)$(B)/bench-wide 256 5000 20
@@ -452,4 +456,4 @@ deb: deps-deb all ## Debian packages, under build/deb: slotscope and slotscope-d
 clean: ## removes build/
 	$(Q)rm -rf $(B)
 
-.PHONY: FORCE help all bpf bpf-syntax collector kmod run demo vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-ship test-ship-newer test-kubernetes test-package test-rdt test-san fuzz bench bench-detect bench-live bench-fleet bench-wide bench-vm soak soak-service fuzzers check fmt manual docs install uninstall dkms-install deb image clean
+.PHONY: FORCE help all bpf bpf-syntax collector kmod run demo vm-run test test-unit test-live test-vm test-vm-debug test-page test-query test-ship test-ship-newer test-kubernetes test-package test-rdt test-san fuzz bench bench-detect bench-live bench-fleet bench-ring bench-wide bench-vm soak soak-service fuzzers check fmt manual docs install uninstall dkms-install deb image clean
