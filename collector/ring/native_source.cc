@@ -64,8 +64,8 @@ struct AllocatorValue {
 uint32_t ReadPidMax() {
   std::ifstream file("/proc/sys/kernel/pid_max");
   uint32_t pid_max = 0;
-  file >> pid_max;
-  return std::clamp(pid_max, 32768u, kMaxThreads);
+  if (!(file >> pid_max) || pid_max == 0) pid_max = 32768;
+  return std::min(pid_max, kMaxThreads);
 }
 
 // Runs `call` on `cpu`. Returns false if this thread could not get there.

@@ -168,7 +168,8 @@ char* AppendField(char* out, const ToldWait& told) {
   if (wait.ran_ns == 0) return out;
   if constexpr (kId == kRanInsteadTgid)
     return AppendDecimal(out, static_cast<uint64_t>(wait.ran_instead.tgid));
-  if constexpr (kId == kRanInsteadStart) return AppendDecimal(out, wait.ran_instead.start_time_ns);
+  if constexpr (kId == kRanInsteadStart)
+    return wait.ran_instead.start_time_ns ? AppendDecimal(out, wait.ran_instead.start_time_ns) : out;
   return AppendDecimal(out, wait.ran_ns);
 }
 

@@ -27,11 +27,12 @@ void WaitSink::Append(const Slot& slot) {
   const auto unix_ns = static_cast<int64_t>(slot.start_ns) + slot.unix_offset_ns;
   for (const WaitDetail& one : slot.wait_details) {
     fmt::format_to(std::back_inserter(text_), "{},{},{},{},{},{},", slot.start_ns, unix_ns,
-                   one.waiter.tgid, one.waiter.start_time_ns, EscapeName(CommText(one.waiter_comm)),
+                   one.waiter.tgid, NumberOrNone(one.waiter.start_time_ns, 0),
+                   EscapeName(CommText(one.waiter_comm)),
                    kWaitCauseNames[one.is_earlier() ? kWaitEarlier : one.cause]);
     if (one.has_ran())
-      fmt::format_to(std::back_inserter(text_), "{},{},{}", one.ran.tgid, one.ran.start_time_ns,
-                     EscapeName(CommText(one.ran_comm)));
+      fmt::format_to(std::back_inserter(text_), "{},{},{}", one.ran.tgid,
+                     NumberOrNone(one.ran.start_time_ns, 0), EscapeName(CommText(one.ran_comm)));
     else
       fmt::format_to(std::back_inserter(text_), ",,{}", EscapeName(CommText(one.ran_comm)));
     fmt::format_to(std::back_inserter(text_), ",{},{},{},{},{},{}\n",

@@ -179,7 +179,8 @@ inline constexpr std::array kSlotColumns = {
         "in which that was longest",
         empty::kNobodyRan},
     Column{"ran_instead_start_ns", Unit::kNs, RowPart::kWait, kRanInsteadStart, false,
-           "the `start_time_ns` of that process", empty::kNobodyRan},
+           "the `start_time_ns` of that process",
+           "it did not wait for another process in the slot, or that one's is not known"},
     Column{"ran_instead_ns", Unit::kNs, RowPart::kWait, kRanInsteadNs, false, "for how long",
            empty::kNobodyRan},
     Column{

@@ -658,7 +658,8 @@ inline void SlotBuilder::FillRow(const OpenSlot& slot, const OpenRow& open, Row*
   row->unmeasured = open.unmeasured | options_.unmeasured;
   row->kind = KindOf(open);
   row->named = process.named;
-  row->tracked = !(open.flags & SS_MEASURE_UNTRACKED);
+  // One that only waited has no measure that says so.
+  row->tracked = process.key.start_time_ns != 0 && !(open.flags & SS_MEASURE_UNTRACKED);
   row->followed = process.followed;
   row->beside = 0;
   row->gpu = open.gpu;

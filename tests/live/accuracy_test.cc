@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT
 // slots.csv of a known workload against the kernel's own accounting of the same processes.
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -120,6 +126,43 @@ TEST(Accuracy, EverySwitchOfAPingPongIsCounted) {
   CheckAgainstTruth(recorded);
   auto sums = SumByTgid(recorded.csv);
   for (int32_t tgid : recorded.truth.TgidsOf("proc")) EXPECT_GE(sums[tgid].switches, 2900u);
+}
+
+// The table of the eBPF source has room for pid_max processes: here for 100 more than there are. What
+// those do that find none is measured all the same, and who comes when there is room again is known.
+TEST(FullTable, WhoFindsNoRoomIsMeasured) {
+  if (UsesModule()) GTEST_SKIP() << "its table is another one (tests/vm/in-guest.sh)";
+  const std::string dir = MakeDir("full-table");
+  const auto nr_now =
+      std::ranges::count_if(std::filesystem::directory_iterator("/proc"), [](const auto& entry) {
+        return std::isdigit(static_cast<unsigned char>(entry.path().filename().c_str()[0]));
+      });
+  std::ofstream(dir + "/pid_max") << nr_now + 100 << "\n";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) ||
+        mount((dir + "/pid_max").c_str(), "/proc/sys/kernel/pid_max", nullptr, MS_BIND, nullptr))
+      _exit(99);
+    const Recorded recorded = RecordWorkload({"full-table", "300"}, {"--all"});
+    CheckAgainstTruth(recorded);
+    EXPECT_GE(std::stoi(recorded.csv.comments.at("untracked_processes")), 150);
+    std::vector<int32_t> workers = recorded.truth.TgidsOf("truth");
+    // At first: who goes may make room for one of them.
+    std::map<std::string, bool> is_known;  // by tgid
+    for (const auto& row : recorded.csv.rows) {
+      EXPECT_NE(row.at("start_time_ns"), "0");
+      is_known.try_emplace(row.at("tgid"), !row.at("start_time_ns").empty());
+    }
+    EXPECT_EQ(workers.size(), 7u);
+    size_t nr_known = 0;
+    for (int32_t tgid : workers) nr_known += is_known.at(std::to_string(tgid));
+    EXPECT_LE(nr_known, 3u);
+    EXPECT_TRUE(is_known.at(std::to_string(workers.back())));
+    _exit(testing::Test::HasFailure());
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << "what it says is above";
 }
 
 TEST(Accuracy, ShortLivedProcessesEachHaveTheirRow) {

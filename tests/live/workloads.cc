@@ -499,6 +499,23 @@ int Sleepers(int count) { return Stay(count, 0, 0); }
 // Of another user, and never asleep for a second.
 int Nappers(int count) { return Stay(count, 1000, 500'000); }
 
+// So many that sleep, then six that work beside them; and one more when all are gone.
+int FullTable(int count) {
+  const auto work = [] {
+    for (const uint64_t end_ns = MonotonicNs() + 200'000'000; MonotonicNs() < end_ns;) Loop(100'000);
+    RestBeforeTheEnd();
+  };
+  std::vector<pid_t> sleepers;
+  for (int i = 0; i < count; i++) sleepers.push_back(Start([] { pause(); }));
+  std::vector<pid_t> beside;
+  for (int i = 0; i < 6; i++) beside.push_back(Start(work));
+  for (pid_t pid : beside) ReapWithTruth(pid);
+  for (pid_t pid : sleepers) kill(pid, SIGKILL);
+  for (pid_t pid : sleepers) Reap(pid);
+  ReapWithTruth(Start(work));
+  return 0;
+}
+
 // One process of `count` threads that sleep until we are killed.
 int Threads(int count) {
   pthread_attr_t attributes;
@@ -776,6 +793,7 @@ constexpr Workload kWorkloads[] = {
     {"storm", Storm},
     {"crowd", Crowd},
     {"sleepers", Sleepers},
+    {"full-table", FullTable},
     {"nappers", Nappers},
     {"threads", Threads},
     {"busy", Busy},

@@ -962,10 +962,10 @@ class Oracle {
     const std::string state = StateColumns(key, row, end_ns);
     if (row.values == Values{} && row.wait.earlier_ns + BytesOf(row, 0) + BytesOf(row, 1) == 0) return;
     const char* kind = row.idle ? "idle" : row.kthread ? "kernel" : row.rmid ? "user" : "unassigned";
-    csv +=
-        fmt::format("{},{},{},{},{},{},{}", next_ns_, static_cast<int64_t>(next_ns_) + unix_offset_ns_,
-                    key.first, row.idle || row.untracked ? "" : std::to_string(key.second),
-                    row.idle ? "idle" : NameAt(key, end_ns), row.rmid, kind);
+    csv += fmt::format("{},{},{},{},{},{},{}", next_ns_,
+                       static_cast<int64_t>(next_ns_) + unix_offset_ns_, key.first,
+                       row.idle || row.untracked || key.second == 0 ? "" : std::to_string(key.second),
+                       row.idle ? "idle" : NameAt(key, end_ns), row.rmid, kind);
     const auto lacks = [&](size_t at) { return row.lacking.contains(at) || run_.lacking.contains(at); };
     for (size_t i = 0; i < 7; i++) csv += lacks(i) ? "," : fmt::format(",{}", row.values[i]);
     csv += Percent(row, 7) + rdt + fmt::format(",,,,,,{}", EndOf(next_ns_) - next_ns_);
@@ -986,7 +986,9 @@ class Oracle {
     uint64_t ns = 0;
     for (const auto& [key, ran_ns] : wait.others)
       if (ran_ns > ns) longest = key, ns = ran_ns;
-    return text + (ns ? fmt::format(",{},{},{}", longest.first, longest.second, ns) : ",,,");
+    return text + (ns ? fmt::format(",{},{},{}", longest.first,
+                                    longest.second ? std::to_string(longest.second) : "", ns)
+                      : ",,,");
   }
 
   // Of what begins there: enabled, running.

@@ -572,7 +572,7 @@ core='Hotplug.*:*WaitTruth*Crowd:*WaitTruth*Shuffle:*WaitTruth*Realtime:*Quota.I
 core="$core:Accuracy.EverySwitch*:Accuracy.Counters*:Accuracy.AThreadsName*:Cuda.MemoryOf*:Lifetime.*:*LifetimeTest*By*:*LifetimeTest*Leader*"
 core="$core:*LifetimeTest*Spinning*:*LifetimeTest*Vfork:*LifetimeTest*Zombie:*GpuGaps*/Sleeps:*GpuGaps*/IsThrottled:*GpuGaps*/W*"
 few='*WaitTruth*Crowd:Cgroups.*:Uretprobes.*:Accuracy.EverySwitch*:Cuda.MemoryOf*:State.OfWhoDoesNot*:*LifetimeTest*Spinning*'
-few="$few:*Quota.IsNoNeighboursFault/V2:*GpuGaps*/Sleeps"
+few="$few:FullTable.*:*Quota.IsNoNeighboursFault/V2:*GpuGaps*/Sleeps"
 case $(uname -r) in 6.1.*) ;; *) few="$few:Overhead.AnIdle*" ;; esac # that it is left alone one of them can say
 # With PREEMPT_RT all of it takes longer.
 case $(uname -r) in *-rt-*) core="$core-*WaitTruth*Shuffle:*WaitTruth*Realtime" ;; esac
@@ -627,7 +627,7 @@ if [ "$1" = kmod ]; then
 	else
 		# CUDA's probes are the same with both sources, and on 6.1 each recording waits for the last one's. Storms come
 		# below: how many RMIDs there are is said when the module is loaded.
-		part live_tests --gtest_filter="-Storms*:Cuda.A*:Cuda.Many*:Cuda.R*:Cuda.O*:Cuda.D*:Cuda.L*:Cuda.G*:Cli.ModuleAbsent*:$not_here"
+		part live_tests --gtest_filter="-Storms*:Cuda.A*:Cuda.Many*:Cuda.R*:Cuda.O*:Cuda.D*:Cuda.L*:Cuda.G*:Cli.ModuleAbsent*:FullTable.*:$not_here"
 	fi
 	[ -n "${QUICK:-}" ] || is_debug || part pids_go_round
 	part few_storms
