@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -448,7 +450,7 @@ TEST(Cuda, AFloodOfLaunchesLosesNone) {
 }
 
 // While the recorder stands still calls are lost: what a GPU does then is not known, and no span goes on
-// across that.
+// across that. What their process holds is not known any more, and what another one holds is.
 TEST(Cuda, ASpanEndsUnknownWhereCallsAreLost) {
   WaitForDetachers();
   Recorded recorded;
@@ -457,8 +459,11 @@ TEST(Cuda, ASpanEndsUnknownWhereCallsAreLost) {
   ASSERT_EQ(
       Shell(fmt::format("cd {} && LD_LIBRARY_PATH={} $S record --source $SRC --gpu on -o a.rec -- sh -c "
                         "'(sleep 0.5; kill -STOP $PPID; {}; sleep 1.5; {}; kill -CONT $PPID) >times & "
-                        "$T --workload cuda-flood {} >truth; wait' && zstdcat a.rec/spans-*.zst >s.csv",
-                        recorded.dir, StandinFolder(), uptime, uptime, IsEmulated() ? 40 : 600),
+                        "$T --workload cuda-holder {} >holder & $T --workload cuda-flood {} >truth; "
+                        "wait' && zstdcat "
+                        "a.rec/spans-*.zst >s.csv",
+                        recorded.dir, StandinFolder(), uptime, uptime, IsEmulated() ? 20'000 : 6'000,
+                        IsEmulated() ? 40 : 600),
             &recorded.output),
       0)
       << recorded.output;
@@ -481,6 +486,19 @@ TEST(Cuda, ASpanEndsUnknownWhereCallsAreLost) {
   }
   EXPECT_TRUE(is_unknown);
   EXPECT_TRUE(goes_on) << "launches behind the gap are known";
+  const WorkloadResult holder = ParseWorkload(recorded.dir + "/holder");
+  ASSERT_EQ(holder.lines.size(), 1u);
+  std::map<std::string, std::set<std::string>> held;  // by tgid, behind the gap, until the holder ends
+  for (const CsvRow& row : csv.rows) {
+    const uint64_t slot_ns = Number(row.at("slot_start_ns"));
+    if (static_cast<double>(slot_ns) / 1e9 > went_on_s + 0.1 &&
+        slot_ns + 1'000'000 < holder.lines[0].values.at(1))
+      held[row.at("tgid")].insert(row.at("gpu_mem_bytes"));
+  }
+  using Texts = std::set<std::string>;
+  EXPECT_EQ(held[std::to_string(tgid)], Texts{""}) << "any of these may have allocated";
+  const auto& known = holder.lines.back();
+  EXPECT_EQ(held[std::to_string(known.tgid)], Texts{std::to_string(known.values.at(0))});
 }
 
 // One that began before, in a mount namespace and with files that are not there any more, of which the

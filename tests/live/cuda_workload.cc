@@ -558,6 +558,17 @@ int RunCudaFlood(int thousands) {
   return 0;
 }
 
+// Holds 4 MiB for so many ms, and makes no call meanwhile.
+int RunCudaHolder(int ms) {
+  OpenLibraries();
+  void* memory;
+  MUST(cudaMalloc, &memory, 4u << 20);
+  const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
+  while (MonotonicNs() < end_ns) usleep(10'000);
+  std::printf("holds %d %u %lu\n", getpid(), 4u << 20, end_ns);
+  return 0;
+}
+
 // Of tests/cuda/hostile_runtime.c: arrays whose format cannot be read, for so many ms.
 int RunUnreadableCuda(int ms) {
   OpenLibraries();

@@ -768,6 +768,7 @@ constexpr Workload kWorkloads[] = {
     {"cuda-unreadable", RunUnreadableCuda},
     {"cuda-launches", RunCudaLaunches},
     {"cuda-seldom", RunCudaSeldom},
+    {"cuda-holder", RunCudaHolder},
     {"cuda-flood", RunCudaFlood},
     {"cuda-stacks", RunCudaOnManyStacks},
     {"cuda-gaps", RunGaps},
