@@ -55,6 +55,8 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == Exit::kOk; }
   // The disk is full, or somebody's share of it.
   bool lacks_room() const { return error_ == ENOSPC || error_ == EDQUOT; }
+  // What is there is none of ours, or is not any more.
+  bool is_damaged() const { return error_ == EBADMSG; }
   Exit code() const { return code_; }
   const std::string& message() const { return message_; }
 

@@ -214,7 +214,7 @@ Status FindRange(const ReaderOptions& reader, const RecordingFacts& facts, Reade
     const bool is_late = range->range.from_ns >= facts.last_ns;
     return Usage(fmt::format("the recording is from {} to {} {}, and has nothing {} {}",
                              range->zone.Text(facts.first_ns), range->zone.Text(facts.last_ns),
-                             range->zone.name(), is_late ? "from" : "until",
+                             range->zone.name(), is_late ? "behind" : "before",
                              range->zone.Text(is_late ? range->range.from_ns : range->range.to_ns)));
   }
   if (range->range.from_ns == range->range.to_ns)

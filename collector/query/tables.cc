@@ -153,7 +153,8 @@ std::string QueryTables::Explained(const std::string& error) const {
   if (begin != error.npos && end != error.npos && begin < end) {
     const std::string name = error.substr(begin + kBefore.size(), end - begin - kBefore.size());
     if (std::find(kTables.begin(), kTables.end(), name) != kTables.end())
-      return fmt::format("this recording has no table {}: there was nothing for it", name);
+      return fmt::format(
+          "this recording has no table {}: there was nothing for it, or the ring has removed it", name);
     std::vector<std::string> names;
     for (const QueryTable& table : tables_) names.push_back(table.name);
     return fmt::format(

@@ -19,6 +19,7 @@
 #include "base/bounded_file.h"
 #include "base/errno_text.h"
 #include "base/held_path.h"
+#include "base/rfc3339.h"
 #include "base/same_file.h"
 #include "base/thread.h"
 #include "recording/segment_name.h"
@@ -86,14 +87,19 @@ Status RemoveRecording(const std::string& folder) {
   return {};
 }
 
-enum class Found { kNothing, kEmpty, kRecording, kOther };
+// Parts are a recording whose manifest is missing or damaged, and nothing else.
+enum class Found { kNothing, kEmpty, kRecording, kParts, kOther };
 
 Found LookAt(const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info)) return errno == ENOENT ? Found::kNothing : Found::kOther;
   if (!S_ISDIR(info.st_mode)) return Found::kOther;
   if (IsRecording(path)) return Found::kRecording;
-  return NamesIn(path).empty() ? Found::kEmpty : Found::kOther;
+  const std::vector<std::string> names = NamesIn(path);
+  if (names.empty()) return Found::kEmpty;
+  const bool has_segment = std::ranges::any_of(
+      names, [](const std::string& name) { return ParseSegmentName(WithoutPart(name)).has_value(); });
+  return has_segment && std::ranges::all_of(names, IsOurs) ? Found::kParts : Found::kOther;
 }
 
 Status NotARecording(const std::string& path) {
@@ -104,8 +110,8 @@ Status NotARecording(const std::string& path) {
       return {
           Exit::kOutput,
           fmt::format("{} has parts of a recording, and its {} is missing or damaged: choose another "
-                      "--output; what is in it can still be read",
-                      path, kManifestName)};
+                      "--output, or move it away (mv {} {}.damaged); what is in it can still be read",
+                      path, kManifestName, path, path)};
   return {Exit::kOutput,
           fmt::format("{} exists and is no recording: choose another --output; a name that ends in .csv "
                       "is a plain file",
@@ -128,7 +134,7 @@ bool IsRecording(const std::string& path) {
 
 Status RecordingFolder::Check(const std::string& path, const KeepLimits& keep) {
   const Found found = LookAt(path);
-  if (found == Found::kOther) return NotARecording(path);
+  if (found == Found::kOther || (found == Found::kParts && !keep.any())) return NotARecording(path);
   if (found == Found::kNothing) {
     const fs::path parent = fs::path(path).parent_path();
     const std::string in = parent.empty() ? "." : parent.string();
@@ -167,7 +173,9 @@ Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
   path_ = path;
   keep_ = keep;
   keep_.bytes = BytesToKeep(keep, path);
-  Status status = keep.any() && LookAt(path) == Found::kRecording ? GoOn() : MakeNew();
+  const Found found = LookAt(path);
+  const bool goes_on = keep.any() && (found == Found::kRecording || found == Found::kParts);
+  Status status = goes_on ? GoOn() : MakeNew();
   if (status.ok()) held_path_ = HeldPath(lock_.get());
   for (const auto& [number, segment] : segments_) Count(segment);
   if (status.ok()) status = manifest_.Open(held_path_, segments_, protected_);
@@ -187,6 +195,7 @@ Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
 
 Status RecordingFolder::MakeNew() {
   switch (LookAt(path_)) {
+    case Found::kParts:
     case Found::kOther:
       return NotARecording(path_);
     case Found::kRecording: {
@@ -214,8 +223,17 @@ Status RecordingFolder::MakeNew() {
 
 Status RecordingFolder::GoOn() {
   if (Status status = Lock(path_, &lock_); !status.ok()) return status;
-  if (Status status = ReadManifest(path_, &segments_, &protected_); !status.ok()) return status;
-  return Recover();
+  const bool has_manifest = IsRecording(path_);
+  if (Status status = ReadManifest(path_, &segments_, &protected_);
+      !status.ok() && (has_manifest || !status.is_damaged()))
+    return status;
+  if (Status status = Recover(); !status.ok()) return status;
+  if (!has_manifest)
+    news_.TellEvent(
+        fmt::format("{} of {} was missing or damaged and is made anew: its {} segments are "
+                    "kept, but not for longer around incidents",
+                    kManifestName, ShownPath(path_), segments_.size()));
+  return {};
 }
 
 // Of segments that the manifest has, those whose files are gone are none. Of files that it does not
@@ -411,7 +429,12 @@ void RecordingFolder::DropProtections() {
     return keep_.ns &&
            newest_ns - protected_.front().second > kProtectedTimes * static_cast<int64_t>(keep_.ns);
   };
-  while (!protected_.empty() && is_over()) protected_.pop_front();
+  for (; !protected_.empty() && is_over(); protected_.pop_front())
+    if (keep_.bytes)
+      news_.TellEvent(fmt::format(
+          "what is kept around an incident, from {} to {}, takes more than half of the room: it goes as "
+          "the rest does; a larger --keep keeps it",
+          Rfc3339(protected_.front().first), Rfc3339(protected_.front().second)));
   if (segments_.empty()) return;
   const int64_t oldest_ns = segments_.begin()->second.times.unix_start_ns();
   std::erase_if(protected_, [&](const auto& interval) { return interval.second <= oldest_ns; });

@@ -91,7 +91,8 @@ Status CheckFirstLine(const std::string& path, std::string_view text) {
   const Json line = Json::parse(text, nullptr, false);
   if (!line.is_object() || line.value("slotscope", Json()) != "recording" ||
       !line.value("version", Json()).is_number_integer())
-    return {Exit::kBadInput, fmt::format("{} is no manifest of a recording", EscapeControls(path))};
+    return {Exit::kBadInput, fmt::format("{} is no manifest of a recording", EscapeControls(path)),
+            EBADMSG};
   if (line["version"] != kVersion1)
     return {Exit::kBadInput,
             fmt::format("{} is of version {}, and this slotscope reads {}: use the one that made it",

@@ -99,10 +99,13 @@ Status RecordingReader::Open(const std::string& path) {
   folder_ = path;
   is_file_ = !IsFolder(path);
   if (is_file_) return {};
-  if (Status status = ReadManifest(path, &segments_); !status.ok()) return status;
+  // What it would name is there all the same.
+  const Status manifest = ReadManifest(path, &segments_);
+  if (!manifest.ok() && !manifest.is_damaged()) return manifest;
   // Twice: a file that gets its name meanwhile may be missed, or be gone under the one that it had.
   for (int i = 0; i < 2; i++)
     if (Status status = AddFiles(); !status.ok()) return status;
+  if (segments_.empty() && !manifest.ok()) return manifest;
   if (segments_.empty() && access((path + "/" + kManifestName).c_str(), F_OK))
     return {Exit::kBadInput, fmt::format("{} is no recording: there is no {} in it",
                                          EscapeControls(path), kManifestName)};

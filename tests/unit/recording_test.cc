@@ -692,14 +692,47 @@ TEST(RecordingFolderTest, WhatIsProtectedIsTheLastToGo) {
     for (uint64_t i = 40; i < 60; i++) recorder.Record(i, i + 1);
     ASSERT_TRUE(recorder.folder.Close().ok());
     EXPECT_THAT(RowsIn(temp.At("r")), testing::MatchesRegex("1 (3|4)[0-9] .*"));
+    EXPECT_THAT(recorder.folder.TakeNews(), testing::IsEmpty());
     recorder.folder.Protect(UnixAt(42), UnixAt(60));
     recorder.folder.SetOpenBytes(RecordingFolder::Writes::kTables, 0);
   }
   Recorder recorder(temp.At("r"), keep);
   for (uint64_t i = 60; i < 62; i++) recorder.Record(i, i + 1);
   ASSERT_TRUE(recorder.folder.Close().ok());
+  EXPECT_THAT(recorder.folder.TakeNews(),
+              testing::Contains(testing::HasSubstr("takes more than half of the room")));
   EXPECT_THAT(RowsIn(temp.At("r")), testing::Not(testing::StartsWith("1 ")));
   EXPECT_THAT(RowsIn(temp.At("r")), testing::EndsWith("60 61 "));
+}
+
+// Whoever writes a ring for months does not end for good because of a page of its manifest.
+TEST(RecordingFolderTest, AManifestThatIsDamagedIsMadeAnew) {
+  for (const char* const manifest : {"", "garbage\nmore\n", "{}\n"}) {
+    const TempFolder temp;
+    const std::string path = temp.At("r");
+    {
+      Recorder recorder(path, {0, 100'000, 0});
+      for (uint64_t i = 0; i < 3; i++) recorder.Record(i, i + 1);
+      ASSERT_TRUE(recorder.folder.Close().ok());
+    }
+    std::ofstream(path + "/" + kManifestName) << manifest;
+    EXPECT_EQ(RowsIn(path), "0 1 2 ") << "it is read without";
+    EXPECT_EQ(RecordingFolder::Check(path, {}).code(), Exit::kOutput) << "without a ring one decides";
+    ASSERT_TRUE(RecordingFolder::Check(path, {0, 100'000, 0}).ok());
+    Recorder recorder(path, {0, 100'000, 0});
+    recorder.Record(3, 4);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+    EXPECT_THAT(recorder.folder.TakeNews(),
+                testing::ElementsAre(testing::HasSubstr("missing or damaged and is made anew: its 3")));
+    EXPECT_EQ(RowsIn(path), "0 1 2 3 ");
+    RecordingReader reader;
+    ASSERT_TRUE(reader.Open(path).ok());
+    EXPECT_EQ(reader.segments().size(), 4u);
+    // What somebody else has put there is not touched.
+    std::ofstream(path + "/" + kManifestName) << manifest;
+    std::ofstream(path + "/letter") << "dear";
+    EXPECT_EQ(RecordingFolder::Check(path, {0, 100'000, 0}).code(), Exit::kOutput);
+  }
 }
 
 TEST(RecordingFolderTest, AProtectedMomentOutlivesTheTimeThatIsKept) {
