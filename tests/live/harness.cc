@@ -304,6 +304,13 @@ std::string TempDir() {
   return dir.path;
 }
 
+void WriteTable(const std::string& recording, const std::string& table, const std::string& path) {
+  RecordingReader reader;
+  std::ofstream file(path);
+  ASSERT_TRUE(reader.Open(recording).ok());
+  ASSERT_TRUE(reader.Read(table, {}, [&](std::string_view text) { file << text; }).ok());
+}
+
 std::string BtfWithout(const std::string& name) {
   std::string bytes = Text("/sys/kernel/btf/vmlinux");
   for (size_t at = 0; (at = bytes.find(name, at)) != std::string::npos; at += name.size())

@@ -184,6 +184,8 @@ int RunProgram(const std::vector<std::string>& argv, std::string* output);
 int Shell(const std::string& script, std::string* output);
 // The kernel's own type information, in which something has another name of the same length.
 std::string BtfWithout(const std::string& name);
+// Writes down a table of a recording as it stands in it, for ReadCsv().
+void WriteTable(const std::string& recording, const std::string& table, const std::string& path);
 // For a test that runs a shell itself.
 void ExportForShell();
 // For that: waits until the recorder that was last put into the background has written to the file `err`

@@ -192,9 +192,12 @@ TEST(Recording, WhoWaitsForLongIsAnIncident) {
     const uint64_t slot_ns = Number(one.at("slot_start_ns"));
     if (one.at("tgid") == said[1].str() && slot_ns <= at_ns &&
         static_cast<double>(at_ns - slot_ns) < (waited_ms + 1) * 1e6)
-      known_ms += static_cast<double>(Number(one.at("wait_ns"))) / 1e6;
+      known_ms +=
+          static_cast<double>(Number(one.at("wait_ns")) + Number(one.at("wait_earlier_ns"))) / 1e6;
   }
-  EXPECT_NEAR(known_ms, waited_ms, 1.1);
+  if (!IsEmulated()) {  // there ticks and messages are late
+    EXPECT_NEAR(known_ms, waited_ms, 1.1);
+  }
 }
 
 // Not itself, though its own recording is the newest one then.

@@ -544,6 +544,19 @@ int Busy(int milliseconds) {
   return 0;
 }
 
+// The same, and once more for as long when a signal comes.
+int BusyAgain(int milliseconds) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  Busy(milliseconds);
+  int signal;
+  sigwait(&set, &signal);
+  Burn(static_cast<uint64_t>(milliseconds) * 1'000'000);
+  return 0;
+}
+
 int BusyUser(int milliseconds) { return setresuid(1000, 1000, 1000) ? 1 : Busy(milliseconds); }
 
 // With nothing but CAP_PERFMON the module's files can be opened, and without not.
@@ -799,6 +812,7 @@ constexpr Workload kWorkloads[] = {
     {"threads", Threads},
     {"busy", Busy},
     {"busy-user", BusyUser},
+    {"busy-again", BusyAgain},
     {"open-as-perfmon", OpenAsPerfmon},
     {"shares", Shares},
     {"wait-threads", RunWaitingThreads},

@@ -37,7 +37,9 @@ class FrWatchTest : public testing::Test {
   std::set<int32_t> Ranks(const FrWatch& watch) const { return watch.Records().ranks(); }
 
   TempFolder folder_;
-  int64_t now_ns_ = static_cast<int64_t>(ClockNs(CLOCK_REALTIME)) + 60 * kS;  // all has settled
+  // All has settled, and the hour has begun: what is said once in each is said once here.
+  int64_t now_ns_ =
+      (static_cast<int64_t>(ClockNs(CLOCK_REALTIME)) / (3600 * kS) + 1) * 3600 * kS + 60 * kS;
 };
 
 // With no time at all it is one at a look, and the next look comes when that has been paid.

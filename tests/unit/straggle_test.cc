@@ -65,6 +65,12 @@ class Machine {
       slot.rows = {RowOf({50, 1}, "noisy"), row, RowOf({200, 2}, "kworker")};
       slot.rows[0].sums[kCpuNs] = 1000;
       slot.wait_details = waits;
+      slot.wait_causes = wait_causes;
+      for (uint64_t cause = 0; cause < kNrWaitCauses; cause++) wait.ns[cause] += 1;
+      slot.waits.push_back(wait);
+      slot.rows[1].wait = 1;
+      for (size_t at = 0; at < kNoWorkColumns.size(); at++)
+        slot.gpu[0].values[kNoWorkColumns[at]->id] = 100 * (at + 1);
       detector_.OnSlot(&slot);
       GoOnAnew(&detector_, true, &taken_);
     }
@@ -122,6 +128,8 @@ class Machine {
   const StraggleDetector& detector() const { return detector_; }
 
   std::vector<WaitDetail> waits;  // of each slot from now on
+  WaitCauses wait_causes = kNoWaitCauses;
+  WaitRow wait;  // the trainer's; of each cause a nanosecond more with each slot
 
  private:
   Taken taken_;
@@ -324,6 +332,25 @@ TEST(Straggle, TheEvidenceIsOfThatSecond) {
   machine.Second(500, 9);
   EXPECT_TRUE(machine.reports()[1].ran_instead.empty());
   EXPECT_EQ(machine.reports()[1].episode_ns, report.episode_ns);
+}
+
+// Why it waited, and why its GPU had no work: sums of that second's slots, by cause.
+TEST(Straggle, TheCausesAreOfThatSecond) {
+  Trained machine;
+  machine.wait_causes = kAllWaitCauses & ~(1u << kWaitSteal);
+  machine.Second(1000, 1);  // what was before is not in it
+  machine.wait = {};
+  machine.wait.ns[kWaitOthers] = 1'000;
+  machine.Second(500, 9);
+  ASSERT_EQ(machine.reports().size(), 1u);
+  const StraggleReport report = machine.reports()[0];
+  // Each slot has one more than the one before.
+  EXPECT_EQ(report.wait_causes.values[kWaitOthers], kSlots * 1'000 + kSlots * (kSlots + 1) / 2);
+  EXPECT_EQ(report.wait_causes.values[kWaitWakeup], kSlots * (kSlots + 1) / 2);
+  EXPECT_EQ(report.wait_causes.unmeasured, 1u << kWaitSteal);
+  for (size_t at = 0; at < kNoWorkColumns.size(); at++)
+    EXPECT_EQ(report.no_work.values[at], kSlots * 100 * (at + 1)) << kNoWorkColumns[at]->name;
+  EXPECT_EQ(report.no_work.unmeasured, 0u);
 }
 
 TEST(Straggle, WhatOneWithoutARowDidIsNotKnown) {

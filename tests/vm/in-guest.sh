@@ -472,12 +472,28 @@ rmids_go_to_who_runs() {
 	! is_debug || sleepers=150 rmids=rmids=128 reserve=8 free=120 nappers=60 rmids_of_nappers=48
 	nr_before=$(nr_workloads)
 	load_module $rmids
+	./live_tests --workload busy-again 500 >/tmp/again-says &
+	again=$!
+	until_true 100 is_tracked $again || fail "who runs first has no RMID"
+	until_true 100 grep -q '^State:.S' /proc/$again/status || fail "busy-again does not sleep"
 	start_workload sleepers $sleepers
 	until_true 100 taken_back $reserve || fail "nobody who sleeps loses an RMID: $(grep rmid /proc/slotscope/info)"
 	until_true 20 free_rmids $reserve || fail "fewer RMIDs are free than the reserve"
 	record_busy 1000
 	busy_has_rmid who.csv 100 || fail "who runs has no RMID: $(grep rmid /proc/slotscope/info)"
 	[ "$(nr_workloads)" -gt $sleepers ] || fail "sleepers are gone"
+	# One that has lost its own, too: when it runs again it is unassigned, and then it has one.
+	until_true 50 is_gone $again || fail "who slept for longest has kept its RMID"
+	record_in_background who.csv
+	kill -USR1 $again
+	wait $again
+	usleep 200000
+	stop_recording
+	holds_identity who.csv
+	cp /tmp/again-says /tmp/busy-says
+	busy_has_rmid who.csv 100 || fail "who runs again has no RMID: $(grep rmid /proc/slotscope/info)"
+	awk -F, -v tgid=$again '/^#/ || $3 != tgid || $8 == 0 { next } { exit $7 != "unassigned" }' who.csv ||
+		fail "who had lost its RMID had one at once: $(awk -F, -v tgid=$again '$3 == tgid { print; exit }' who.csv)"
 	[ "$(awk '$2 == "live" { print $3, $6 }' /proc/slotscope/rmids | sort | uniq -d | wc -l)" = 0 ] || fail "a process has two RMIDs"
 	end_workload
 	until_true 50 free_rmids $free || fail "the sleepers' RMIDs are not free after their end"
@@ -495,6 +511,14 @@ rmids_go_to_who_runs() {
 	./slotscope record --source kmod --max-overhead 100 --output who.csv -- \
 		./live_tests --workload busy-user 2000 >/tmp/busy-says 2>err || fail "record -- COMMAND"
 	busy_has_rmid who.csv 500 || fail "a selected process has no RMID: $(cat err; grep rmid /proc/slotscope/info)"
+	# Also one that has been there before.
+	./live_tests --workload busy-user 4000 >/tmp/busy-says &
+	busy=$!
+	until_true 100 grep -q busy /tmp/busy-says || fail "busy-user does not start"
+	./slotscope record --source kmod --max-overhead 100 --pid "$(sed -n 's/^busy //p' /tmp/busy-says)" --duration 2 --output who.csv \
+		2>err || fail "record --pid: $(cat err)"
+	wait $busy
+	busy_has_rmid who.csv 500 || fail "a process that --pid selects has no RMID: $(cat err; grep rmid /proc/slotscope/info)"
 	end_workload
 	until_true 50 are_workloads "$nr_before" || fail "the crowd outlives its parent: $(nr_workloads) processes, $nr_before before"
 	rm -f who.csv* replayed.csv # all files are in memory
@@ -557,7 +581,7 @@ preempted_probes() {
 # never cheap, or takes too long to begin, what waits beside a hog is in no account of an emulated kernel, and a call takes as long
 # as the host lets it. A fleet is the same on all kernels; so is what explain makes of rows.
 not_here='Fleet.*:Overhead.ABurst*:Overhead.WhatTraps*:Overhead.Cuda*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:Remediate.TheChapters*:Cuda.Files*:Cuda.ManyCopies*:Cuda.Hundreds*:*ExplainLive*:TopLive*:Docs.*'
-not_here="$not_here:Waits.OfWho*:*GpuGaps*IsBesideAHog"
+not_here="$not_here:Waits.OfWho*:*GpuGaps*IsBesideAHog:Unit.ItRecordsInIts*:Unit.S*:Unit.W*"
 # Of some kernels Debian serves no modules, and so no slow disk.
 [ -e null_blk.ko ] || not_here="$not_here:*GpuGaps*/WaitsForADisk"
 # What no kernel can change. ELSEWHERE=1: another guest of this run does it.
