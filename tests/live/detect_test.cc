@@ -18,7 +18,9 @@ namespace {
 constexpr const char* kScript = R"sh(
 RANK=0 sh -c 'while :; do :; done' & zero=$!
 RANK=1 sleep 300 & one=$!
-trap 'kill $zero $one $record 2>/dev/null' EXIT
+sh -c 'while :; do :; done' & hog=$! # in its way
+sh -c 'while :; do :; done' & other_hog=$!
+trap 'kill $zero $one $hog $other_hog $record 2>/dev/null' EXIT
 wait_for() { # wait_for FILE TEXT
 	n=0
 	until grep -qs "$2" "$1" 2>/dev/null; do
@@ -54,9 +56,10 @@ $S replay r.raw -o slots.csv >/dev/null || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --slots slotscope.rec >by_slots || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --slots slots.csv >by_csv || exit 1
 $S detect --fr-dir then --as-of $((called + 400)) --raw r.raw >by_raw || exit 1
-# Only what the kernel sent says who ran while a rank waited.
+# A plain file does not say who ran while a rank waited; a recording does, and what the kernel sent.
+grep -q '"wait_cause":"others"' by_raw && grep -q ran_instead by_raw || exit 1
 sed 's/,"ran_instead":\[[^]]*\]//g; s/,"culprit":{[^}]*}//g' by_raw >without
-cmp by_slots without && cmp by_csv without || exit 1
+cmp by_slots by_raw && cmp by_csv without || exit 1
 # The newest recording here, where it has that moment; another hour is another job's.
 $S detect --fr-dir then --as-of $((called + 400)) >by_newest 2>err || exit 1
 cmp by_newest by_slots && grep -q 'is from slotscope.rec' err || { cat err; exit 1; }

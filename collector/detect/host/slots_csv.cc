@@ -16,6 +16,7 @@
 #include "recording/reader.h"
 #include "recording/segment_name.h"
 #include "slots/column.h"
+#include "slots/wait_row.h"
 
 namespace slotscope {
 namespace {
@@ -124,6 +125,40 @@ class Reader {
   uint64_t nr_malformed_ = 0;
 };
 
+// Who ran while a rank waited, which a table of its own says.
+class WaitsReader {
+ public:
+  explicit WaitsReader(HostHistory* history) : history_(*history) {}
+
+  void OnLine(std::string_view line) {
+    const auto what = rows_.Take(line);
+    if (what == TableRows::Line::kHeader)
+      for (size_t i = 0; i < kNames.size(); i++) places_[i] = rows_.PlaceOf(kNames[i]);
+    if (what == TableRows::Line::kRow) OnRow();
+  }
+
+ private:
+  enum Wanted : size_t { kStart, kTgid, kCause, kRanTgid, kRanComm, kNs, kNrWanted };
+  static constexpr std::array<std::string_view, kNrWanted> kNames = {
+      "slot_start_unix_ns", "tgid", "cause", "ran_tgid", "ran_comm", "ns"};
+
+  std::string_view Field(Wanted column) const { return rows_.At(places_[column]); }
+
+  void OnRow() {
+    const auto start_ns = NumberOf<int64_t>(Field(kStart));
+    const auto tgid = NumberOf<int32_t>(Field(kTgid)), ran_tgid = NumberOf<int32_t>(Field(kRanTgid));
+    const auto ns = NumberOf<uint64_t>(Field(kNs));
+    // What passed in slots that were finished is in no row beside it.
+    if (!start_ns || !tgid || !ran_tgid || !ns || Field(kCause) == kWaitCauseNames[kWaitEarlier]) return;
+    if (history_.IsRank(*tgid))
+      history_.AddRanInstead(*tgid, {*start_ns, *ran_tgid, std::string(Field(kRanComm)), *ns});
+  }
+
+  HostHistory& history_;
+  TableRows rows_{kSlotColumns[0].name};
+  std::array<size_t, kNrWanted> places_ = {};
+};
+
 // What is wanted, with a minute on each side for slots that are long, and from the beginning of the
 // segment in which that begins: ranks may be said in between.
 UnixRange RangeIn(const RecordingReader& recording, std::pair<int64_t, int64_t> wanted) {
@@ -160,6 +195,13 @@ Status ReadSlotsCsv(const std::string& path, HostHistory* history) {
     if (status.ok())
       status = recording.Read(kSlotsTable, RangeIn(recording, history->WantedSpan()), on_text);
     lines.Finish(on_line);
+    WaitsReader waits(history);
+    LineSplitter wait_lines;
+    const auto on_wait = [&](std::string_view line) { waits.OnLine(line); };
+    if (status.ok())
+      status = recording.Read(kWaitsTable, RangeIn(recording, history->WantedSpan()),
+                              [&](std::string_view text) { wait_lines.Feed(text, on_wait); });
+    wait_lines.Finish(on_wait);
   } else {
     status = ReadLines(path, on_line);
   }
