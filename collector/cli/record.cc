@@ -470,7 +470,7 @@ class Recording {
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       if (info.ssi_signo == SIGCHLD) continue;
       if (info.ssi_signo == SIGUSR2) {
-        output_.Report("signal", fmt::format("SIGUSR2 of process {}", info.ssi_pid));
+        output_.Report("signal", fmt::format("SIGUSR2 from process {}", info.ssi_pid));
         continue;
       }
       nr_stops++;

@@ -180,7 +180,7 @@ Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
   for (const auto& [number, segment] : segments_) Count(segment);
   if (status.ok()) status = manifest_.Open(held_path_, segments_, protected_);
   while (status.lacks_room() && RemoveOldestFiles()) {  // as while it is written
-    news_.TellFirstOf("removed", fmt::format("{}: removed the oldest part of the recording to make room",
+    news_.TellFirstOf("removed", fmt::format("removed the oldest part of the recording to make room: {}",
                                              status.message()));
     status = manifest_.Open(held_path_, segments_, protected_);
   }

@@ -138,7 +138,7 @@ Status Rotation::EndFrame() {
       news_.TellFirstOf(
           "removed",
           fmt::format(
-              "{}: removed the oldest part of the recording early, to make room (said once an hour)",
+              "removed the oldest part of the recording early, to make room (said once an hour): {}",
               status.message()));
       status = TryWrite();
     }

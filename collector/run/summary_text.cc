@@ -149,9 +149,14 @@ std::string PairLines(const std::vector<PairTotal>& pairs) {
 std::string SizeLine(const RunSummary& run) {
   const RunCounts& counts = run.counts;
   std::string text = fmt::format("{} rows in {} slots", counts.nr_rows, counts.accounting.nr_slots);
-  if (counts.accounting.nr_slots)
-    text += fmt::format(" of {:g} ms", static_cast<double>(counts.accounting.slots_ns) /
-                                           static_cast<double>(counts.accounting.nr_slots) / 1e6);
+  if (const uint64_t nr_slots = counts.accounting.nr_slots) {
+    const double ms =
+        static_cast<double>(counts.accounting.slots_ns) / static_cast<double>(nr_slots) / 1e6;
+    constexpr uint64_t kRoundNs = 100'000;
+    text += counts.accounting.slots_ns % (nr_slots * kRoundNs)  // --max-overhead has made some longer
+                ? fmt::format(" (on average {:.1f} ms long)", ms)
+                : fmt::format(" of {:g} ms", ms);
+  }
   text += fmt::format(", {} messages", counts.merge.nr_messages);
   if (run.elapsed_s > 0)
     text += fmt::format(" ({:.0f}/s)", static_cast<double>(counts.merge.nr_messages) / run.elapsed_s);

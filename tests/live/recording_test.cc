@@ -147,7 +147,7 @@ exit $code
                   &output),
             0)
       << output;
-  EXPECT_NE(output.find(": signal: SIGUSR2 of process "), std::string::npos) << output;
+  EXPECT_NE(output.find(": signal: SIGUSR2 from process "), std::string::npos) << output;
   std::string events, all;
   RecordingReader reader;
   ASSERT_TRUE(reader.Open(dir + "/slotscope.rec").ok());

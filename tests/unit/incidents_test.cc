@@ -71,14 +71,14 @@ class IncidentsTest : public testing::Test {
 
 TEST_F(IncidentsTest, WhatIsReportedCountsAsOfTheNextSlot) {
   Start({});
-  incidents_->Report("signal", "SIGUSR2 of process 5");
+  incidents_->Report("signal", "SIGUSR2 from process 5");
   EXPECT_TRUE(Protected().empty());
   Play(SlotAt(1000 * kS));
-  EXPECT_THAT(Rows(), ElementsAre("signal,0,SIGUSR2 of process 5"));
+  EXPECT_THAT(Rows(), ElementsAre("signal,0,SIGUSR2 from process 5"));
   const int64_t at_ns = kOffset + static_cast<int64_t>(1000 * kS);
   EXPECT_THAT(Protected(), ElementsAre(std::pair(at_ns - 60 * static_cast<int64_t>(kS),
                                                  at_ns + 30 * static_cast<int64_t>(kS))));
-  EXPECT_THAT(incidents_->TakeNews(), ElementsAre(HasSubstr("signal: SIGUSR2 of process 5")));
+  EXPECT_THAT(incidents_->TakeNews(), ElementsAre(HasSubstr("signal: SIGUSR2 from process 5")));
 }
 
 TEST_F(IncidentsTest, AWaitIsOneFromItsLengthOn) {
