@@ -186,7 +186,8 @@ TEST(Recording, WhoWaitsForLongIsAnIncident) {
   const std::string line = events.substr(events.find('\n', row + 1) + 1);
   const uint64_t at_ns = std::stoull(line);
   EXPECT_NE(line.find(",wait,"), std::string::npos) << line;
-  // By its rows: up to the end of that slot, a slot more or less at the other end.
+  // By its rows: up to the end of that slot, a slot more or less at the other end, and what other
+  // threads of it waited.
   double known_ms = 0;
   for (const auto& one : ReadCsv(dir + "/slotscope.rec").rows) {
     const uint64_t slot_ns = Number(one.at("slot_start_ns"));
@@ -196,7 +197,7 @@ TEST(Recording, WhoWaitsForLongIsAnIncident) {
           static_cast<double>(Number(one.at("wait_ns")) + Number(one.at("wait_earlier_ns"))) / 1e6;
   }
   if (!IsEmulated()) {  // there ticks and messages are late
-    EXPECT_NEAR(known_ms, waited_ms, 1.1);
+    EXPECT_GE(known_ms, waited_ms - 1.1);
   }
 }
 

@@ -8,7 +8,7 @@ by the thousand, CUDA libraries come and go as files of their own, the disk is f
 leave, incidents are asked for, helpers of the load are killed, and the recorder itself stands still for a moment. After each of four
 quarters of that time all that ends, until the recorder has let go of it, and the last rest is compared with the second: what is
 in use of its heap at most 1% more (and what is resident 5% more than in both of the first two), not one file descriptor (the fewest of a rest), mapping or thread more; and of the quarters before them, CPU time per event at most 5% more.
-(The first is for what is made once.) Then nothing may be lost but what is counted, and every complete segment must say that its
+(The first is for what is made once.) Then nothing may be lost but what is counted, no segment may be damaged, and the recording must say that its
 identity holds, and each load must have come to its numbers. CPU time is by that of a fixed piece of work that is measured beside it
 all the time: a host that gives less is no growth. SOAK_LOADS=births,libraries does these alone, to see whose fault it is; SOAK_CLOCK=1 also steps the machine's
 clock by up to 3 s, and back. Exit code 0 or 1."""
