@@ -223,15 +223,14 @@ Status RecordingFolder::MakeNew() {
 
 Status RecordingFolder::GoOn() {
   if (Status status = Lock(path_, &lock_); !status.ok()) return status;
-  const bool has_manifest = IsRecording(path_);
-  if (Status status = ReadManifest(path_, &segments_, &protected_);
-      !status.ok() && (has_manifest || !status.is_damaged()))
-    return status;
+  const Status manifest = ReadManifest(path_, &segments_, &protected_);
+  if (!manifest.ok() && !manifest.is_damaged()) return manifest;
+  const bool is_lost = manifest.is_damaged() || !IsRecording(path_);
   if (Status status = Recover(); !status.ok()) return status;
-  if (!has_manifest)
+  if (is_lost)
     news_.TellEvent(
-        fmt::format("{} of {} was missing or damaged and is made anew: its {} segments are "
-                    "kept, but not for longer around incidents",
+        fmt::format("{} of {} was missing or damaged and is made anew. Its segments are kept ({}), "
+                    "but not for longer around incidents",
                     kManifestName, ShownPath(path_), segments_.size()));
   return {};
 }

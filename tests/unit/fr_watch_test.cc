@@ -85,7 +85,7 @@ TEST_F(FrWatchTest, WhatIsKeptHasABound) {
   ASSERT_EQ(Ranks(watch).size(), 2u);
   EXPECT_THAT(watch.TakeProblems(),
               ElementsAre(HasSubstr("it is left out: the others take 1 MiB of memory")));
-  // One that shrinks or goes makes room.
+  // One that goes makes room.
   const int32_t one = *Ranks(watch).begin();
   std::filesystem::remove(folder_.At(fmt::format("rank_{}", one)));
   EXPECT_TRUE(watch.Poll(now_ns_));

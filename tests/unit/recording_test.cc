@@ -723,7 +723,8 @@ TEST(RecordingFolderTest, AManifestThatIsDamagedIsMadeAnew) {
     recorder.Record(3, 4);
     ASSERT_TRUE(recorder.folder.Close().ok());
     EXPECT_THAT(recorder.folder.TakeNews(),
-                testing::ElementsAre(testing::HasSubstr("missing or damaged and is made anew: its 3")));
+                testing::ElementsAre(testing::HasSubstr(
+                    "missing or damaged and is made anew. Its segments are kept (3)")));
     EXPECT_EQ(RowsIn(path), "0 1 2 3 ");
     RecordingReader reader;
     ASSERT_TRUE(reader.Open(path).ok());
@@ -733,6 +734,24 @@ TEST(RecordingFolderTest, AManifestThatIsDamagedIsMadeAnew) {
     std::ofstream(path + "/letter") << "dear";
     EXPECT_EQ(RecordingFolder::Check(path, {0, 100'000, 0}).code(), Exit::kOutput);
   }
+}
+
+// Also where its first line begins as it should.
+TEST(RecordingFolderTest, AManifestIsMadeAnewOfWhichTheFirstLineIsCut) {
+  const TempFolder temp;
+  const std::string path = temp.At("r");
+  {
+    Recorder recorder(path, {0, 100'000, 0});
+    recorder.Record(0, 1);
+    ASSERT_TRUE(recorder.folder.Close().ok());
+  }
+  std::ofstream(path + "/" + kManifestName) << "{\"slotscope\":\"recording\",\"vers\n";
+  Recorder recorder(path, {0, 100'000, 0});
+  recorder.Record(1, 2);
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  EXPECT_THAT(recorder.folder.TakeNews(),
+              testing::ElementsAre(testing::HasSubstr("is made anew. Its segments are kept (1)")));
+  EXPECT_EQ(RowsIn(path), "0 1 ");
 }
 
 TEST(RecordingFolderTest, AProtectedMomentOutlivesTheTimeThatIsKept) {

@@ -192,14 +192,14 @@ Status ReadSlotsCsv(const std::string& path, HostHistory* history) {
       any = true;
       lines.Feed(text, on_line);
     };
-    if (status.ok())
-      status = recording.Read(kSlotsTable, RangeIn(recording, history->WantedSpan()), on_text);
+    const UnixRange range = RangeIn(recording, history->WantedSpan());
+    if (status.ok()) status = recording.Read(kSlotsTable, range, on_text);
     lines.Finish(on_line);
     WaitsReader waits(history);
     LineSplitter wait_lines;
     const auto on_wait = [&](std::string_view line) { waits.OnLine(line); };
     if (status.ok())
-      status = recording.Read(kWaitsTable, RangeIn(recording, history->WantedSpan()),
+      status = recording.Read(kWaitsTable, range,
                               [&](std::string_view text) { wait_lines.Feed(text, on_wait); });
     wait_lines.Finish(on_wait);
   } else {
