@@ -3,7 +3,8 @@
 # package.sh KERNEL...: what make deb built is clean (lintian), installs, works, replaces 0.1.0, is removed and purged without a trace,
 # and so does what make dkms-install lays out; for those kernels (6.1 ...). All of it in an overlay over this
 # system's files, which is thrown away. Each module that dkms built is loaded in a guest, and that of 0.1.0 beside the
-# new recorder. Exit code 77: cannot run here.
+# new recorder. Exit code 77: cannot run here. SLOTSCOPE_OLD_DEBS: a folder with packages of 0.1.0 (make deb at 47078f0);
+# without it, ours are made to look like those.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -110,7 +111,12 @@ make_old() {
 # loaded is left.
 upgrade() { # upgrade OUT RELEASE
 	local recorder options='--max-size 4G --source auto --top 50 --gpu off --slot 1 --window 64'
-	make_old /tmp/old
+	if [ -n "${SLOTSCOPE_OLD_DEBS:-}" ]; then
+		mkdir /tmp/old
+		cp "$SLOTSCOPE_OLD_DEBS"/*.deb /tmp/old/
+	else
+		make_old /tmp/old
+	fi
 	quietly apt-get install -y --no-install-recommends /tmp/old/*.deb
 	is_in_dkms "$2" 0.1.0 || quietly dkms install -m slotscope -v 0.1.0 -k "$2"
 	mkdir -p "$1/old"

@@ -498,6 +498,7 @@ int Stay(int count, uid_t uid, useconds_t period_us) {
 int Sleepers(int count) { return Stay(count, 0, 0); }
 // Of another user, and never asleep for a second.
 int Nappers(int count) { return Stay(count, 1000, 500'000); }
+int RootsNappers(int count) { return Stay(count, 0, 500'000); }
 
 // So many that sleep, then six that work beside them; and one more when all are gone.
 int FullTable(int count) {
@@ -809,6 +810,7 @@ constexpr Workload kWorkloads[] = {
     {"sleepers", Sleepers},
     {"full-table", FullTable},
     {"nappers", Nappers},
+    {"roots-nappers", RootsNappers},
     {"threads", Threads},
     {"busy", Busy},
     {"busy-user", BusyUser},

@@ -8,6 +8,7 @@
 #include <protozero/pbf_reader.hpp>
 #include <string>
 
+#include "tests/unit/instruction_count.h"
 #include "tests/unit/text_file.h"
 
 namespace slotscope {
@@ -363,6 +364,30 @@ TEST_F(PerfettoTest, WhatIsKnownOfProcessesIsBounded) {
   for (const Event& event : trace.events) nr_values += event.ns >= 300 && event.value == 50;
   EXPECT_EQ(nr_described, 2u);
   EXPECT_EQ(nr_values, 1u) << "at 300 it was described anew, and at 400 it was known";
+}
+
+// Of two processes, when so many others have been seen and are gone.
+uint64_t InstructionsOfASlot(int32_t nr_seen) {
+  TextFile file;
+  PerfettoSink sink{&file};
+  Slot all, two;
+  const auto show = [&](Slot* slot, uint64_t start_ns, int32_t nr) {
+    slot->start_ns = start_ns;
+    slot->end_ns = start_ns + 1'000'000;
+    for (int32_t tgid = 1; tgid <= nr; tgid++) slot->rows.push_back(RowOf(tgid, start_ns));
+    sink.OnSlot(*slot);
+  };
+  show(&all, 1'000'000, nr_seen);
+  show(&two, 2'000'000, 2);  // the others end here
+  two.rows.clear();
+  return CountInstructions([&] { show(&two, 3'000'000, 2); });
+}
+
+TEST(PerfettoCost, IsOfWhatChangesAndNotOfAllThatWasEverSeen) {
+  const uint64_t after_few = InstructionsOfASlot(20), after_many = InstructionsOfASlot(20'000);
+  if (after_few == 0) GTEST_SKIP() << "ptrace is not allowed here";
+  EXPECT_GT(after_few, 100u);
+  EXPECT_LT(after_many, 3 * after_few);
 }
 
 TEST_F(PerfettoTest, ANameMayComeLater) {

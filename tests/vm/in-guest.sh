@@ -519,6 +519,19 @@ rmids_go_to_who_runs() {
 	busy_has_rmid who.csv 500 || fail "a process that --pid selects has no RMID: $(cat err; grep rmid /proc/slotscope/info)"
 	end_workload
 	until_true 50 are_workloads "$nr_before" || fail "the crowd outlives its parent: $(nr_workloads) processes, $nr_before before"
+	# Nor a cgroup's crowd, whose user is that of the others.
+	mkdir -p /tmp/cgroup
+	mount -t cgroup2 none /tmp/cgroup
+	mkdir /tmp/cgroup/crowd
+	echo $$ >/tmp/cgroup/crowd/cgroup.procs
+	start_workload roots-nappers $nappers
+	echo $$ >/tmp/cgroup/cgroup.procs
+	usleep 2000000
+	record_busy 3000
+	busy_has_rmid who.csv 1000 || fail "a cgroup's crowd keeps RMIDs from others: $(cat /proc/loadavg; grep rmid /proc/slotscope/info)"
+	end_workload
+	until_true 50 are_workloads "$nr_before" || fail "the crowd outlives its parent: $(nr_workloads) processes, $nr_before before"
+	until_true 50 rmdir /tmp/cgroup/crowd && umount /tmp/cgroup
 	rm -f who.csv* replayed.csv # all files are in memory
 	grep -E '^rmid_bad_frees: [1-9]' /proc/slotscope/info && fail "the module's counters say so"
 	echo first 1 >/proc/slotscope/rmids || fail "'first 1' was refused"

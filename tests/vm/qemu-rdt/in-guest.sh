@@ -35,10 +35,11 @@ if [ -e /sys/devices/system/node/node1 ]; then
 fi
 
 # In the background, each its own process: one that always computes, one that computes and sleeps, one that starts a
-# process every PERIOD us.
+# process every PERIOD us, and one of whose processes computes until it ends, and then the next.
 computes() { while :; do :; done; }
 computes_and_sleeps() { while :; do i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); done; usleep 30000; done; }
 starts() { while :; do /bin/true; usleep "$1"; done; }
+ends() { while :; do (i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done); done; }
 begin() {
 	"$@" &
 	begun="${begun:-} $!"
@@ -53,6 +54,10 @@ echo 65536 >$tracing/buffer_size_kb
 echo 1 >$tracing/events/sched/sched_switch/enable
 begin computes
 begin computes_and_sleeps
+if [ "$(nproc)" -gt 2 ]; then # a load that is too even is the same a slot later
+	begin computes_and_sleeps
+	begin computes_and_sleeps
+fi
 if [ "$load" = sleepers ]; then
 	./live_tests --workload sleepers 600 >/tmp/sleepers &
 	begun="$begun $!"
@@ -68,6 +73,7 @@ done
 
 begin starts 20000
 if [ "$load" = many ]; then
+	begin ends
 	for _ in 1 2 3 4; do
 		begin starts 5000
 	done

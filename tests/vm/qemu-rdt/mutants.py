@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What a wrong module or collector would show: functions from rows to rows, each of which check.py has to find out. None:
-this run has nothing that can be changed so."""
+"""What a wrong module or collector would show: functions from rows to rows, each of which check.py has to find out; those of
+occupancy also take what the counter of an RMID said (rmid, time in the guest). None: this run has nothing that can be changed so."""
 import collections
 import itertools
 
 COLUMNS = ("mbm_total_bytes", "mbm_local_bytes")
+OCCUPANCY = "llc_occupancy_bytes"
 
 
 def _shown(rows):
@@ -84,7 +85,46 @@ def bytes_of_the_dead(rows):
                                 for column in COLUMNS if row[column]}
             before.clear()
         before.append(row)
-    return _changed(rows, changes) if len(changes) > 20 else None
+    return _changed(rows, changes) if changes else None
+
+
+def doubled_occupancy(rows, _):
+    changes = {id(row): {OCCUPANCY: str(2 * int(row[OCCUPANCY]))} for row in rows if row[OCCUPANCY]}
+    return _changed(rows, changes) if changes else None
+
+
+def swapped_occupancies(rows, _):
+    """Of neighbours in each slot, of which one has filled twice as much."""
+    slots, changes = collections.defaultdict(list), {}
+    for row in rows:
+        if row["kind"] == "user" and row[OCCUPANCY]:
+            slots[row["slot_start_ns"]].append(row)
+    for mine in slots.values():
+        for row, other in zip(mine, mine[1:] + mine[:1]):
+            few, many = sorted(int(one[OCCUPANCY]) for one in (row, other))
+            if 2 * few < many:
+                changes[id(row)] = {OCCUPANCY: other[OCCUPANCY]}
+    return _changed(rows, changes) if changes else None
+
+
+def lines_of_the_dead(rows, counted):
+    """The first row of an RMID's next owner is ok, with the lines that the one before had last."""
+    changes, last = {}, {}
+    for row in rows:
+        if row["kind"] != "user":
+            continue
+        before = last.get(row["rmid"])
+        if before and before["tgid"] != row["tgid"]:
+            changes[id(row)] = {OCCUPANCY: str(counted(int(row["rmid"]), int(before["slot_start_ns"]))), "rdt_status": "ok"}
+        last[row["rmid"]] = row
+    return _changed(rows, changes) if changes else None
+
+
+def taint_not_seen(rows, counted):
+    """What is tainted is ok, with what the counter said then."""
+    changes = {id(row): {OCCUPANCY: str(counted(int(row["rmid"]), int(row["slot_start_ns"]))), "rdt_status": "ok"}
+               for row in rows if row["kind"] == "user" and row["rdt_status"] == "tainted"}
+    return _changed(rows, changes) if changes else None
 
 
 MUTANTS = {
@@ -93,4 +133,10 @@ MUTANTS = {
     "two percent more": two_percent_more,
     "bytes one slot late": one_slot_late,
     "bytes of a dead owner": bytes_of_the_dead,
+}
+OCCUPANCY_MUTANTS = {
+    "doubled occupancy": doubled_occupancy,
+    "swapped occupancies": swapped_occupancies,
+    "lines of a dead owner": lines_of_the_dead,
+    "taint that is not seen": taint_not_seen,
 }
