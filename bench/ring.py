@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """ring.py SLOTSCOPE [GIB]: what a ring of so many GiB (10, the service's default) holds of a machine of 128 CPUs and 2,000 processes.
 
-A generated machine is recorded for some seconds, and the bytes of each table counted. Everything goes by the rule of the ring:
-milliseconds go first, and what is kept for longer may have four fifths. Who has just begun has all of the room for
-milliseconds; who has recorded for long has a fifth for them."""
+A generated machine is recorded for a minute, and the bytes of each table counted. Everything goes by the rule of the ring:
+milliseconds go first, then seconds; minutes, whose they are and what was found may have three tenths, and with seconds eight. Who
+has just begun has all of the room for milliseconds; who has recorded for long has a fifth for them."""
 import os
 import re
 import subprocess
@@ -13,8 +13,8 @@ import tempfile
 
 slotscope = os.path.abspath(sys.argv[1])
 ring = int(sys.argv[2] if len(sys.argv) > 2 else 10) * 2**30
-SECONDS = 5
-LONGER = ("seconds", "processes", "straggle", "events", "verdicts")
+SECONDS = 60
+MINUTES = ("minutes", "processes", "straggle", "events", "verdicts")
 MACHINES = {"--no-waits": [], "with waits": ["--waits"]}
 
 
@@ -32,12 +32,12 @@ def bytes_per_second(folder, arguments):
     return nr_rows / nr_slots, rates
 
 
-print(f"{'recording':<12} {'rows/ms':>8} {'slots':>9} {'waits':>9} {'seconds':>9} {'processes':>9}   of {ring >> 30} GiB: ms at first, later, seconds")
+print(f"{'recording':<12} {'rows/ms':>8} {'slots':>9} {'waits':>9} {'seconds':>9} {'minutes':>9} {'processes':>9}   of {ring >> 30} GiB: ms at first, later, seconds, minutes")
 for machine, arguments in MACHINES.items():
     with tempfile.TemporaryDirectory() as folder:
         rows, rates = bytes_per_second(folder, arguments)
-    longer = sum(rate for table, rate in rates.items() if table in LONGER)
-    fine = sum(rates.values()) - longer
-    kept_s = ring * 4 / 5 / longer
-    print(f"{machine:<12} {rows:>8.0f} " + " ".join(f"{rates.get(table, 0) / 1e6:>6.2f} MB" for table in ("slots", "waits", "seconds", "processes")) +
-          f"   {ring / (fine + longer) / 60:.0f} min, {ring / 5 / fine / 60:.1f} min, {kept_s / 3600:.0f} h")
+    minutes = sum(rate for table, rate in rates.items() if table in MINUTES)
+    fine = sum(rates.values()) - minutes - rates["seconds"]
+    print(f"{machine:<12} {rows:>8.0f} " + " ".join(f"{rates.get(table, 0) / 1e6:>6.3f} MB" for table in ("slots", "waits", "seconds", "minutes", "processes")) +
+          f"   {ring / sum(rates.values()) / 60:.0f} min, {ring / 5 / fine / 60:.1f} min, {ring / 2 / rates['seconds'] / 3600:.0f} h, "
+          f"{ring * 3 / 10 / minutes / 3600:.0f} h")

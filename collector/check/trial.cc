@@ -139,11 +139,12 @@ CheckLine CheckRing(const Trial& trial, uint64_t bytes, const std::string& folde
   const auto room = static_cast<double>(bytes);
   const double rate = trial.fine_bytes_per_s + trial.coarse_bytes_per_s;
   const double fine_s = 0.2 * room / trial.fine_bytes_per_s;
-  const double coarse_s = 0.8 * room / trial.coarse_bytes_per_s;
+  const double coarse_s = 0.5 * room / trial.coarse_bytes_per_s;
   return {
       "ring", State::kSize,
-      fmt::format("{:.1f} GiB of the service in {}: the last {} to the millisecond and the last {} to "
-                  "the second, at {}/s as just now (until it is full, {} to the millisecond)",
+      fmt::format("{:.1f} GiB of the service in {}: the last {} to the millisecond, the last {} to the "
+                  "second, and more to the minute, at {}/s as just now (until it is full, {} to the "
+                  "millisecond)",
                   room / (1 << 30), folder, Length(fine_s), Length(coarse_s), SizeText(rate),
                   Length(room / rate)),
       ""};

@@ -58,7 +58,11 @@ class RowPrinter {
  private:
   bool IsMeant() const {
     const auto start_ns = rows_.Number<int64_t>("slot_start_unix_ns");
-    return start_ns >= range_.from_ns && start_ns < range_.to_ns &&
+    // A second, or a minute, is meant if a part of it is.
+    const bool is_period = !rows_["slots"].empty();
+    const bool ends_in_it = is_period && start_ns >= 0 && start_ns < range_.from_ns &&
+                            range_.from_ns - start_ns < rows_.Number<int64_t>("slot_ns");
+    return (start_ns >= range_.from_ns || ends_in_it) && start_ns < range_.to_ns &&
            (!selection_.any() ||
             selection_.Has({rows_.Number<int32_t>("tgid"), rows_.Number<uint64_t>("start_time_ns")},
                            std::string(rows_["comm"])));

@@ -208,7 +208,8 @@ Status ParseOptions(int argc, char** argv, Options* options) {
   po::options_description of_explain = DescribeReader(&explain, &options->explain.reader);
   of_explain.add_options()(",n", Text(&explain_nr, "N"), "how many moments (default 5)")(
       "rows", Text(&options->explain.rows, "TABLE"),
-      "shows the rows of that table instead: slots, seconds, waits or processes")("help,h", "this text");
+      "shows the rows of that table instead: slots, seconds, minutes, waits or processes")("help,h",
+                                                                                           "this text");
   ReaderTexts report;
   po::options_description of_report = DescribeReader(&report, &options->report.reader, false);
   of_report.add_options()("output,o", Text(&options->report.output, "FILE"),

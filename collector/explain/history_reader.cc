@@ -81,6 +81,7 @@ constexpr std::array<std::string_view, kNrWanted> kNames = {
 
 constexpr int64_t kLastNs = 7'258'118'400'000'000'000;  // the year 2200
 constexpr int64_t kOldSlotNs = 1'000'000;               // of recordings without a column for it
+constexpr int64_t kLongestPeriodNs = 60'000'000'000;    // of rows of the table minutes
 
 // The Unix time of another moment of CLOCK_MONOTONIC; nonsense stays within the type.
 int64_t Moved(int64_t unix_ns, int64_t from_ns, int64_t to_ns) {
@@ -132,8 +133,9 @@ class SlotLines {
     if (row.start_ns < range_.from_ns || row.start_ns >= range_.to_ns || row.start_ns <= 0 ||
         row.start_ns > kLastNs)
       return;
-    row.slot_ns =
-        std::clamp<int64_t>(Number<int64_t>(kLength, kOldSlotNs), 1, static_cast<int64_t>(kMaxSlotNs));
+    row.slot_ns = std::clamp<int64_t>(
+        Number<int64_t>(kLength, kOldSlotNs), 1,
+        Field(kNrSlots).empty() ? static_cast<int64_t>(kMaxSlotNs) : kLongestPeriodNs);
     row.key = {Number<int32_t>(kTgid), Number<uint64_t>(kBegan)};
     if (row.key.start_time_ns)
       row.born_ns = std::max<int64_t>(0, Moved(row.start_ns, Number<int64_t>(kMonotonic),

@@ -25,9 +25,9 @@ namespace slotscope {
 namespace {
 
 // In the order in which people speak of them.
-constexpr std::array<std::string_view, 9> kTables = {kSlotsTable,     kSecondsTable, kWaitsTable,
-                                                     kProcessesTable, "gpu",         "spans",
-                                                     kStraggleTable,  kEventsTable,  kVerdictsTable};
+constexpr std::array<std::string_view, 10> kTables = {
+    kSlotsTable, kSecondsTable, kMinutesTable,  kWaitsTable,  kProcessesTable,
+    "gpu",       "spans",       kStraggleTable, kEventsTable, kVerdictsTable};
 
 // What a column holds: numbers, unless it is one of these.
 constexpr std::array<std::string_view, 22> kWords = {
@@ -264,8 +264,11 @@ void QueryTables::Add(std::string_view table, const Files& files, const UnixRang
     }
   std::vector<std::string> conditions;
   if (Has(files.columns, kTime)) {
+    // A second, or a minute, is of that time if a part of it is.
+    const bool is_period = Has(files.columns, "slots");
     if (range.from_ns != UnixRange().from_ns)
-      conditions.push_back(fmt::format("{} >= {}", kTime, range.from_ns));
+      conditions.push_back(is_period ? fmt::format("{} + slot_ns > {}", kTime, range.from_ns)
+                                     : fmt::format("{} >= {}", kTime, range.from_ns));
     if (range.to_ns != UnixRange().to_ns)
       conditions.push_back(fmt::format("{} < {}", kTime, range.to_ns));
   }

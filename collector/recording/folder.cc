@@ -320,7 +320,7 @@ bool RecordingFolder::RemoveOldest() {
 void RecordingFolder::Count(const Segment& segment) {
   bytes_ += segment.bytes();
   for (const auto& [table, file] : segment.files)
-    if (IsKeptLonger(table)) long_bytes_ += file.bytes;
+    bytes_of_[static_cast<size_t>(KeptAs(table))] += file.bytes;
 }
 
 Status RecordingFolder::Close() {
@@ -448,34 +448,35 @@ void RecordingFolder::Prune(uint64_t open_bytes) {
     for (auto it = segments_.begin(); it != segments_.end();) {
       const auto segment = it++;
       if (segment->second.times.unix_end_ns() >= until_ns) break;
-      if (!IsProtected(segment->second) && !RemoveFiles(segment, true)) break;
+      if (!IsProtected(segment->second) && !RemoveFiles(segment, Kept::kMinutes)) break;
     }
   }
   while (keep_.bytes && bytes_ + open_bytes > keep_.bytes && RemoveOldestFiles()) continue;
 }
 
 bool RecordingFolder::RemoveOldestFiles() {
-  const auto has_more = [](const auto& one) {
-    return !std::ranges::all_of(one.second.files,
-                                [](const auto& file) { return IsKeptLonger(file.first); });
-  };
-  const auto is_free = [&](const auto& one) { return !IsProtected(one.second); };
+  const uint64_t minutes = bytes_of_[2], coarse = minutes + bytes_of_[1], tenth = keep_.bytes / 10;
+  Kept first = Kept::kMilliseconds;
+  if (tenth && coarse > 8 * tenth) first = Kept::kSeconds;
+  if (tenth && minutes > 3 * tenth) first = Kept::kMinutes;
   const auto end = segments_.end();
-  auto fine = std::find_if(segments_.begin(), end,
-                           [&](const auto& one) { return has_more(one) && is_free(one); });
-  const bool too_long = keep_.bytes && long_bytes_ > keep_.bytes / 5 * 4;
-  if (fine != end && !too_long) return RemoveFiles(fine, false);
-  auto any = std::find_if(segments_.begin(), end, is_free);
-  if (any == end) any = segments_.begin();  // there is nothing else
-  return any != end && RemoveFiles(any, true);
+  for (auto kept = static_cast<size_t>(first); kept < kNrKept; kept++) {
+    const auto goes = [&](const auto& file) { return static_cast<size_t>(KeptAs(file.first)) <= kept; };
+    const auto oldest = std::find_if(segments_.begin(), end, [&](const auto& one) {
+      return std::ranges::any_of(one.second.files, goes) && !IsProtected(one.second);
+    });
+    if (oldest != end) return RemoveFiles(oldest, static_cast<Kept>(kept));
+  }
+  // There is nothing else.
+  return !segments_.empty() && RemoveFiles(segments_.begin(), Kept::kMinutes);
 }
 
-bool RecordingFolder::RemoveFiles(Segments::iterator segment, bool kept_longer_too) {
+bool RecordingFolder::RemoveFiles(Segments::iterator segment, Kept last) {
   std::vector<std::string> tables;
   auto& files = segment->second.files;
   for (auto it = files.begin(); it != files.end();) {
     const auto& [table, file] = *it;
-    if (!kept_longer_too && IsKeptLonger(table)) {
+    if (KeptAs(table) > last) {
       ++it;
       continue;
     }
@@ -485,7 +486,7 @@ bool RecordingFolder::RemoveFiles(Segments::iterator segment, bool kept_longer_t
       return false;
     }
     bytes_ -= file.bytes;
-    if (IsKeptLonger(table)) long_bytes_ -= file.bytes;
+    bytes_of_[static_cast<size_t>(KeptAs(table))] -= file.bytes;
     tables.push_back(table);
     it = files.erase(it);
   }

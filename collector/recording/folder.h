@@ -4,6 +4,7 @@
 // more than is to be kept.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -18,12 +19,13 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "recording/manifest.h"
+#include "recording/segment_name.h"
 
 namespace slotscope {
 
-// Of the complete segments, what is kept. 0: without a limit. Of the bytes, tables that are kept longer
-// (see IsKeptLonger()) may take four fifths; of the others the oldest go first. See collector/README.md
-// for what that holds.
+// Of the complete segments, what is kept. 0: without a limit. Of the bytes, minutes and what is kept as
+// long (see KeptAs()) may take three tenths, and with seconds eight; of the others the oldest go first.
+// See collector/README.md for what that holds.
 struct KeepLimits {
   uint64_t ns = 0;       // since the end of the newest
   uint64_t bytes = 0;    // on the disk, with what is being written
@@ -109,7 +111,7 @@ class RecordingFolder {
   void Count(const Segment& segment);
   void Prune(uint64_t open_bytes);
   bool RemoveOldestFiles();
-  bool RemoveFiles(Segments::iterator segment, bool kept_longer_too);
+  bool RemoveFiles(Segments::iterator segment, Kept last);
   bool IsProtected(const Segment& segment) const;
   void DropProtections();
 
@@ -131,8 +133,8 @@ class RecordingFolder {
   mutable std::mutex segments_mutex_;  // of what follows; also held while the manifest is written
   Segments segments_;                  // complete ones
   uint64_t bytes_ = 0;
-  uint64_t long_bytes_ = 0;  // of them: of tables that are kept longer
-  Intervals protected_;      // in the order in which they were asked for
+  std::array<uint64_t, kNrKept> bytes_of_ = {};  // of them, by Kept
+  Intervals protected_;                          // in the order in which they were asked for
   uint64_t nr_removed_ = 0;
   ManifestWriter manifest_;
   Status status_;

@@ -2,6 +2,7 @@
 // The names of the files in a recording: slots-000042-20261125T132757Z.csv.zst, table, number and time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,8 +13,9 @@ namespace slotscope {
 // The table that every recording has.
 inline constexpr std::string_view kSlotsTable = "slots";
 
-// Rows of seconds, which are kept for longer, and who ran while somebody waited.
+// Rows of seconds and of minutes, which are kept for longer, and who ran while somebody waited.
 inline constexpr std::string_view kSecondsTable = "seconds";
+inline constexpr std::string_view kMinutesTable = "minutes";
 inline constexpr std::string_view kWaitsTable = "waits";
 
 // What was found: who straggles, incidents, and what the detectors say.
@@ -27,13 +29,16 @@ inline constexpr std::string_view kProcessesTable = "processes";
 // The one that has what the kernel sent.
 inline constexpr std::string_view kRawTable = "raw";
 
-// What is kept for longer than the rest, because it is small: seconds, whose they are, and what was
-// found.
-inline bool IsKeptLonger(std::string_view table) {
+// What goes first when room is short: the smaller it is, the longer it is kept.
+// With minutes: whose they are, and what was found.
+enum class Kept : uint8_t { kMilliseconds, kSeconds, kMinutes };
+inline constexpr size_t kNrKept = 3;
+inline Kept KeptAs(std::string_view table) {
+  if (table == kSecondsTable) return Kept::kSeconds;
   for (const std::string_view one :
-       {kSecondsTable, kProcessesTable, kStraggleTable, kEventsTable, kVerdictsTable})
-    if (table == one) return true;
-  return false;
+       {kMinutesTable, kProcessesTable, kStraggleTable, kEventsTable, kVerdictsTable})
+    if (table == one) return Kept::kMinutes;
+  return Kept::kMilliseconds;
 }
 
 inline constexpr const char* kManifestName = "manifest.ndjson";

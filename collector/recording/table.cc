@@ -34,6 +34,7 @@ void Table::Begin(const std::string& folder, uint64_t number, int64_t unix_s) {
   path_ = folder + "/" + FormatSegmentName({name_, number, unix_s, extension_});
   header_.clear();
   text_.clear();
+  since_ns_.reset();
 }
 
 void Table::EndHeader() { header_ = std::exchange(text_, {}); }
@@ -58,14 +59,19 @@ void Table::Pack(FrameKind kind, std::string_view text, const FrameTimes& times)
   packed_.replace(index_at, sizeof(index), reinterpret_cast<const char*>(&index), sizeof(index));
 }
 
-Status Table::EndFrame(const FrameTimes& times) {
+Status Table::EndFrame(const FrameTimes& frame) {
+  FrameTimes times = frame;
+  if (contents_ == Contents::kSums) {
+    if (!since_ns_) since_ns_ = times.start_ns;
+    if (!text_.empty()) times.start_ns = std::exchange(*since_ns_, times.start_ns);
+  }
   if (!text_.empty() && !header_.empty()) {
     Pack(FrameKind::kHeader, header_, {});
     header_.clear();
   }
   for (std::string_view rest = text_; !rest.empty();) {
     std::string_view part = rest.substr(0, kMaxText);
-    if (part.size() < rest.size() && contents_ == Contents::kLines)
+    if (part.size() < rest.size() && contents_ != Contents::kBytes)
       part = part.substr(0, part.rfind('\n') + 1);  // lines are shorter
     Pack(FrameKind::kRows, part, times);
     rest.remove_prefix(part.size());

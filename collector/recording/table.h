@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/out_file.h"
@@ -18,8 +19,9 @@ namespace slotscope {
 
 class Table final : public OutFile {
  public:
-  // Frames of lines end where a line does.
-  enum class Contents { kLines, kBytes };
+  // Frames of lines end where a line does. Sums are lines of all the time since those before them, maybe
+  // many frames ago.
+  enum class Contents { kLines, kSums, kBytes };
   Table(std::string name, std::string extension, Contents contents = Contents::kLines);
   ~Table() override;
   Table(const Table&) = delete;
@@ -53,10 +55,11 @@ class Table final : public OutFile {
 
   std::string name_, extension_;
   Contents contents_;
-  std::string path_;    // of this segment
-  std::string header_;  // of this segment, until it is in the file
-  std::string text_;    // lines of the frame that is being filled
-  std::string packed_;  // frames to be written
+  std::string path_;                  // of this segment
+  std::optional<uint64_t> since_ns_;  // of sums: the frame that had some last
+  std::string header_;                // of this segment, until it is in the file
+  std::string text_;                  // lines of the frame that is being filled
+  std::string packed_;                // frames to be written
   std::unique_ptr<PartFile> file_;
   ZSTD_CCtx_s* context_;
   uint64_t size_ = 0;

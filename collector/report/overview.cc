@@ -46,17 +46,34 @@ void ReadVerdicts(const RecordingTables& tables, std::vector<Mark>* marks) {
   });
 }
 
+void Add(const SlotRow& row, double share, OverviewSecond* second) {
+  if (row.kind == "idle" || row.kind == "offline") return;
+  (row.kind == "lost" ? second->lost_ns : second->cpu_ns) += share * static_cast<double>(row.cpu_ns);
+  for (const uint64_t ns : row.wait_ns) second->wait_ns += share * static_cast<double>(ns);
+}
+
+// Where there are no seconds.
+Status ReadMinutes(const RecordingTables& tables, std::map<int64_t, OverviewSecond>* seconds) {
+  std::map<int64_t, OverviewSecond> gone;
+  const Status status = tables.ReadSlotRows(kMinutesTable, {}, [&](const SlotRow& row) {
+    const int64_t first = row.start_ns / kSecondNs;
+    const int64_t nr = std::clamp<int64_t>((row.slot_ns + kSecondNs - 1) / kSecondNs, 1, 60);
+    for (int64_t second = first; second < first + nr; second++)
+      if (!seconds->contains(second)) Add(row, 1.0 / static_cast<double>(nr), &gone[second]);
+  });
+  seconds->merge(gone);
+  return status;
+}
+
 }  // namespace
 
 Status ReadOverview(const RecordingTables& tables, Overview* overview) {
   *overview = {};
   const std::string_view table = tables.Has(kSecondsTable) ? kSecondsTable : kSlotsTable;
-  const Status status = tables.ReadSlotRows(table, {}, [&](const SlotRow& row) {
-    OverviewSecond& second = overview->seconds[row.start_ns / kSecondNs];
-    if (row.kind == "idle" || row.kind == "offline") return;
-    (row.kind == "lost" ? second.lost_ns : second.cpu_ns) += static_cast<double>(row.cpu_ns);
-    for (const uint64_t ns : row.wait_ns) second.wait_ns += static_cast<double>(ns);
-  });
+  Status status = tables.ReadSlotRows(
+      table, {}, [&](const SlotRow& row) { Add(row, 1, &overview->seconds[row.start_ns / kSecondNs]); });
+  if (tables.Has(kMinutesTable))
+    if (Status minutes = ReadMinutes(tables, &overview->seconds); status.ok()) status = minutes;
   if (tables.Has(kEventsTable)) ReadEvents(tables, &overview->marks);
   if (tables.Has(kVerdictsTable)) ReadVerdicts(tables, &overview->marks);
   std::stable_sort(overview->marks.begin(), overview->marks.end(),

@@ -29,7 +29,8 @@ struct Overview {
   std::vector<Mark> marks;  // in order
 };
 
-// Of the tables seconds (else slots), events and verdicts. Exit::kBadInput: something of it is damaged;
+// Of the tables seconds (else slots), minutes (where there are no seconds any more: each of its seconds
+// has its share), events and verdicts. Exit::kBadInput: something of it is damaged;
 // what could be read is in *overview.
 Status ReadOverview(const RecordingTables& tables, Overview* overview);
 

@@ -15,8 +15,8 @@
 #include "run/summary_text.h"
 #include "sinks/gpu_csv_sink.h"
 #include "sinks/perfetto_sink.h"
+#include "sinks/period_sink.h"
 #include "sinks/process_sink.h"
-#include "sinks/seconds_sink.h"
 #include "sinks/span_csv_sink.h"
 #include "sinks/straggle_sink.h"
 #include "sinks/wait_sink.h"
@@ -55,10 +55,6 @@ constexpr SideKind kSideKinds[] = {
     {&OutputOptions::processes, "processes", "csv",
      [](const std::string&, OutFile* file, const Facts&) -> std::unique_ptr<SideSink> {
        return std::make_unique<ProcessSink>(file);
-     }},
-    {nullptr, "seconds", "csv",
-     [](const std::string&, OutFile* file, const Facts& facts) -> std::unique_ptr<SideSink> {
-       return std::make_unique<SecondsSink>(file, facts.unix_offset_ns, facts.nr_more());
      }},
 };
 
@@ -190,7 +186,7 @@ Status Output::Open() {
       break;
   }
   for (const SideKind& kind : kSideKinds) {
-    const std::string path = kind.path ? options_.*kind.path : "";
+    const std::string& path = options_.*kind.path;
     if (path.empty()) continue;
     Side& side = sides_.emplace_back();
     side.path = path;
@@ -228,6 +224,16 @@ Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
       make(&table, rotation_->AddSide(kind.table, kind.extension));
       of_tables.push_back(table.sink.get());
     }
+    const auto make_sums = [&](const PeriodSink::Period& period, PeriodSink* finer) {
+      auto sink =
+          std::make_unique<PeriodSink>(rotation_->AddSide(period.table, "csv", Table::Contents::kSums),
+                                       facts.unix_offset_ns, facts.nr_more(), period, finer);
+      sinks.push_back(sink.get());
+      of_tables.push_back(sink.get());
+      return sink;
+    };
+    seconds_ = make_sums(kSecondsPeriod, nullptr);
+    minutes_ = make_sums(kMinutesPeriod, seconds_.get());
     const auto make_lines = [&](std::string_view table, const char* extension, const char* columns) {
       auto sink =
           std::make_unique<LinesSink>(rotation_->AddSide(std::string(table), extension), columns);

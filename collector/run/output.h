@@ -23,6 +23,7 @@
 #include "run/summary.h"
 #include "sinks/csv_sink.h"
 #include "sinks/lines_sink.h"
+#include "sinks/period_sink.h"
 #include "sinks/side_sink.h"
 #include "sinks/top_table.h"
 #include "sinks/writer.h"
@@ -98,6 +99,7 @@ class Output final : public VerdictListener {
   RecordingFolder folder_;
   std::unique_ptr<Rotation> rotation_;
   std::unique_ptr<RawTable> raw_table_;
+  std::unique_ptr<PeriodSink> seconds_, minutes_;
   std::unique_ptr<LinesSink> events_, verdicts_;
   std::unique_ptr<Incidents> incidents_;
   std::deque<Side> sides_;   // files that are wanted

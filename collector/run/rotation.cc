@@ -14,10 +14,13 @@
 
 namespace slotscope {
 Rotation::Rotation(RecordingFolder* folder, const RotationOptions& options)
-    : folder_(folder), options_(options), slots_(std::string(kSlotsTable), "csv") {}
+    : folder_(folder),
+      options_(options),
+      slots_(std::string(kSlotsTable), "csv", Table::Contents::kLines) {}
 
-Table* Rotation::AddSide(const std::string& name, const std::string& extension) {
-  return &sides_.emplace_back(name, extension).table;
+Table* Rotation::AddSide(const std::string& name, const std::string& extension,
+                         Table::Contents contents) {
+  return &sides_.emplace_back(name, extension, contents).table;
 }
 
 void Rotation::SetSinks(CsvSink* csv, std::vector<SideSink*> sides) {

@@ -42,7 +42,8 @@ class Rotation final : public SlotBorder {
 
   // The tables, before the first slot. Each is the sink's file.
   Table* slots_file() { return &slots_.table; }
-  Table* AddSide(const std::string& name, const std::string& extension);
+  Table* AddSide(const std::string& name, const std::string& extension,
+                 Table::Contents contents = Table::Contents::kLines);
   void SetSinks(CsvSink* csv, std::vector<SideSink*> sides);  // in the order of AddSide()
   void SetIncidents(Incidents* incidents) { incidents_ = incidents; }
   // What the header says of all segments, and what is counted so far, from any thread; null: not known.
@@ -62,7 +63,8 @@ class Rotation final : public SlotBorder {
   struct Written {
     Table table;
     Sink* sink = nullptr;
-    Written(const std::string& name, const std::string& extension) : table(name, extension) {}
+    Written(const std::string& name, const std::string& extension, Table::Contents contents)
+        : table(name, extension, contents) {}
   };
   // A process that is a rank, as a note says it.
   struct Rank {

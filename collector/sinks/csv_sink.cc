@@ -257,7 +257,8 @@ char* AppendNoWork(char* out, const Slot& slot, const Row& row) {
   return AppendFields<kFirstNoWork>(out, slot.gpu[row.gpu - 1], std::make_index_sequence<kNr>());
 }
 
-char* AppendWorst(char* out, const Row& row, const WorstSlots& worst) {
+char* AppendWorst(char* out, const Row& row, const Slot& slot) {
+  const WorstSlots& worst = slot.worst[static_cast<size_t>(&row - slot.rows.data())];
   const auto append = [&](Additive id, const WorstSlot& one) {
     const bool measured = !(row.unmeasured >> id & 1);
     *out++ = ',';
@@ -266,7 +267,7 @@ char* AppendWorst(char* out, const Row& row, const WorstSlots& worst) {
     if (measured) out = AppendDecimal(out, one.at_ns);
   };
   *out++ = ',';
-  out = AppendDecimal(out, worst.nr_slots);
+  out = AppendDecimal(out, slot.nr_slots);
   append(kCpuNs, worst.cpu);
   append(kWaitNs, worst.wait);
   return out;
@@ -307,7 +308,7 @@ void CsvSink::WriteHeader(const HeaderLines& lines) {
     AppendText(column.name);
   }
   for (const Column& column : MoreColumns(nr_more_)) AppendText(fmt::format(",{}", column.name));
-  if (rows_of_ == RowsOf::kSeconds) AppendText(kWorstColumns);
+  if (rows_of_ == RowsOf::kPeriods) AppendText(kWorstColumns);
   AppendText("\n");
   Flush();
 }
@@ -366,8 +367,7 @@ void CsvSink::AppendRows(const Slot& slot) {
     out = AppendState(out, row);
     out = AppendNoWork(out, slot, row);
     if (nr_more_ > 0) out = AppendMore(out, slot, row);
-    if (rows_of_ == RowsOf::kSeconds)
-      out = AppendWorst(out, row, slot.worst[static_cast<size_t>(&row - slot.rows.data())]);
+    if (rows_of_ == RowsOf::kPeriods) out = AppendWorst(out, row, slot);
     *out++ = '\n';
     nr_rows_++;
   }

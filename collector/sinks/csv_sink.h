@@ -16,7 +16,7 @@
 namespace slotscope {
 
 // What a row is of; that of a second has more columns, see Slot::worst.
-enum class RowsOf { kSlots, kSeconds };
+enum class RowsOf { kSlots, kPeriods };
 
 // Written as "# key: value" lines in front of the rows.
 using HeaderLines = std::vector<std::pair<std::string, std::string>>;

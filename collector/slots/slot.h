@@ -54,20 +54,20 @@ struct Row {
   uint32_t main_cpu = 0;  // on which it ran longest, if it did
 };
 
-// Of a row that is a sum over slots (slots/second.h): in how many slots its second is, and in which of
-// them (by its start) a value was the largest.
+// Of a row that is a sum over slots (slots/period.h): in which of them (by its start) a value was the
+// largest.
 struct WorstSlot {
   uint64_t value = 0;
   uint64_t at_ns = 0;
 };
 struct WorstSlots {
-  uint64_t nr_slots = 0;
   WorstSlot cpu, wait;
 };
 
 struct Slot {
   uint64_t start_ns = 0;
   uint64_t end_ns = 0;
+  uint64_t nr_slots = 1;  // that are added up in it
   // By (tgid, start_time_ns), idle first; behind the processes kinds lost, offline and other.
   std::vector<Row> rows;
   // Of processes and idle, at the same place in both; empty if the recording has no such values.
@@ -77,7 +77,7 @@ struct Slot {
   std::vector<WaitRow> waits;  // of those rows that have waited
   WaitCauses wait_causes = kNoWaitCauses;
   std::vector<WaitDetail> wait_details;     // by waiter; earlier ones behind the others
-  std::vector<WorstSlots> worst;            // of each row of a second; else empty
+  std::vector<WorstSlots> worst;            // of each row of a second or a minute; else empty
   std::vector<ProcessIdentity> identities;  // at its end, of those that were others at its start; by key
   GpuDetail gpu_detail;
   std::vector<StraggleReport> straggles;  // at its end

@@ -92,7 +92,7 @@ def check_table(recording, table, where="", keep=lambda row: True, words=()):
 
 
 def check_recording(recording):
-    for table in ("slots", "seconds", "waits", "processes"):
+    for table in ("slots", "seconds", "minutes", "waits", "processes"):
         check_table(recording, table)
     check("empty" in run("query", " ;", code=2).stderr, "an empty query is refused")
     check(run("query", recording).stdout == run("query").stdout, "a recording alone is listed")
@@ -111,6 +111,8 @@ def check_selection(recording):
     times = ["--since", f"@{from_ns / 1e9:.3f}", "--until", f"@{to_ns / 1e9:.3f}"]
     check_table(recording, "slots", "of a range", lambda row: from_ns <= int(row["slot_start_unix_ns"]) < to_ns, times)
     check_table(recording, "waits", "of a range", lambda row: from_ns <= int(row["slot_start_unix_ns"]) < to_ns, times)
+    for table in ("seconds", "minutes"):
+        check_table(recording, table, "of a range", lambda row: from_ns - int(row["slot_ns"]) < int(row["slot_start_unix_ns"]) < to_ns, times)
     check_table(recording, "slots", "of a process", lambda row: row["tgid"] == pid, ["--pid", pid])
     check_table(recording, "slots", "of a name", lambda row: row["comm"] == comm, ["--comm", comm])
 
@@ -119,7 +121,7 @@ def check_unfinished(recording):
     """The last segment is being written, and ends in the midst of a frame."""
     shutil.copytree(recording, "live.rec")
     whole = len(rows_of(recording, "slots"))
-    for table in ("slots", "waits", "seconds", "processes"):
+    for table in ("slots", "waits", "seconds", "minutes", "processes"):
         last = sorted(Path("live.rec").glob(f"{table}-*.csv.zst"))[-1]
         last.rename(f"{last}.part")
     Path("live.rec/manifest.ndjson").write_text(Path("live.rec/manifest.ndjson").read_text().splitlines()[0] + "\n")

@@ -768,36 +768,76 @@ TEST(RecordingFolderTest, AProtectedMomentOutlivesTheTimeThatIsKept) {
   EXPECT_THAT(RowsIn(temp.At("r")), testing::StartsWith("139 ")) << "ten times as long";
 }
 
-// What is fine goes first; seconds may take four fifths of the room.
-class KeptLonger : public testing::TestWithParam<const char*> {};
+struct SomeTable {
+  const char* name;
+  size_t bytes;  // of each segment
+};
 
-TEST_P(KeptLonger, ThanMilliseconds) {
-  const std::string name = GetParam();
-  const TempFolder temp;
-  RecordingFolder folder;
-  constexpr uint64_t kMax = 20'000;
-  ASSERT_TRUE(folder.Open(temp.At("r"), {0, kMax, 0}).ok());
-  Table slots("slots", "csv"), seconds(name, "csv");
+// So many segments of these tables, of bytes that cannot be packed.
+void Commit(RecordingFolder* folder, const std::vector<SomeTable>& some, uint64_t nr_segments) {
+  std::deque<Table> tables;
+  for (const SomeTable& one : some) tables.emplace_back(one.name, "csv");
   std::string noise;
   for (uint32_t i = 0; noise.size() < 1500; i++)
     noise += static_cast<char>('0' + i * i * 2654435761u % 61);
-  for (uint64_t i = 1; i <= 100; i++) {
+  for (uint64_t i = 1; i <= nr_segments; i++) {
     Segment segment;
-    segment.number = folder.TakeNumber();
+    segment.number = folder->TakeNumber();
     segment.times = Seconds(i, i + 1);
     std::vector<std::unique_ptr<PartFile>> files;
-    for (Table* table : {&slots, &seconds}) {
-      table->Begin(folder.held_path(), segment.number, 0);
-      EXPECT_TRUE(table->Write("columns\n").ok());
-      table->EndHeader();
-      EXPECT_TRUE(table->Write(noise.substr(0, table == &slots ? 1500 : 100) + "\n").ok());
-      EXPECT_TRUE(table->EndFrame(segment.times).ok());
-      files.push_back(table->TakeFile());
+    for (size_t k = 0; k < some.size(); k++) {
+      Table& table = tables[k];
+      table.Begin(folder->held_path(), segment.number, 0);
+      EXPECT_TRUE(table.Write("columns\n").ok());
+      table.EndHeader();
+      EXPECT_TRUE(table.Write(noise.substr(0, some[k].bytes) + "\n").ok());
+      EXPECT_TRUE(table.EndFrame(segment.times).ok());
+      files.push_back(table.TakeFile());
       const std::string& path = files.back()->path();
-      segment.files[table->name()] = {path.substr(path.rfind('/') + 1), files.back()->size()};
+      segment.files[table.name()] = {path.substr(path.rfind('/') + 1), files.back()->size()};
     }
-    folder.Commit(segment, std::move(files));
+    folder->Commit(segment, std::move(files));
   }
+}
+
+TEST(RecordingFolderTest, MillisecondsGoFirstThenSecondsThenMinutes) {
+  const TempFolder temp;
+  RecordingFolder folder;
+  constexpr uint64_t kMax = 40'000;
+  ASSERT_TRUE(folder.Open(temp.At("r"), {0, kMax, 0}).ok());
+  Commit(&folder, {{"slots", 1500}, {"seconds", 400}, {"minutes", 50}}, 200);
+  ASSERT_TRUE(folder.Close().ok());
+  RecordingReader reader;
+  ASSERT_TRUE(reader.Open(temp.At("r")).ok());
+  std::map<std::string, uint64_t> bytes, from;
+  for (const auto& [number, segment] : reader.segments())
+    for (const auto& [table, file] : segment.files) {
+      bytes[table] += file.bytes;
+      from.try_emplace(table, number);
+    }
+  EXPECT_LE(folder.bytes(), kMax);
+  EXPECT_NEAR(static_cast<double>(bytes["minutes"]), kMax * 0.3, 700);
+  EXPECT_NEAR(static_cast<double>(bytes["seconds"]), kMax * 0.5, 1400);
+  EXPECT_NEAR(static_cast<double>(bytes["slots"]), kMax * 0.2, 3500);
+  EXPECT_LT(from["minutes"] + 10, from["seconds"]);
+  EXPECT_LT(from["seconds"] + 10, from["slots"]);
+}
+
+// What is fine goes first; what is coarser may take so many tenths of the room.
+struct Share {
+  const char* table;
+  uint64_t tenths;
+};
+class KeptLonger : public testing::TestWithParam<Share> {};
+
+TEST_P(KeptLonger, ThanMilliseconds) {
+  const std::string name = GetParam().table;
+  const TempFolder temp;
+  RecordingFolder folder;
+  constexpr uint64_t kMax = 20'000;
+  const uint64_t share = kMax / 10 * GetParam().tenths;
+  ASSERT_TRUE(folder.Open(temp.At("r"), {0, kMax, 0}).ok());
+  Commit(&folder, {{"slots", 1500}, {GetParam().table, 100}}, 100);
   ASSERT_TRUE(folder.Close().ok());
   EXPECT_LE(folder.bytes(), kMax);
   EXPECT_GT(folder.bytes(), kMax * 3 / 4);
@@ -811,10 +851,10 @@ TEST_P(KeptLonger, ThanMilliseconds) {
     long_bytes += segment.files.at(name).bytes;
     EXPECT_TRUE(fs::exists(temp.At("r/" + segment.files.at(name).name)));
   }
-  EXPECT_GT(nr_seconds, 4 * nr_slots);
+  EXPECT_GT(nr_seconds, 2 * nr_slots);
   EXPECT_GT(nr_slots, 1u);
-  EXPECT_GT(long_bytes, kMax / 2);
-  EXPECT_LE(long_bytes, kMax / 5 * 4 + 1000);
+  EXPECT_GT(long_bytes, share * 5 / 8);
+  EXPECT_LE(long_bytes, share + 1000);
   EXPECT_TRUE(reader.segments().rbegin()->second.files.contains("slots")) << "the newest";
   EXPECT_EQ(reader.segments().rbegin()->first, 100u);
   EXPECT_EQ(NamesIn(temp.At("r")).size(), nr_slots + nr_seconds + 1);
@@ -830,7 +870,9 @@ TEST_P(KeptLonger, ThanMilliseconds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WhatIsSmall, KeptLonger,
-                         testing::Values("seconds", "processes", "straggle", "events", "verdicts"));
+                         testing::Values(Share{"seconds", 8}, Share{"minutes", 3}, Share{"processes", 3},
+                                         Share{"straggle", 3}, Share{"events", 3},
+                                         Share{"verdicts", 3}));
 
 TEST(RecordingFolderTest, AShareOfTheDiskIsALimitToo) {
   const TempFolder temp;

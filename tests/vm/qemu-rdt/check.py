@@ -296,10 +296,11 @@ def check_statuses(run, claims, machine, rows):
     claims.claim(run.nr_slow_said <= run.nr_slow_true * 11 // 10 + 3, f"slow switches: {run.nr_slow_said} says the module, {run.nr_slow_true} were")
     if run.emulator.config["events"] & 2:
         doubted = int(run.guest.info["rdt_doubted_total_bytes"])
-        # Where the host takes CPUs away more often than now and then, a delta of each more: not each of them is a doubt, nor is its time.
+        # Where the host takes CPUs away more often than now and then, more: of each such switch the delta of who ran before it may be
+        # nobody's, and of who runs behind it.
         caused = run.all_true_ns() * rate // 1000
         claims.claim(doubted > 0 or run.nr_across < 20, f"bytes are doubted, as {run.nr_across} switches reach far into another slot")
-        claims.claim(doubted < caused // 200 + (run.across_ns + run.nr_across * run.delta_ns) * rate // 1000,
+        claims.claim(doubted < caused // 200 + (run.across_ns + 2 * run.nr_across * run.delta_ns) * rate // 1000,
                      f"bytes next to {run.nr_across} switches that reach far into another slot, which are nobody's: {doubted}, {100 * doubted / max(1, caused):.2f}% of all")
     identity = run.guest.header.get("identity", "is missing")
     claims.claim(identity.startswith("holds"), f"identity {identity[:60]}")
