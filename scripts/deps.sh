@@ -54,6 +54,7 @@ declare -A why=(
 	[dwarves]="type information of the module"
 	[xz-utils]="unpacks guest kernels' modules"
 	[zstd]="reads recordings; unpacks guest kernels' modules"
+	[strace]="makes system calls fail for a test"
 	[bc]="builds kernels from source"
 	[bison]="builds kernels from source"
 	[flex]="builds kernels from source"
@@ -80,7 +81,7 @@ declare -A why=(
 run=(g++ make clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev libboost-dev libboost-program-options-dev libfmt-dev
 	libxxhash-dev libcap-ng-dev libzstd-dev liblz4-dev libncurses-dev zstd libhowardhinnant-date-dev libprotozero-dev nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev esbuild node-d3-axis node-d3-scale node-d3-selection python3)
 testing=(libgtest-dev libgmock-dev libbenchmark-dev libclang-rt-14-dev clang-format cppcheck sparse python3-jsonschema python3-pandas qemu-system-x86 chromium chromium-driver
-	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils mmdebstrap)
+	busybox-static cpio kmod dkms linux-headers-amd64 dwarves xz-utils mmdebstrap strace)
 peers=(linux-perf bpftrace)
 qemu_rdt=(dpkg-dev libglib2.0-dev libpixman-1-dev libcap-ng-dev libattr1-dev libfdt-dev zlib1g-dev meson ninja-build
 	pkg-config qemu-system-data seabios ipxe-qemu)

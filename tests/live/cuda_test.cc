@@ -560,6 +560,40 @@ TEST(Cuda, MoreProbesThanTheLimitOfFiles) {
   RecordMoreThanTheLimitOfFiles(dir, 2, "mount -o bind btf /sys/kernel/btf/vmlinux || exit 9; ");
 }
 
+// Files without number come and go, and the probes of none can be attached: each is tried once in ten
+// seconds.
+TEST(Cuda, WhatCannotBeProbedIsNotTriedAtEachEvent) {
+  std::string output;
+  if (Shell("command -v strace", &output) != 0) GTEST_SKIP() << "strace is not here";
+  WaitForDetachers();
+  const std::string dir = MakeDir("cuda-refused");
+  std::ofstream(dir + "/btf") << BtfWithout("bpf_uprobe_multi_link_attach");
+  std::ofstream(dir + "/x.sh") << "mount -o bind btf /sys/kernel/btf/vmlinux || exit 9; cp "
+                               << StandinFolder() << "/libcud* . ; "
+                               << "strace -f -qq --seccomp-bpf -e trace=perf_event_open -e "
+                                  "inject=perf_event_open:error=EMFILE:when=10+ -o calls $S record "
+                                  "--source $SRC --gpu on --events none "
+                               << "-o a.csv -- sh -c 'i=0; while [ $i -lt 20 ]; do i=$((i+1)); "
+                                  "SLOTSCOPE_TEST_LIBRARIES=$PWD:libcudart.so.13 "
+                                  "$T --workload cuda 0 || exit 8; done >truth'";
+  const uint64_t began_ns = MonotonicNs();
+  ASSERT_EQ(Shell("cd " + dir + " && unshare -m sh x.sh", &output), 0) << output;
+  const uint64_t most_tries = 1 + (MonotonicNs() - began_ns) / 10'000'000'000;  // of a file
+  EXPECT_EQ(ParseWorkload(dir + "/truth").TgidsOf("sum").size(), 20u);
+  uint64_t nr_refused = 0;
+  std::ifstream calls(dir + "/calls");
+  std::string refused;
+  for (std::string line; std::getline(calls, line);)
+    if (line.find("(INJECTED)") != line.npos) {
+      nr_refused++;
+      refused += line + "\n";
+    }
+  EXPECT_GE(nr_refused, 1u);
+  EXPECT_LE(nr_refused, 4 * most_tries) << "of two libraries and the recorder's own\n" << refused;
+  EXPECT_NE(output.find("cannot attach"), output.npos) << output;
+  for (const CsvRow& row : ReadCsv(dir + "/a.csv").rows) EXPECT_EQ(row.at("gpu_launches"), "");
+}
+
 // Said when it happens, and the others are complete at the end.
 TEST(Cuda, ASideFileThatCannotBeWrittenHoldsNoOtherBack) {
   const std::string dir = MakeDir("cuda-full");
