@@ -18,7 +18,9 @@ namespace slotscope {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 constexpr int64_t kS = 1'000'000'000;
 constexpr int64_t kBegin = 1'700'000'000 * kS;
@@ -236,18 +238,37 @@ TEST(NcclHang, PointToPointHasTwoEnds) {
 }
 
 // As in real dumps: each rank counts what it sends and receives, whoever it is with.
-TEST(NcclHang, PointToPointOfOtherPairsIsNoneOfTheirBusiness) {
+TEST(NcclHang, PointToPointIsBetweenTwoWhateverTheirNumbers) {
   Job job;
   job.members["0"] = {0, 4, 8, 12};
   job.Rank(4, {P2p(13698, "nccl:send 1->0")}).Rank(8, {P2p(13698, "nccl:recv 2<-3")});
   job.Rank(0, {P2p(11986, "nccl:recv 0<-1")}).Rank(12, {P2p(11978, "nccl:send 3->2")});
-  EXPECT_THAT(job.After(1000), IsEmpty()) << "the same number is not the same operation";
+  EXPECT_THAT(job.After(299), IsEmpty());
+  const auto both = job.After(1000);
+  ASSERT_EQ(both.size(), 2u) << "the same number is not the same operation, and others may be";
+  for (const auto& hang : both) {
+    EXPECT_THAT(hang.suspects, IsEmpty()) << "both ends are there";
+    EXPECT_THAT(hang.Remediation(), HasSubstr("network"));
+  }
+  EXPECT_THAT(both[0].hanging_ranks, UnorderedElementsAre(8, 12));
+  EXPECT_THAT(both[1].hanging_ranks, UnorderedElementsAre(0, 4));
   job.Rank(4, {P2p(13696, "nccl:send 1->2")})
       .Rank(8, {P2p(13694, "nccl:recv 2<-3"), P2p(13696, "nccl:recv 2<-1")});
   const auto hangs = job.After(1000);
-  ASSERT_EQ(hangs.size(), 1u);
-  EXPECT_THAT(hangs[0].hanging_ranks, ElementsAre(4, 8));
-  EXPECT_THAT(hangs[0].suspects, IsEmpty()) << "8 waits for 12 in what is none of 4's";
+  ASSERT_EQ(hangs.size(), 3u);
+  for (const auto& hang : hangs) {
+    EXPECT_THAT(hang.suspects, IsEmpty()) << "8 waits for 12 in what is none of 4's";
+    if (hang.sequence == 13696) {
+      EXPECT_THAT(hang.hanging_ranks, ElementsAre(4, 8));
+    }
+  }
+  // One that has been called just now does not hang yet.
+  Job young;
+  young.members["0"] = {0, 1, 2};
+  young.Rank(0, {P2p(5, "nccl:send 0->1")}).Rank(2, {});
+  young.Rank(1, {{9, kScheduled, 900, "0", {}, "nccl:recv 1<-0", true}});
+  EXPECT_THAT(young.After(1000), IsEmpty());
+  EXPECT_EQ(young.After(1300).size(), 1u);
 }
 
 std::vector<int32_t> CulpritsOf(const std::vector<NcclHang>& hangs) {
@@ -328,6 +349,26 @@ TEST(NcclHang, OfAChainItIsTheOneThatWaitsForNobody) {
   EXPECT_THAT(CulpritsOf(job.After(1000)), ElementsAre(4));
 }
 
+TEST(NcclHang, SeveralCulpritsAreNamedTogether) {
+  Job job;
+  for (int32_t rank : {9, 14}) job.Rank(rank, {});
+  for (int32_t rank = 0; rank < 9; rank++) job.Rank(rank, {{7, kStarted}});
+  job.members["1"] = {9, 10, 11};
+  job.members["2"] = {12, 13, 14};
+  job.members["0"] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  for (int32_t rank : {10, 11}) job.Rank(rank, {{3, kStarted, 0, "1"}});
+  for (int32_t rank : {12, 13}) job.Rank(rank, {{4, kStarted, 0, "2"}});
+  const auto hangs = job.After(1000);
+  ASSERT_EQ(hangs.size(), 3u);
+  const auto whole = JoinNcclHangs(hangs);
+  EXPECT_EQ(whole->Headline(),
+            "ranks 9 and 14 hold up 3 operations of 13 ranks, such as nccl:all_reduce 3 of group 1 "
+            "(group 1)");
+  EXPECT_EQ(whole->Remediation(),
+            "look at ranks 9 and 14 first: the process, its GPU and its node; then restart the job "
+            "without ranks 9 and 14");
+}
+
 // A process that was killed writes none: who waits for it is no culprit.
 TEST(NcclHang, AChainMayEndAtOneOfWhichThereIsNoDump) {
   Job job;
@@ -399,6 +440,11 @@ TEST(NcclHang, WhoCallsSomethingElseDiffers) {
   root.Rank(0, {{7, kStarted}}).Rank(1, {{7, kCompleted, 0, "0", {}, "nccl:broadcast"}});
   ASSERT_EQ(root.After(1000).size(), 1u);
   EXPECT_THAT(WhoDiffers(root.After(1000)[0]), ElementsAre(0, 1)) << "of two nobody knows who is right";
+  std::vector<std::string> said;
+  for (const Evidence& one : root.After(1000)[0].Trail())
+    said.push_back(one.uid + ": " + one.description);
+  EXPECT_THAT(said, ElementsAre("rank-0: called nccl:all_reduce, and has not completed it",
+                                "rank-1: called nccl:broadcast, and has completed it"));
 }
 
 TEST(NcclHang, SizesDifferWhereTheyMayNot) {

@@ -180,6 +180,17 @@ std::vector<Evidence> NcclHang::Trail() const {
                          ? "called it, and has not completed it"
                          : fmt::format("called {}, and has not completed it", CallText(*call))});
   }
+  // And who called something else, and does not wait.
+  for (const NcclCall& call : calls)
+    for (size_t i = 0; i < call.ranks.size(); i++) {
+      if (std::find(hanging_ranks.begin(), hanging_ranks.end(), call.ranks[i]) != hanging_ranks.end())
+        continue;
+      trail.push_back({"fr_record",
+                       fmt::format("rank-{}", call.ranks[i]),
+                       {call.called_ns[i], 1},
+                       fmt::format("called {}, and has {}completed it", CallText(call),
+                                   call.completed.contains(call.ranks[i]) ? "" : "not ")});
+    }
   return trail;
 }
 

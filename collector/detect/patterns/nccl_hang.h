@@ -66,6 +66,8 @@ struct NcclCall {
   std::string operation;
   std::string inputs;  // "1024 Float"; "": not said, or they may differ
   std::vector<int32_t> ranks;
+  std::vector<int64_t> called_ns;  // of each, Unix time
+  std::set<int32_t> completed;     // of them: who has done it
 };
 
 // Whom everybody waits for in the end: who waits for nobody, and circles in which each waits for the

@@ -128,9 +128,12 @@ class Finder {
       if (record.state != FrState::kCompleted && !position.oldest_in_flight)
         position.oldest_in_flight = record.sequence;
     }
-    if (const auto lane = LaneOf(records[0]))
+    if (const auto lane = LaneOf(records[0])) {
       if (const NcclRecord* first = FirstOfWhoIsAlone(records))
         return OnAbsentPeer(*first, *lane, positions);
+      if (records_.groups()[records[0].group].members.size() > 2)
+        if (const auto ends = FirstOfEnds(records)) return OnBothEnds(*ends);
+    }
     while (!records.empty()) {
       size_t nr = 0;
       while (nr < records.size() && records[nr].sequence == records[0].sequence) nr++;
@@ -179,6 +182,34 @@ class Finder {
       if (record.rank != first->rank) return nullptr;
     }
     return first;
+  }
+
+  // What each end has called first of what is in flight, if no number is in flight at both. (Where there
+  // are others each end counts what it does with them, too.)
+  static std::optional<std::array<NcclRecord, 2>> FirstOfEnds(std::span<const NcclRecord> records) {
+    std::vector<NcclRecord> ends;
+    int64_t last = -1;
+    for (const NcclRecord& record : records) {
+      if (record.state == FrState::kCompleted) continue;
+      if (record.sequence == std::exchange(last, record.sequence) && !ends.empty()) return {};
+      if (ends.empty() || (ends.size() == 1 && ends[0].rank != record.rank)) ends.push_back(record);
+    }
+    if (ends.size() < 2) return {};
+    return std::array{ends[0], ends[1]};
+  }
+
+  // A send and its receive, both called: neither end is to be looked at before the other.
+  void OnBothEnds(const std::array<NcclRecord, 2>& ends) {
+    const int32_t ranks[] = {ends[0].rank, ends[1].rank};
+    waits_.Add(ranks, {});
+    if (!Hangs(ends[0]) || !Hangs(ends[1])) return;
+    NcclHang hang;
+    for (const NcclRecord& end : ends) {
+      hang.hanging_ranks.push_back(end.rank);
+      hang.since_ns.push_back(end.created_ns);
+    }
+    Describe(ends[0].created_ns <= ends[1].created_ns ? ends[0] : ends[1], &hang);
+    hangs_.push_back(std::move(hang));
   }
 
   // Has that end done its part of what the other one waits in? Where there are others each counts for
@@ -265,6 +296,8 @@ class Finder {
       call.operation = operations[record.operation];
       call.inputs = tensors[record.inputs].text;
       call.ranks.push_back(record.rank);
+      call.called_ns.push_back(record.created_ns);
+      if (record.state == FrState::kCompleted) call.completed.insert(record.rank);
     }
     for (auto& [inputs, call] : calls) hang->calls.push_back(std::move(call));
     std::stable_sort(hang->calls.begin(), hang->calls.end(), [](const NcclCall& a, const NcclCall& b) {
