@@ -35,9 +35,9 @@ def guest(kernel, words, rdt=False):
                "--in", build / "instructions", "--in", build / "slotscope", "--in", here / "vm-guest.sh", "--in", build / f"kmod/{kernel}/slotscope.ko"]
     environment = None
     if words == ["waits"]:
-        command += ["--in", without_states()]
+        command += ["--in", changed("without-states")]
     if words == ["full"]:  # as many free lists as that, and one CPU that is there
-        command += ["--in", small(), "--qemu", "-smp 1,maxcpus=64"]
+        command += ["--in", changed("small"), "--qemu", "-smp 1,maxcpus=64"]
     if rdt:
         environment = {**os.environ, "QEMU": line_of(top / "tests/vm/qemu-rdt/build.sh")}
         command += ["--qemu", line_of(top / "tests/vm/qemu-rdt/run.sh", "--qemu-arguments") + ",rdt-max-rmid=511"]
@@ -51,34 +51,37 @@ def guest(kernel, words, rdt=False):
     return [line.split() for line in result.stdout.splitlines()]
 
 
-def changed(name, path, pattern, replacement):
+# By name: the file, what stands there once, and what stands there instead.
+CHANGES = {
+    # Its eBPF programs do not look at how a process leaves a CPU.
+    "without-states": ("bpf/task.bpf.h", r"(static __always_inline __u32 ss_left_of\([^)]*\)\n\{\n).*?\n\}", r"\1\treturn 0;\n}"),
+    # The eBPF source's tables have room for 600 processes, whatever pid_max is.
+    "small": ("collector/ring/native_source.cc", r"return std::min\(pid_max, kMaxThreads\);", "return 600;"),
+}
+
+
+def changed_text(name):
+    path, pattern, replacement = CHANGES[name]
+    text, count = re.subn(pattern, replacement, (top / path).read_text(), flags=re.DOTALL)
+    if count != 1:
+        sys.exit(f"vm.py: in {path} there is no {pattern}")
+    return path, text
+
+
+@functools.cache
+def changed(name):
     """A slotscope of which one place is another: it is built in a copy of the tree."""
+    path, text = changed_text(name)
     copy = build.resolve() / name
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(top, copy, symlinks=True, ignore=lambda folder, _: ["build", ".git"] if Path(folder) == top else [])
     for made in ("obj", "bpf", "report", "ship"):  # from unchanged files
         shutil.copytree(build / made, copy / "build" / made)
-    source = copy / path
-    text, count = re.subn(pattern, replacement, source.read_text(), flags=re.DOTALL)
-    if count != 1:
-        sys.exit(f"vm.py: in {path} there is no {pattern}")
-    source.write_text(text)
+    (copy / path).write_text(text)
     subprocess.run(["make", "-C", copy, "build/slotscope"], check=True, stdout=subprocess.DEVNULL)
     shutil.copy(copy / "build/slotscope", build / f"slotscope-{name}")
     shutil.rmtree(copy)
     return build / f"slotscope-{name}"
-
-
-@functools.cache
-def without_states():
-    """Its eBPF programs do not look at how a process leaves a CPU."""
-    return changed("without-states", "bpf/task.bpf.h", r"(static __always_inline __u32 ss_left_of\([^)]*\)\n\{\n).*?\n\}", r"\1\treturn 0;\n}")
-
-
-@functools.cache
-def small():
-    """The eBPF source's tables have room for 600 processes, whatever pid_max is."""
-    return changed("small", "collector/ring/native_source.cc", r"return std::clamp\(pid_max, 32768u, kMaxThreads\);", "return 600;")
 
 
 def instructions(ns):
@@ -183,6 +186,8 @@ def show(kernel):
 
 sys.stdout.reconfigure(line_buffering=True)
 failures = []
+for name in CHANGES:
+    changed_text(name)
 for name in sys.argv[2:]:
     show(name)
 for failure in failures:

@@ -107,6 +107,7 @@ check "self-test: kernel style" scripts/check_kernel_style.py --self-test
 check "includes" scripts/check_includes.py
 check "chapters for users" scripts/check_docs.py --self-test
 check "kernel style" scripts/check_kernel_style.py
+check "sources that vm.py changes" python3 bench/vm.py build
 check "clang-format" format
 if command -v shellcheck >/dev/null; then
 	check "shellcheck" shell

@@ -343,11 +343,7 @@ GpuStream* GpuProcess::MakeStream(const StreamKey& key, int32_t device, bool blo
   if (streams_.size() >= kMaxStreams)  // those that are done with make room
     std::erase_if(streams_,
                   [](const auto& entry) { return entry.second.destroyed() && !entry.second.busy(); });
-  if (streams_.size() >= kMaxStreams) {
-    stats_->nr_rejected_streams++;
-    knows_activity_ = false;
-    return nullptr;
-  }
+  if (streams_.size() >= kMaxStreams) return nullptr;
   return &streams_.insert_or_assign(key, GpuStream(key.handle, device, blocking, pool_)).first->second;
 }
 
@@ -433,6 +429,10 @@ void GpuProcess::Launch(const ss_cuda_call& call, GpuPlace place, uint64_t at_ns
   GpuStream* stream = FindStream(key);
   if (IsCapturing(key)) return;
   if (!stream) stream = MakeStream(key, place.device, true);
+  if (!stream) {
+    stats_->nr_rejected_streams++;
+    knows_activity_ = false;
+  }
   any_ = true;
   nr_launches_++;
   if (Use* use = UseOf(place.device)) use->nr_launches++;

@@ -512,12 +512,27 @@ void LaunchWithAHeart() {
   waitpid(consumer, nullptr, 0);
   const uint64_t beat_ns = heart.latest();
   std::printf("beat %d %lu %lu\n", getpid(), beat_ns, now() - MonotonicNs());
+  // What is waited for while nobody looks, and by nobody who waits for the default stream.
+  CUstream quiet;
+  constexpr unsigned kNonBlocking = 1;
+  MUST(cudaStreamCreateWithFlags, &quiet, kNonBlocking);
+  std::printf("quiet %d %lu\n", getpid(), reinterpret_cast<uint64_t>(quiet));
+  Launch(quiet, 10);
+  const bool is_sure = now() < beat_ns + SS_CUDA_WATCHDOG_STALE_NS;
+  nr_sure += is_sure;
+  nr_maybe++;
   while (now() < beat_ns + 200'000'000) {
     launch();
     usleep(500);
   }
+  MUST(cudaStreamSynchronize, quiet);
   heart.Beat(now());  // somebody came in its place
   launch();
+  heart.Beat(now());
+  Launch(quiet, 10);
+  MUST(cudaStreamSynchronize, quiet);
+  nr_sure++;
+  nr_maybe++;
   usleep(3'000);
   heart.Beat(now() + 3'600'000'000'000);  // another clock's: no heartbeat
   for (int i = 0; i < 5; i++) launch();

@@ -18,6 +18,7 @@
 #include "harness.h"
 #include "remediate/messages.h"
 #include "remediate/server.h"
+#include "slotscope/cuda_probe.h"
 
 namespace slotscope {
 namespace {
@@ -295,22 +296,32 @@ TEST(Remediate, WithoutAHeartbeatNothingIsObserved) {
   CheckIdentity(csv);
   const WorkloadResult truth = ParseWorkload(dir + "/truth");
   const int32_t tgid = truth.TgidsOf("proc").at(0);
-  uint64_t beat_ns = 0;
+  uint64_t beat_ns = 0, quiet = 0;
   std::pair<uint64_t, uint64_t> seen;
   for (const auto& line : truth.lines) {
     if (line.key == "beat") beat_ns = line.values.at(0) - line.values.at(1);
+    if (line.key == "quiet") quiet = line.values.at(0);
     if (line.key == "seen") seen = {line.values.at(0), line.values.at(1)};
   }
   // Launches are counted in the rows and in the spans; what a row does not know is in the spans.
   uint64_t nr_launches = 0, last_ns = 0;
+  std::vector<std::pair<std::string, uint64_t>> of_quiet;  // how its spans ended, and when
   for (const auto& span : ReadCsv(dir + "/s.csv").rows) {
     if (span.at("span") != "kernels") continue;
+    if (std::stoull(span.at("handle"), nullptr, 0) == quiet)
+      of_quiet.emplace_back(span.at("end"), std::stoull(span.at("end_ns")));
     nr_launches += std::stoull(span.at("launches"));
     const uint64_t start_ns = std::stoull(span.at("start_ns"));
     if (start_ns < beat_ns + 200'000'000) last_ns = std::max(last_ns, start_ns);
   }
   std::printf("the last call was seen %.3f ms after the last heartbeat\n",
               static_cast<double>(last_ns - beat_ns) / 1e6);
+  // What began before and was waited for meanwhile ends where it was seen last, and nobody says how.
+  ASSERT_EQ(of_quiet.size(), 2u);
+  EXPECT_EQ(of_quiet[0].first, "unknown");
+  EXPECT_LT(of_quiet[0].second, beat_ns + SS_CUDA_WATCHDOG_STALE_NS);
+  EXPECT_EQ(of_quiet[1].first, "waited");
+  EXPECT_GT(of_quiet[1].second, beat_ns + 200'000'000);
   EXPECT_GE(nr_launches, seen.first);
   EXPECT_LE(nr_launches, seen.second);
   EXPECT_GT(std::stoull(csv.comments.at("bypassed_cuda_calls")), 2 * 5u);

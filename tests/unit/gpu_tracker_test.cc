@@ -406,6 +406,18 @@ TEST(GpuActivity, TooManyStreamsAreCountedAndTheirLaunchesToo) {
   EXPECT_EQ(gpu.tracker().stats().nr_rejected_streams, 3u);
 }
 
+TEST(GpuActivity, AStreamThatFoundNoRoomIsNoLossUntilSomethingIsLaunchedIntoIt) {
+  Gpu gpu;
+  for (uint64_t i = 0; i < GpuProcess::kMaxStreams + 3; i++)
+    gpu.Call(SS_CUDA_STREAM_CREATE, 10, 10, {1000 + i, 0});
+  gpu.Launch(100, 1000);
+  gpu.Wait(110, 200, 1000);
+  const GpuRow use = gpu.Slot();
+  EXPECT_EQ(use.unmeasured & 1u << kGpuActiveNs, 0u);
+  EXPECT_EQ(use.values[kGpuActiveNs], 100 * kUs);
+  EXPECT_EQ(gpu.tracker().stats().nr_rejected_streams, 0u);
+}
+
 // What goes into a graph is not done, also where its stream found no room.
 TEST(GpuActivity, CapturedLaunchesAreNoneHoweverManyStreamsThereAre) {
   Gpu gpu;
