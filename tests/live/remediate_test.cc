@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <slotscope/cuda_probe.h>
+
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -18,7 +20,6 @@
 #include "harness.h"
 #include "remediate/messages.h"
 #include "remediate/server.h"
-#include "slotscope/cuda_probe.h"
 
 namespace slotscope {
 namespace {
