@@ -20,6 +20,14 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+// Nothing if it is no number of a device.
+std::optional<size_t> OrdinalOf(std::string_view text) {
+  size_t ordinal;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ordinal);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return ordinal;
+}
+
 // The one whose UUID begins so, if there is just one.
 std::optional<int32_t> FindByUuid(const std::vector<GpuDevice>& gpus, std::string_view prefix) {
   std::optional<int32_t> found;
@@ -70,11 +78,10 @@ std::optional<std::vector<int32_t>> VisibleGpus(const std::vector<GpuDevice>& gp
       if (!found && entry.starts_with("MIG-GPU-")) return std::nullopt;
       if (found && gpus[static_cast<size_t>(*found)].divided) return std::nullopt;
     } else {
-      size_t ordinal;
-      const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), ordinal);
-      if (error != std::errc() || end != entry.data() + entry.size()) break;
+      const auto ordinal = OrdinalOf(entry);
+      if (!ordinal) break;
       if (!countable) return std::nullopt;
-      if (ordinal < countable->size()) found = (*countable)[ordinal];
+      if (*ordinal < countable->size()) found = (*countable)[*ordinal];
     }
     if (!found) break;
     if (std::find(visible.begin(), visible.end(), *found) != visible.end())
@@ -89,7 +96,9 @@ std::optional<std::vector<int32_t>> VisibleGpus(const std::vector<GpuDevice>& gp
 bool SeesOneGpu(const GpuView& view) {
   if (!view.visible_devices) return view.minors.size() == 1;
   const std::string_view text = Trim(*view.visible_devices);
-  return !text.empty() && text.find(',') == text.npos && !text.starts_with('-');
+  if (text.find(',') != text.npos) return false;
+  // Any other word ("none", "NoDevFiles") names no device.
+  return text.starts_with("GPU-") || text.starts_with("MIG-") || OrdinalOf(text);
 }
 
 void ParseGpuEnvironment(std::string_view environment, GpuView* view) {

@@ -102,7 +102,8 @@ TEST(GpuVisible, OneIsOneWhicheverItIs) {
   } cases[] = {{std::nullopt, {3}, true}, {std::nullopt, {0, 1}, false},
                {std::nullopt, {}, false}, {"1", {0, 1}, true},
                {" GPU-5 ", {}, true},     {"0,1", {0}, false},
-               {"", {0}, false},          {"-1", {0}, false}};
+               {"", {0}, false},          {"-1", {0}, false},
+               {"none", {0}, false},      {"NoDevFiles", {0}, false}};
   for (const auto& c : cases)
     EXPECT_EQ(SeesOneGpu({c.visible_devices, "", c.minors}), c.one)
         << c.visible_devices.value_or("not set");
