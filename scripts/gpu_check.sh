@@ -38,8 +38,16 @@ build() {
 # command_of PROGRAM MODE [N]: prints the command to run
 command_of() {
 	if [ "$stand_in" ]; then
-		case $2 in memory) set -- 0 ;; streams) set -- 1 ;; devices) set -- 2 ;; esac
-		echo "'$top/build/live_tests' --workload cuda $1"
+		case $2 in
+		memory) set -- cuda 0 ;;
+		streams) set -- cuda 1 ;;
+		devices) set -- cuda 2 ;;
+		gaps) set -- cuda-gaps $((1 - $3)) ;; # 0 computes, 1 sleeps
+		train) set -- cuda-train ;;
+		launches) set -- cuda-flood $(($3 / 1000)) ;;
+		spin) set -- cuda-seldom "$3" ;;
+		esac
+		echo "'$top/build/live_tests' --workload $*"
 	elif [ "$1" = torch ]; then
 		echo "python3 '$top/tests/cuda/torch_check.py' $2"
 	else
@@ -139,6 +147,7 @@ compare_torch() { # compare_torch NAME [hog]
 	awk -F, -v name="$1" -v hog="${2:-}" '
 		FNR == NR { split($0, word, " "); if (word[1] == "kernels" || word[1] == "launches") { pid = word[2]; from = word[3]; to = word[4]; nr = word[5]; busy = word[6] * 1000 } next }
 		$1 == "slot_start_ns" { for (i = 1; i <= NF; i++) column[$i] = i }
+		$7 == "lost" && $1 + 1000000 > from && $1 < to { lost += $8 } # CPU time that nobody saw
 		/^#/ || $3 != pid { next }
 		$1 + 1000000 > from && $1 < to { launches += $22; active += $21; empty += $21 == "" || $22 == ""
 			idle += $column["gpu_no_work_ns"]; waited += $column["gpu_no_work_waited_ns"]; unknown += $column["gpu_no_work_unknown_ns"] }
@@ -146,21 +155,46 @@ compare_torch() { # compare_torch NAME [hog]
 			print empty ? "WRONG" : "ok", name ": " empty + 0 " slots do not know their launches or activity"
 			if (busy) print (active < 0.97 * busy || active > to - from) ? "WRONG" : "ok", name ": active " active / 1e6 " ms, kernels by CUPTI " busy / 1e6 " ms, of " (to - from) / 1e6 " ms"
 			most = to - from - busy
-			if (busy) print (idle > 1.01 * most + 2000000) ? "WRONG" : "ok", name ": without work for at least " idle / 1e6 " ms, by CUPTI for " most / 1e6 " ms: " (idle ? sprintf("%.0f%% of it is found", 100 * idle / most) : "not visible from the host")
-			print (unknown > 0.01 * idle + 1000000) ? "WRONG" : "ok", name ": why is not known for " unknown / 1e6 " ms of that"
+			if (busy) print (idle > 1.01 * most + 2000000 || !idle) ? "WRONG" : "ok", name ": without work for at least " idle / 1e6 " ms, by CUPTI for " most / 1e6 " ms: " (idle ? sprintf("%.0f%% of it is found", 100 * idle / most) : "not visible from the host")
+			print (unknown > 0.01 * idle + 1000000 + lost) ? "WRONG" : "ok", name ": why is not known for " unknown / 1e6 " ms of that"
 			if (hog) print (waited > 0) ? "ok" : "WRONG", name ": beside a hog on its CPU, for " waited / 1e6 " ms of that it waited for a CPU" }' \
+		"$out/$1.truth" "$out/$1.csv" >"$out/claims"
+	claims "$out/claims"
+}
+
+# What it did between a wait for the GPU and the next launch, by the kernel; and by the GPU, if that says it.
+compare_gaps() { # compare_gaps NAME
+	awk -F, -v name="$1" '
+		function off(a, b) { return a > b ? a - b : b - a }
+		FNR == NR { split($0, word, " "); if (word[1] == "gaps") { pid = word[2]; ran = word[3]; waited = word[4]; rest = word[5] }
+			if (word[1] == "idle") idle = word[3] * 1000; next }
+		$1 == "slot_start_ns" { for (i = 1; i <= NF; i++) column[$i] = i }
+		$7 == "lost" { lost += $8 }
+		/^#/ || $3 != pid { next }
+		{ in_rows += $9; none += $column["gpu_no_work_ns"]; by_ran += $column["gpu_no_work_ran_ns"]; by_wait += $column["gpu_no_work_waited_ns"]
+		  by_rest += $column["gpu_no_work_asleep_ns"] + $column["gpu_no_work_cuda_wait_ns"]; unknown += $column["gpu_no_work_unknown_ns"] }
+		# It may also have waited between the two ends of a gap and its clocks, and run unseen.
+		END { all = ran + waited + rest; most = all / 100 + 2000000 + lost + (in_rows > waited ? in_rows - waited : 0)
+			print (!pid || off(none, all) > most) ? "WRONG" : "ok", name ": without work for " none / 1e6 " ms, in truth " all / 1e6 " ms"
+			print (off(by_ran, ran) > most || off(by_wait, waited) > most || off(by_rest, rest) > most) ? "WRONG" : "ok", name ": as it ran, waited and slept for " \
+				by_ran / 1e6 ", " by_wait / 1e6 " and " by_rest / 1e6 " ms, in truth " ran / 1e6 ", " waited / 1e6 " and " rest / 1e6
+			print (unknown > all / 100 + lost) ? "WRONG" : "ok", name ": why is not known for " unknown / 1e6 " ms"
+			if (idle) print "info", name ": by CUDA events no kernel of it ran in " idle / 1e6 " ms: " sprintf("%.0f%%", 100 * none / idle) " of it is found" }' \
 		"$out/$1.truth" "$out/$1.csv" >"$out/claims"
 	claims "$out/claims"
 }
 
 # Two processes that launch as fast as they can.
 compare_rate() { # compare_rate PROGRAM
+	local nr=${2:-300000}
 	"$slotscope" record --gpu on --max-overhead 100 -o "$out/rate.csv" -- \
-		sh -c "$(command_of "$1" launches 300000) >'$out/rate1.truth' & $(command_of "$1" launches 300000) >'$out/rate2.truth'; wait" >"$out/rate.log" 2>&1 ||
+		sh -c "$(command_of "$1" launches "$nr") >'$out/rate1.truth' & $(command_of "$1" launches "$nr") >'$out/rate2.truth'; wait" >"$out/rate.log" 2>&1 ||
 		claim WRONG "rate: the recording ended with exit code $?"
-	awk -F, '/^# lost_cuda_calls: / { split($0, lost, ": "); said = 1 } /^[#s]/ { next } $22 > 0 { nr += $22; if (!first) first = $1; last = $1 }
+	awk -F, -v truth="$(awk '$1 == "sum" || $1 == "flood" { n += $3 } END { print n + 0 }' "$out"/rate[12].truth)" -v least="${3:-200000}" '
+		/^# lost_cuda_calls: / { split($0, lost, ": "); said = 1 } /^[#s]/ { next } $22 > 0 { nr += $22; if (!first) first = $1; last = $1 }
 		END { s = (last - first + 1000000) / 1e9
-			print nr == 602000 && said && lost[2] == 0 ? "ok" : "WRONG", "rate: launches " nr + 0 ", in truth 602000, lost " lost[2] ", in " s " s: " nr / s " per second" }' \
+			print (nr == truth && nr > 0 && said && lost[2] == 0) ? "ok" : "WRONG", "rate: launches " nr + 0 ", in truth " truth ", lost " lost[2] ", in " s " s"
+			print (nr / s >= least) ? "ok" : "WRONG", "rate: " nr / s " launches per second, wanted are " least }' \
 		"$out/rate.csv" >"$out/claims"
 	claims "$out/claims"
 }
@@ -195,6 +229,31 @@ compare_overhead() { # compare_overhead PROGRAM
 	claim info "$1: a launch takes $a ns alone, $b ns recorded: $(awk "BEGIN { print $b - $a }") ns more (medians of 5)"
 }
 
+# Each comparison has to notice what it is there for: rows in which a column is another.
+mutants() {
+	local name compare column found
+	while read -r name compare column; do
+		awk -F, -v OFS=, -v what="$column" '$1 == "slot_start_ns" { for (i = 1; i <= NF; i++) column[$i] = i }
+			!/^[#s]/ { $column[what] = $column[what] == "" ? "" : 2 * $column[what] } { print }' "$out/$name.csv" >"$out/mutant.csv"
+		cp "$out/$name.truth" "$out/mutant.truth"
+		found=$("$compare" mutant | grep -c '^WRONG')
+		if [ "$found" -gt 0 ]; then
+			claim ok "mutant: twice the $column of $name is noticed"
+		else
+			claim WRONG "mutant: twice the $column of $name is not noticed"
+		fi
+	done <<-'END'
+		memory compare_memory gpu_mem_bytes
+		streams compare_streams gpu_launches
+		streams compare_streams gpu_active_ns
+		gaps0 compare_gaps gpu_no_work_ns
+		gaps0 compare_gaps gpu_no_work_asleep_ns
+		gaps1 compare_gaps gpu_no_work_ran_ns
+		train compare_torch gpu_launches
+		train compare_torch gpu_no_work_ns
+	END
+}
+
 [ -x "$slotscope" ] || {
 	echo "gpu_check.sh: there is no $slotscope: make portable, on the machine that builds" >&2
 	exit 69
@@ -209,6 +268,12 @@ if [ "$stand_in" ]; then
 	record memory live memory && compare_memory memory
 	record streams live streams && compare_streams streams
 	CUDA_VISIBLE_DEVICES=1 record devices live devices && compare_devices devices GPU-51075c09-0102-0304-0506-0708090a0100
+	for computes in 0 1; do record "gaps$computes" live gaps $computes && compare_gaps "gaps$computes"; done
+	record train live train && compare_torch train
+	record_beside_hog train-hog live train && compare_torch train-hog hog
+	compare_rate live 20000 1
+	CUDA_VISIBLE_DEVICES=1 record_later later live spin 4000 && compare_devices later GPU-51075c09-0102-0304-0506-0708090a0100
+	mutants
 	exit $wrong
 fi
 
@@ -240,6 +305,8 @@ record streams-stripped stripped streams && compare_streams streams-stripped
 grep -h '^# note: process' "$out/streams-stripped.csv" | head -n 3
 record spin shared spin 3 && compare_devices spin "$uuid"
 CUDA_VISIBLE_DEVICES=$uuid record_later later shared spin 5 && compare_devices later "$uuid"
+for computes in 0 1; do record "gaps$computes" shared gaps $computes && compare_gaps "gaps$computes"; done
+record_beside_hog gaps-hog shared gaps 1 && compare_gaps gaps-hog
 compare_overhead shared
 compare_rate shared
 if python3 -c 'import torch; assert torch.cuda.is_available(), "it sees no GPU"' 2>"$out/torch.log"; then

@@ -6,6 +6,9 @@
 //   first      the same of both, but that the first call of all is a launch
 //   spin S     one kernel after the other for S seconds
 //   launches N ns N                 of N launches of an empty kernel, in batches
+//   gaps KIND  gaps ran waited rest 0: what it did between a wait for the GPU and the next launch, in ns, by the kernel's clocks:
+//              1 computes, 0 sleeps
+//              idle us: what by CUDA's events no kernel of it ran in, from the first to the last
 //   exported   same different       what the driver gives the runtime by name is, or is not, what it exports by that name
 //              uuid                 of device 0
 // and at the end: sum launches
@@ -243,6 +246,56 @@ void LaunchMany(uint64_t nr) {
   std::printf("launches %d %lu %lu\n", getpid(), sum_ns, nr);
 }
 
+void UseGaps(bool computes) {
+  constexpr int kNr = 100;
+  constexpr uint64_t kKernelUs = 500, kGapNs = 5000000;
+  struct Ran {
+    uint64_t ran_ns, waited_ns;
+  };
+  const auto now_ran = [] {
+    Ran now = {0, 0};
+    FILE* const file = std::fopen("/proc/self/schedstat", "r");
+    if (!file || std::fscanf(file, "%lu %lu", &now.ran_ns, &now.waited_ns) != 2) std::exit(1);
+    std::fclose(file);
+    timespec ts;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);  // of the last tick's the file would be
+    now.ran_ns = static_cast<uint64_t>(ts.tv_sec) * 1000000000u + static_cast<uint64_t>(ts.tv_nsec);
+    return now;
+  };
+  cudaEvent_t begins[kNr], ends[kNr];
+  for (int i = 0; i < kNr; i++) {
+    MUST(cudaEventCreate(&begins[i]));
+    MUST(cudaEventCreate(&ends[i]));
+  }
+  Launch(nullptr, 1);
+  MUST(cudaDeviceSynchronize());
+  uint64_t all_ns = 0, ran_ns = 0, waited_ns = 0;
+  for (int i = 0; i < kNr; i++) {
+    const uint64_t from_ns = NowNs();
+    const Ran before = now_ran();
+    if (computes)
+      while (NowNs() < from_ns + kGapNs) continue;
+    else
+      usleep(kGapNs / 1000);
+    const Ran after = now_ran();
+    all_ns += NowNs() - from_ns;
+    ran_ns += after.ran_ns - before.ran_ns;
+    waited_ns += after.waited_ns - before.waited_ns;
+    MUST(cudaEventRecord(begins[i]));
+    Launch(nullptr, kKernelUs);
+    MUST(cudaEventRecord(ends[i]));
+    MUST(cudaDeviceSynchronize());
+  }
+  std::printf("gaps %d %lu %lu %lu 0\n", getpid(), ran_ns, waited_ns, all_ns - ran_ns - waited_ns);
+  double idle_ms = 0;
+  for (int i = 1; i < kNr; i++) {
+    float ms;
+    MUST(cudaEventElapsedTime(&ms, ends[i - 1], begins[i]));
+    idle_ms += ms;
+  }
+  std::printf("idle %d %.0f\n", getpid(), idle_ms * 1000);
+}
+
 // Names as the runtime asks for them, and as the driver exports them.
 void CompareAddresses() {
   static const char* const kNames[][2] = {
@@ -291,6 +344,8 @@ int main(int argc, char** argv) {
     SpinFor(number);
   else if (!std::strcmp(mode, "launches"))
     LaunchMany(static_cast<uint64_t>(number));
+  else if (!std::strcmp(mode, "gaps"))
+    UseGaps(number != 0);
   else if (!std::strcmp(mode, "exported"))
     CompareAddresses();
   else

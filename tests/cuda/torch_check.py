@@ -59,7 +59,7 @@ def train():
             optimizer.zero_grad()
             net(data).square().mean().backward()
             optimizer.step()
-        torch.cuda.synchronize()
+            torch.cuda.synchronize()  # as who prints the loss of each step
 
     steps(5)
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]

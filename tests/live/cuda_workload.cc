@@ -573,6 +573,30 @@ int RunCudaFlood(int thousands) {
   return 0;
 }
 
+// Steps of ten launches each, which are waited for; before each it computes for a while. "kernels TGID
+// from to launches busy_us": between two moments at which nothing was under way.
+int RunCudaTrain(int) {
+  constexpr int kNrSteps = 50, kNrLaunches = 10;
+  constexpr uint64_t kUs = 200;
+  OpenLibraries();
+  for (int i = 0; i < 5; i++) {  // what a first one sets up; until its thread is followed
+    Launch(nullptr, 0);
+    MUST(cudaStreamSynchronize, nullptr);
+    usleep(20'000);
+  }
+  const uint64_t from_ns = MonotonicNs();
+  for (int step = 0; step < kNrSteps; step++) {
+    for (const uint64_t end_ns = MonotonicNs() + 2'000'000; MonotonicNs() < end_ns;) continue;
+    for (int i = 0; i < kNrLaunches; i++) Launch(nullptr, kUs);
+    MUST(cudaStreamSynchronize, nullptr);
+  }
+  std::printf("kernels %d %lu %lu %d %lu\n", getpid(), from_ns, MonotonicNs(), kNrSteps * kNrLaunches,
+              kNrSteps * kNrLaunches * Scaled(kUs));
+  fflush(stdout);
+  usleep(10'000);
+  return 0;
+}
+
 // Holds 4 MiB for so many ms, and makes no call meanwhile.
 int RunCudaHolder(int ms) {
   OpenLibraries();

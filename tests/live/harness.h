@@ -97,6 +97,7 @@ int RunUnreadableCuda(int ms);
 int RunCudaLaunches(int ms);
 int RunCudaSeldom(int ms);
 int RunCudaFlood(int thousands);
+int RunCudaTrain(int);
 int RunCudaHolder(int ms);
 int RunCudaOnManyStacks(int);
 // --workload cuda-gaps WHICH: what it does between launches. In gap_workload.cc.

@@ -786,6 +786,7 @@ constexpr Workload kWorkloads[] = {
     {"cuda-flood", RunCudaFlood},
     {"cuda-stacks", RunCudaOnManyStacks},
     {"cuda-gaps", RunGaps},
+    {"cuda-train", RunCudaTrain},
     {"cuda-launcher", RunLauncher},
     {"heavy-libraries", HeavyLibraries},
     {"library-copies", LibraryCopies},
