@@ -34,8 +34,12 @@ void ThreadLine::Mark(uint64_t at_ns, ThreadDoing doing) {
 
 void ThreadLine::OnTurn(const ss_cuda_turn& turn, uint64_t at_ns) {
   const ThreadDoing before = marks_.empty() ? ThreadDoing::kUnknown : marks_.back().second;
-  // What it did from the last one that was told on, and for how long, is not known.
-  if (turn.missed && !marks_.empty()) marks_.back().second = ThreadDoing::kUnknown;
+  // What it did from the last one that was told on, and for how long, is not known: also where a turn
+  // in between was hidden from eBPF, as who does not run cannot leave, nor who runs come to run.
+  const bool is_hidden =
+      before != ThreadDoing::kUnknown && ((turn.turn == SS_TURN_LEFT && before != ThreadDoing::kRuns) ||
+                                          (turn.turn == SS_TURN_RUNS && before == ThreadDoing::kRuns));
+  if ((turn.missed || is_hidden) && !marks_.empty()) marks_.back().second = ThreadDoing::kUnknown;
   if (turn.turn == SS_TURN_WOKEN && before == ThreadDoing::kRuns && !turn.missed) return;
   Mark(at_ns, DoingAfter(turn));
 }

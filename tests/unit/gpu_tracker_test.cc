@@ -1197,6 +1197,21 @@ TEST(GpuNoWork, WhatWasNotToldIsNotKnown) {
   EXPECT_TRUE(lost.whole.unmeasured & 1u << kGpuNoWork) << "a launch, too";
 }
 
+// Some kernels hide switches from eBPF: who did not run cannot leave.
+TEST(GpuNoWork, AroundATurnThatWasHiddenItIsNotKnown) {
+  Gpu came;
+  RunUntilWait(&came);
+  came.Leaves(320, SS_LEFT_RUNNABLE);
+  came.Leaves(600, SS_LEFT_RUNNABLE);
+  came.Slot();
+  EXPECT_EQ(NoWorkOf(came.whole), "700: ran 20, waited 400, unknown 280");
+  Gpu left;
+  RunUntilWait(&left);
+  left.Runs(600);
+  left.Slot();
+  EXPECT_EQ(NoWorkOf(left.whole), "700: ran 400, unknown 300");
+}
+
 TEST(GpuNoWork, WhoeverIsWokenWhileItRunsRuns) {
   Gpu gpu;
   RunUntilWait(&gpu);
