@@ -311,7 +311,7 @@ TEST_P(LongWaitTruthTest, HasItsCausesToo) {
   const WaitClaims open = ReadWaits(load.waits_path, false);
   WaitClaims earlier = ReadWaits(load.waits_path, true);
   KeepOwn(load.recorded, &earlier);
-  ASSERT_GT(WaitedNs(earlier), WaitedNs(is) / 50);  // else no mutant is noticed
+  ASSERT_GT(WaitedNs(earlier), WaitedNs(is) / 100);  // else no mutant is noticed
   const auto& comments = load.recorded.csv.comments;
   const uint64_t lost_ns = Number(comments.at("lost_ns"));
   const uint64_t hidden_ns = comments.at("missed_switches") == "0" ? 0 : lost_ns;
