@@ -212,10 +212,19 @@ Status FindRange(const ReaderOptions& reader, const RecordingFacts& facts, Reade
   range->is_part = range->has_at || !reader.since.empty() || !reader.until.empty();
   if (range->range.from_ns >= facts.last_ns || range->range.to_ns <= facts.first_ns) {
     const bool is_late = range->range.from_ns >= facts.last_ns;
-    return Usage(fmt::format("the recording is from {} to {} {}, and has nothing {} {}",
-                             range->zone.Text(facts.first_ns), range->zone.Text(facts.last_ns),
-                             range->zone.name(), is_late ? "behind" : "before",
-                             range->zone.Text(is_late ? range->range.from_ns : range->range.to_ns)));
+    std::string text = fmt::format(
+        "the recording is from {} to {} {}, and has nothing {} {}", range->zone.Text(facts.first_ns),
+        range->zone.Text(facts.last_ns), range->zone.name(), is_late ? "behind" : "before",
+        range->zone.Text(is_late ? range->range.from_ns : range->range.to_ns));
+    // What the ring has kept for longer: the finest that there is.
+    for (const auto& coarser : facts.coarser)
+      if (coarser.first_ns && range->range.to_ns > coarser.first_ns &&
+          range->range.from_ns < facts.first_ns) {
+        text += fmt::format("; but {}: slotscope explain --rows {} shows them", coarser.table,
+                            coarser.table);
+        break;
+      }
+    return Usage(text);
   }
   if (range->range.from_ns == range->range.to_ns)
     return Usage("--since and --until are the same moment: --at TIME tells of the 100 ms around one");

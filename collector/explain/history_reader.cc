@@ -324,9 +324,13 @@ Status RecordingTables::ReadFacts(std::string_view table) {
   };
   UnixRange range;
   if (is_folder) {
-    for (const auto& [number, segment] : reader_.segments())
-      if (segment.files.contains(std::string(table)))
-        add(segment.times.unix_start_ns(), segment.times.unix_end_ns());
+    for (const auto& [number, segment] : reader_.segments()) {
+      const int64_t start_ns = segment.times.unix_start_ns();
+      if (segment.files.contains(std::string(table))) add(start_ns, segment.times.unix_end_ns());
+      for (auto& coarser : facts_.coarser)
+        if (segment.files.contains(std::string(coarser.table)))
+          coarser.first_ns = coarser.first_ns ? std::min(coarser.first_ns, start_ns) : start_ns;
+    }
     // Headers come whatever the range is.
     range = {facts_.last_ns - 1, facts_.last_ns};
   }

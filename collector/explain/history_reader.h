@@ -2,6 +2,7 @@
 // The tables of a recording into a history.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -26,6 +27,12 @@ struct RecordingFacts {
   int64_t first_ns = 0;  // Unix time of its first row; 0: none
   int64_t last_ns = 0;   // of the end of its last slot
   bool is_cut = false;   // a plain file ends in the midst of a row
+  // Of a folder: since when it has rows of seconds and of minutes, which a ring keeps for longer.
+  struct Coarser {
+    std::string_view table;
+    int64_t first_ns = 0;  // Unix time; 0: none
+  };
+  std::array<Coarser, 2> coarser = {{{kSecondsTable}, {kMinutesTable}}};
 };
 
 // A recording that is a folder, one segment, or a plain slots.csv, also from a pipe.

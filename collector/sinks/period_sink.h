@@ -59,6 +59,6 @@ class PeriodSink final : public SideSink {
 
 inline constexpr PeriodSink::Period kSecondsPeriod = {"seconds", "second", 1, SIZE_MAX};
 // However many processes are born: the memory that they take is bounded.
-inline constexpr PeriodSink::Period kMinutesPeriod = {"minutes", "minute", 60, 16384};
+inline constexpr PeriodSink::Period kMinutesPeriod = {"minutes", "minute", 60, 8192};
 
 }  // namespace slotscope

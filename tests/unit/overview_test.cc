@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "report/overview.h"
 
+#include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
+#include "cli/reader_parser.h"
 #include "recording/folder.h"
 #include "recording/table.h"
 #include "sinks/period_sink.h"
@@ -86,6 +89,24 @@ TEST(Overview, WhereTheRingHasNoSecondsAnyMoreItIsOfMinutes) {
   EXPECT_EQ(reader.FilesOf("seconds").size(), 1u);
   EXPECT_EQ(reader.FilesOf("minutes").size(), 2u);
   const Overview shortened = overview_of();
+  // Whoever asks for what is gone is told what is there.
+  Record(&ring, 120);
+  ASSERT_TRUE(ring.Close().ok());
+  RecordingTables tables;
+  ASSERT_TRUE(tables.Open(temp.At("r")).ok());
+  const auto said = [&](int64_t from_s, int64_t to_s) {
+    ReaderOptions options;
+    options.since = fmt::format("@{}", kUnixS + from_s);
+    options.until = fmt::format("@{}", kUnixS + to_s);
+    ReaderRange range;
+    return FindRange(options, tables.facts(), &range).message();
+  };
+  EXPECT_THAT(said(70, 80),
+              testing::EndsWith("; but seconds: slotscope explain --rows seconds shows them"));
+  EXPECT_THAT(said(10, 20),
+              testing::EndsWith("; but minutes: slotscope explain --rows minutes shows them"));
+  EXPECT_THAT(said(-20, -10), testing::Not(testing::HasSubstr("; but")));
+  EXPECT_EQ(said(130, 140), "");
   for (const Overview* one : {&whole, &shortened}) {
     EXPECT_EQ(one->seconds.size(), 120u);
     for (const auto& [second, sums] : one->seconds) {
