@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "base/escape.h"
 #include "base/rfc3339.h"
@@ -104,12 +105,23 @@ void TellEvidence(const RankEvidence& seen, Story* story) {
 }
 
 // Members of groups of which there is no dump that could be read.
-size_t NrSilent(const NcclRecords& records) {
+std::vector<int32_t> SilentOf(const NcclRecords& records) {
   std::set<int32_t> members;
   for (const FrGroup& group : records.groups())
     members.insert(group.members.begin(), group.members.end());
   for (int32_t rank : records.ranks()) members.erase(rank);
-  return members.size();
+  return {members.begin(), members.end()};
+}
+
+// Of what is under way nobody says a timeout, nor when the dump was written.
+bool LacksAges(const NcclRecords& records, const NcclHangOptions& options) {
+  bool any = false;
+  for (const NcclRecord& record : records.records()) {
+    if (record.state == FrState::kCompleted) continue;
+    if (record.timeout_ms) return false;
+    any = true;
+  }
+  return any && options.clock == NcclClock::kDumps;
 }
 
 // What falls short of a hang: operations in which a rank waits alone.
@@ -121,15 +133,21 @@ void TellNoHang(const NcclRecords& records, const NcclHangOptions& options, Stor
   int64_t longest_ns = 0;
   for (const NcclHang& one : FindNcclHangs(records, any)) longest_ns = std::max(longest_ns, one.age_ns);
   const size_t nr_ranks = records.ranks().size();
-  if (records.records().empty() && (records.nr_malformed() || NrSilent(records))) {
+  const bool is_partly = records.nr_malformed() || !SilentOf(records).empty();
+  if (records.records().empty() && is_partly) {
     story->Tell("Whether it hangs is not known: nothing could be read of what {} rank{} called.",
                 nr_ranks, Plural(nr_ranks));
     return;
   }
   story->Tell(
       "No hang{}: no two of {} rank{} wait in one operation for longer than {:.0f} s, or its timeout.",
-      records.nr_malformed() || NrSilent(records) ? " in what could be read" : "", nr_ranks,
-      Plural(nr_ranks), static_cast<double>(options.threshold_ns) / 1e9);
+      is_partly ? " in what could be read" : "", nr_ranks, Plural(nr_ranks),
+      static_cast<double>(options.threshold_ns) / 1e9);
+  if (records.records().empty()) story->Tell("  there is no operation in any of their dumps");
+  if (LacksAges(records, options))
+    story->Tell(
+        "  how long they have waited is not known: dumps do not say when they were written, nor a "
+        "timeout; --as-of TIME sets it");
   if (longest_ns > 0)
     story->Tell("  the longest wait is {:.0f} s", static_cast<double>(longest_ns) / 1e9);
   for (size_t i = 0; i < std::min(alone.size(), kMaxTold); i++)
@@ -139,11 +157,11 @@ void TellNoHang(const NcclRecords& records, const NcclHangOptions& options, Stor
 // The culprits first: they are what somebody has to go to.
 void TellHangs(const NcclRecords& records, const NcclHang* job, const NcclHangOptions& options,
                const EvidenceFn& evidence, Story* story) {
-  const size_t nr_silent = NrSilent(records);
+  const std::vector<int32_t> silent = SilentOf(records);
   const auto tell_silent = [&] {
-    if (nr_silent)
-      story->Tell("  no readable dump of {} more rank{}: nothing is known of {}", nr_silent,
-                  Plural(nr_silent), nr_silent == 1 ? "it" : "them");
+    if (!silent.empty())
+      story->Tell("  no readable dump of {}: nothing is known of {}", RanksText(silent),
+                  silent.size() == 1 ? "it" : "them");
   };
   if (!job) {
     TellNoHang(records, options, story);

@@ -47,11 +47,12 @@ wait $recorder || { cat record.txt >&2; exit 1; }
 echo
 "$slotscope" explain demo.rec --comm trainer -n 1
 echo
-echo "The trainer, second by second: what it launched, and why its GPU had no work of it, in ms"
+echo "The trainer, second by second: launches, and why its GPU had no work, in ms"
 "$slotscope" explain demo.rec --comm trainer --rows seconds | awk -F, '
 	!n++ { for (i = 1; i <= NF; i++) at[$i] = i
-		printf "%8s %10s %10s %10s %10s %10s\n", "launches", "no work", "waited", "ran", "no data", "unknown"; next }
+		printf "%8s %10s %10s %10s %10s %10s\n", "launches", "no work", "waited", "ran", "asleep", "unknown"; next }
 	$at["gpu_launches"] > 0 { printf "%8d %10.0f %10.0f %10.0f %10.0f %10.0f\n", $at["gpu_launches"], $at["gpu_no_work_ns"] / 1e6,
 		$at["gpu_no_work_waited_ns"] / 1e6, $at["gpu_no_work_ran_ns"] / 1e6, $at["gpu_no_work_asleep_ns"] / 1e6,
 		$at["gpu_no_work_unknown_ns"] / 1e6 }'
 "$slotscope" report demo.rec -o report.html
+echo "All of it is in ./slotscope-demo: cd there for the commands above, and to look at the page."

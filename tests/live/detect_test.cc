@@ -197,13 +197,14 @@ done)sh");
 TEST(DetectStory, SaysWhatIsNotKnown) {
   const std::string dir = MakeDir("detect-story");
   std::string output;
-  const auto story = [&](const std::string& dumps) {
+  const auto story = [&](const std::string& dumps, const std::string& more = "--as-of $now") {
     const std::string script = "cd " + dir + R"( && rm -rf fr && mkdir fr && now=1796000000 && dump() {
           echo '{"version":"2.10","pg_config":{"0":{"ranks":"[0, 1, 2]"}},"entries":['"$4"']}' >fr/rank_$1; }
         op() { echo '{"process_group":["0","default_pg"],"collective_seq_id":'$1',"profiling_name":"nccl:all_reduce",'\
           '"state":"'$2'","time_created_ns":'$((now - $3))'000000000}'; }
         )" + dumps + R"(
-        $S detect --format text --fr-dir fr --as-of $now)";
+        $S detect --format text --fr-dir fr )" +
+                               more;
     output.clear();
     const int code = Shell(script, &output);
     return std::to_string(code) + ": " + output;
@@ -221,7 +222,19 @@ TEST(DetectStory, SaysWhatIsNotKnown) {
       story("dump 0 '' '' \"$(op 5 scheduled 1000)\"; echo broken >fr/rank_1"),
       testing::AllOf(HasSubstr("9: "), HasSubstr("No hang in what could be read: no two of 1 rank"),
                      HasSubstr("but 1000 s: rank 0 waits in nccl:all_reduce 5"),
-                     HasSubstr("no readable dump of 2 more ranks")));
+                     HasSubstr("no readable dump of ranks 1 and 2: nothing is known of them")));
+  // Of dumps that say neither when they were written nor a timeout nobody knows how long it is.
+  constexpr const char* kAges = "how long they have waited is not known";
+  EXPECT_THAT(story("for r in 0 1 2; do dump $r '' '' \"$(op 5 started 1000)\"; done", ""),
+              HasSubstr(kAges));
+  EXPECT_THAT(story("for r in 0 1 2; do dump $r '' '' \"$(op 5 completed 1000)\"; done", ""),
+              Not(HasSubstr(kAges)));
+  EXPECT_THAT(story("for r in 0 1 2; do dump $r '' '' ''; done"),
+              HasSubstr("there is no operation in any of their dumps"));
+  EXPECT_THAT(
+      story("for r in 0 1; do echo broken >fr/rank_$r; done"),
+      testing::AllOf(HasSubstr("9: "), HasSubstr("of 2 files named as a dump none can be read: "),
+                     HasSubstr("rank_0: "), HasSubstr("rank_1: ")));
   // One that hangs is told, whatever could not be read.
   EXPECT_THAT(
       story("for r in 0 1; do dump $r '' '' \"$(op 5 scheduled 1000)\"; done; echo broken >fr/rank_2"),

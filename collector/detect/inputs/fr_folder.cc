@@ -74,14 +74,20 @@ Status ReadFrFolder(const std::string& path, FrFolder* folder, uint64_t max_byte
     folder->records.Add(rank, dump);
   }
   std::sort(folder->problems.begin(), folder->problems.end());
-  if (folder->records.ranks().empty())
+  if (!folder->records.ranks().empty()) return {};
+  const size_t nr = folder->problems.size();
+  if (nr == 0)
     return {Exit::kBadInput,
-            fmt::format(
-                "--fr-dir {}: there is no dump of a flight recorder in it (files named by rank, such "
-                "as nccl_trace_rank_0){}{}",
-                EscapeControls(path), folder->problems.empty() ? "" : ": ",
-                folder->problems.empty() ? "" : folder->problems[0])};
-  return {};
+            fmt::format("--fr-dir {}: there is no dump of a flight recorder in it (files named by rank, "
+                        "such as nccl_trace_rank_0; pickles or JSON)",
+                        EscapeControls(path))};
+  constexpr size_t kMaxNamed = 3;
+  std::string text = fmt::format("--fr-dir {}: of {} file{} named as a dump none can be read",
+                                 EscapeControls(path), nr, nr == 1 ? "" : "s");
+  for (size_t i = 0; i < std::min(nr, kMaxNamed); i++)
+    text += (i == 0 ? ": " : "; ") + folder->problems[i];
+  if (nr > kMaxNamed) text += "; ...";
+  return {Exit::kBadInput, text};
 }
 
 }  // namespace slotscope
