@@ -80,7 +80,7 @@ reboot() { # reboot KERNEL WORK
 
 # Some load, recorded, and compared with what the emulator did.
 compare() { # compare KERNEL WORK NAME
-	QEMU=$qemu QEMU_RDT_LOG=$2/truth.json QEMU_RDT_TRACE=$2/trace "$top/tests/vm/guest.sh" --quiet "${steady[@]}" --smp "$smp" \
+	QEMU=$qemu QEMU_RDT_LOG=$2/truth.json QEMU_RDT_TRACE=$2/trace "$top/tests/vm/guest.sh" --quiet --smp "$smp" \
 		--mem "$mem" --qemu "$firmware $cpu$properties $topology" --timeout "$timeout" --in "$build/slotscope" --in "$build/live_tests" \
 		--in "$build/kmod/$1/slotscope.ko" --in "$here/in-guest.sh" --in "$here/../common.sh" \
 		--out "/slotscope/slots.csv:$2/slots.csv" --out "/slotscope/events:$2/events" --out "/slotscope/tgids:$2/tgids" \
@@ -123,9 +123,7 @@ fi
 qemu=$("$here/build.sh" --cached) || exit $?
 kernel=$1
 shift
-timeout=300 mem=1536M slower=1 steady=()
-# The host cannot take a CPU away whose clock counts instructions.
-[ -z "${SLOTSCOPE_RDT_STEADY:-}" ] || steady=(--count-instructions --append tsc=reliable --qemu '-icount shift=1,sleep=off')
+timeout=300 mem=1536M slower=1
 case $kernel in
 *-debug) # what i440fx has the kernel interpret, to find the interrupt of a card, takes it longer than it allows itself
 	firmware+=" -machine q35"
