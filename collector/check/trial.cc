@@ -9,6 +9,7 @@
 
 #include "base/perf_counter.h"
 #include "base/size_text.h"
+#include "recording/segment_name.h"
 
 namespace slotscope {
 namespace {
@@ -135,11 +136,13 @@ CheckLine CheckCost(const Trial& trial) {
 CheckLine CheckRing(const Trial& trial, uint64_t bytes, const std::string& folder) {
   if (bytes == 0 || trial.fine_bytes_per_s <= 0 || trial.coarse_bytes_per_s <= 0)
     return {"ring", State::kSize, fmt::format("how far back {} would reach is not known", folder), ""};
-  // What RecordingFolder gives to tables that are kept longer, where they want it.
+  // What RecordingFolder gives to tables that are kept longer, where all of them want it.
   const auto room = static_cast<double>(bytes);
   const double rate = trial.fine_bytes_per_s + trial.coarse_bytes_per_s;
-  const double fine_s = 0.2 * room / trial.fine_bytes_per_s;
-  const double coarse_s = 0.5 * room / trial.coarse_bytes_per_s;
+  constexpr double kFineShare = (10 - kCoarseTenths) / 10.0;
+  constexpr double kSecondsShare = (kCoarseTenths - kMinutesTenths) / 10.0;
+  const double fine_s = kFineShare * room / trial.fine_bytes_per_s;
+  const double coarse_s = kSecondsShare * room / trial.coarse_bytes_per_s;
   return {
       "ring", State::kSize,
       fmt::format("{:.1f} GiB of the service in {}: the last {} to the millisecond, the last {} to the "

@@ -455,10 +455,12 @@ void RecordingFolder::Prune(uint64_t open_bytes) {
 }
 
 bool RecordingFolder::RemoveOldestFiles() {
-  const uint64_t minutes = bytes_of_[2], coarse = minutes + bytes_of_[1], tenth = keep_.bytes / 10;
+  const auto bytes_of = [&](Kept kept) { return bytes_of_[static_cast<size_t>(kept)]; };
+  const uint64_t minutes = bytes_of(Kept::kMinutes), coarse = minutes + bytes_of(Kept::kSeconds);
+  const uint64_t tenth = keep_.bytes / 10;
   Kept first = Kept::kMilliseconds;
-  if (tenth && coarse > 8 * tenth) first = Kept::kSeconds;
-  if (tenth && minutes > 3 * tenth) first = Kept::kMinutes;
+  if (tenth && coarse > kCoarseTenths * tenth) first = Kept::kSeconds;
+  if (tenth && minutes > kMinutesTenths * tenth) first = Kept::kMinutes;
   const auto end = segments_.end();
   for (auto kept = static_cast<size_t>(first); kept < kNrKept; kept++) {
     const auto goes = [&](const auto& file) { return static_cast<size_t>(KeptAs(file.first)) <= kept; };

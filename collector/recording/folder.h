@@ -23,9 +23,9 @@
 
 namespace slotscope {
 
-// Of the complete segments, what is kept. 0: without a limit. Of the bytes, minutes and what is kept as
-// long (see KeptAs()) may take three tenths, and with seconds eight; of the others the oldest go first.
-// See collector/README.md for what that holds.
+// Of the complete segments, what is kept. 0: without a limit. Milliseconds go first, the oldest of them;
+// what is coarser (see KeptAs()) may take its tenths of the bytes. See collector/README.md for what that
+// holds.
 struct KeepLimits {
   uint64_t ns = 0;       // since the end of the newest
   uint64_t bytes = 0;    // on the disk, with what is being written

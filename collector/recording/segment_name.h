@@ -33,6 +33,8 @@ inline constexpr std::string_view kRawTable = "raw";
 // With minutes: whose they are, and what was found.
 enum class Kept : uint8_t { kMilliseconds, kSeconds, kMinutes };
 inline constexpr size_t kNrKept = 3;
+// Of a ring's room, what minutes may take, and what they may with seconds.
+inline constexpr uint64_t kMinutesTenths = 3, kCoarseTenths = 8;
 inline Kept KeptAs(std::string_view table) {
   if (table == kSecondsTable) return Kept::kSeconds;
   for (const std::string_view one :

@@ -224,12 +224,15 @@ Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
       make(&table, rotation_->AddSide(kind.table, kind.extension));
       of_tables.push_back(table.sink.get());
     }
+    const auto add = [&](SideSink* sink) {
+      sinks.push_back(sink);
+      of_tables.push_back(sink);
+    };
     const auto make_sums = [&](const PeriodSink::Period& period, PeriodSink* finer) {
       auto sink =
           std::make_unique<PeriodSink>(rotation_->AddSide(period.table, "csv", Table::Contents::kSums),
                                        facts.unix_offset_ns, facts.nr_more(), period, finer);
-      sinks.push_back(sink.get());
-      of_tables.push_back(sink.get());
+      add(sink.get());
       return sink;
     };
     seconds_ = make_sums(kSecondsPeriod, nullptr);
@@ -237,8 +240,7 @@ Writer* Output::MakeWriter(const Facts& facts, Writer::Queue queue) {
     const auto make_lines = [&](std::string_view table, const char* extension, const char* columns) {
       auto sink =
           std::make_unique<LinesSink>(rotation_->AddSide(std::string(table), extension), columns);
-      sinks.push_back(sink.get());
-      of_tables.push_back(sink.get());
+      add(sink.get());
       return sink;
     };
     events_ = make_lines(kEventsTable, "csv", Incidents::kColumns);

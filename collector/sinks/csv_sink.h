@@ -15,7 +15,7 @@
 
 namespace slotscope {
 
-// What a row is of; that of a second has more columns, see Slot::worst.
+// What a row is of; that of a second or a minute has more columns, see Slot::worst.
 enum class RowsOf { kSlots, kPeriods };
 
 // Written as "# key: value" lines in front of the rows.

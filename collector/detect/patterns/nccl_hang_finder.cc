@@ -186,29 +186,35 @@ class Finder {
 
   // What each end has called first of what is in flight, if no number is in flight at both. (Where there
   // are others each end counts what it does with them, too.)
-  static std::optional<std::array<NcclRecord, 2>> FirstOfEnds(std::span<const NcclRecord> records) {
-    std::vector<NcclRecord> ends;
-    int64_t last = -1;
+  using Ends = std::array<const NcclRecord*, 2>;
+  static std::optional<Ends> FirstOfEnds(std::span<const NcclRecord> records) {
+    Ends ends = {};
+    const NcclRecord* last = nullptr;  // in flight; by sequence, and once of each rank
     for (const NcclRecord& record : records) {
       if (record.state == FrState::kCompleted) continue;
-      if (record.sequence == std::exchange(last, record.sequence) && !ends.empty()) return {};
-      if (ends.empty() || (ends.size() == 1 && ends[0].rank != record.rank)) ends.push_back(record);
+      if (last && last->sequence == record.sequence) return {};
+      last = &record;
+      if (!ends[0])
+        ends[0] = &record;
+      else if (!ends[1] && ends[0]->rank != record.rank)
+        ends[1] = &record;
     }
-    if (ends.size() < 2) return {};
-    return std::array{ends[0], ends[1]};
+    if (!ends[1]) return {};
+    return ends;
   }
 
   // A send and its receive, both called: neither end is to be looked at before the other.
-  void OnBothEnds(const std::array<NcclRecord, 2>& ends) {
-    const int32_t ranks[] = {ends[0].rank, ends[1].rank};
+  void OnBothEnds(const Ends& ends) {
+    const auto [one, other] = ends;
+    const int32_t ranks[] = {one->rank, other->rank};
     waits_.Add(ranks, {});
-    if (!Hangs(ends[0]) || !Hangs(ends[1])) return;
+    if (!Hangs(*one) || !Hangs(*other)) return;
     NcclHang hang;
-    for (const NcclRecord& end : ends) {
-      hang.hanging_ranks.push_back(end.rank);
-      hang.since_ns.push_back(end.created_ns);
+    for (const NcclRecord* end : ends) {
+      hang.hanging_ranks.push_back(end->rank);
+      hang.since_ns.push_back(end->created_ns);
     }
-    Describe(ends[0].created_ns <= ends[1].created_ns ? ends[0] : ends[1], &hang);
+    Describe(one->created_ns <= other->created_ns ? *one : *other, &hang);
     hangs_.push_back(std::move(hang));
   }
 
