@@ -43,7 +43,7 @@ EDGES = {
     "metrics": "base slots remediate fleet",
     "ship": "base recording metrics",
     "run": "base ring raw merge track slots gpu straggle join recording sinks detect/patterns detect/host detect/live remediate fleet metrics",
-    "check": "base ring raw run",
+    "check": "base ring raw recording run",
     "cli": "base ring nvml cuda raw check gpu recording explain report query metrics ship top sinks slots track detect/inputs detect/patterns detect/host fleet run",
 }
 EDGES = {stage: its.split() for stage, its in EDGES.items()}
