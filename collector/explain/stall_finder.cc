@@ -226,6 +226,30 @@ class Finder {
     return ranges;
   }
 
+  // Of that range what has most of it: ends that were joined to it, and have less than a third of what
+  // it has in the mean, would make "600 of 750 ms" into "640 of 1920 ms".
+  static BinRange Densest(const Series& series, size_t why, const BinRange& range) {
+    const double third =
+        static_cast<double>(series.Hindrance(why, range)) / 3 / static_cast<double>(range.size());
+    BinRange densest = range;
+    double sum = 0, most = 0;
+    for (size_t bin = range.begin, begin = bin; bin < range.end; bin++) {
+      sum += static_cast<double>(series.Hindrance(why, {bin, bin + 1})) - third;
+      if (sum > most) {
+        most = sum;
+        densest = {begin, bin + 1};
+      }
+      if (sum > 0) continue;
+      sum = 0;
+      begin = bin + 1;
+    }
+    // It need not begin and end with a bin.
+    const auto has_any = [&](size_t bin) { return series.Hindrance(why, {bin, bin + 1}) > 0; };
+    if (densest.begin > range.begin && has_any(densest.begin - 1)) densest.begin--;
+    if (densest.end < range.end && has_any(densest.end)) densest.end++;
+    return densest;
+  }
+
   // Of windows in which it did anything; `of_gpu`: in which it is one that launches.
   template <typename Of>
   Usual UsualOutside(const Series& series, const BinRange& range, const Of& of,
@@ -270,7 +294,8 @@ class Finder {
       }
       std::vector<Stall> found;
       for (const BinRange& range : RangesAbove(series, why, least_ns, usual_ns))
-        if (auto stall = Judge(subject, series, static_cast<Hindrance>(why), range))
+        if (auto stall =
+                Judge(subject, series, static_cast<Hindrance>(why), Densest(series, why, range)))
           found.push_back(std::move(*stall));
       SortBySeverity(&found);
       found.resize(std::min(found.size(), kMostOfOne));

@@ -267,6 +267,23 @@ TEST(Explain, AGpuThatIsStarvedIsPartOfWhatHeldUpItsLoaderOnly) {
   }
 }
 
+// A little of the same on both sides, a second long, makes it neither longer nor less sure.
+TEST(Explain, AStallIsWhereMostOfItIs) {
+  GpuRows rows;
+  for (int64_t ms = 0; ms < 5000; ms++) {
+    const bool is_hit = ms >= 2000 && ms < 2400;
+    const bool is_touched = ms >= 1000 && ms < 3400 && ms % 400 < 20;
+    rows.Add(ms, 10, "trainer", 500'000,
+             is_hit ? "1000000,950000,50000,50000,500000,50000" : "100000,0,100000,50000,500000,50000");
+    rows.Add(ms, 20, "loader", 100'000, ",,,,,", is_hit || is_touched ? 900'000 : 0);
+  }
+  const auto stalls = FindStalls(rows.Read(), {});
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_EQ(stalls[0].from_ns, kUnix + 2000 * kMs) << Headline(stalls[0]);
+  EXPECT_EQ(stalls[0].to_ns, kUnix + 2420 * kMs);
+  EXPECT_NE(Headline(stalls[0]).find("; meanwhile the GPU of trainer (10) "), std::string::npos);
+}
+
 // Of a server whose GPU has nothing to do most of the time that is no moment.
 TEST(Explain, AGpuThatIsIdleAsUsualIsNotStarved) {
   GpuRows rows;
