@@ -405,9 +405,9 @@ for group in "$@"; do
 	rdt-6.1-some) qemu_rdt && SLOTSCOPE_RDT_SECONDS=3 rdt 6.1 reuse coexist ;;
 	rdt)
 		if qemu_rdt; then
-			rdt 6.1 plain sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers \
+			rdt 6.1 plain counted sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers \
 				occupancy partition coexist forbidden reboot
-			rdt 6.12 plain sockets clusters reuse sleepers coexist
+			rdt 6.12 plain counted sockets clusters reuse sleepers coexist
 		fi
 		;;
 	*)

@@ -7,10 +7,11 @@ A recorder with a small ring, a segment per second, a consumer's socket and metr
 by the thousand, CUDA libraries come and go as files of their own, the disk is full now and then, consumers connect and
 leave, incidents are asked for, helpers of the load are killed, and the recorder itself stands still for a moment. After each of four
 quarters of that time all that ends, until the recorder has let go of it, and the last rest is compared with the second: what is
-in use of its heap at most 1% more (and what is resident 5% more than in both of the first two), not one file descriptor (the fewest of a rest), mapping or thread more; and of the quarters before them, CPU time per event at most 5% more.
-(The first is for what is made once.) Then nothing may be lost but what is counted, no segment may be damaged, and the recording must say that its
-identity holds, and each load must have come to its numbers. CPU time is by that of a fixed piece of work that is measured beside it
-all the time: a host that gives less is no growth. SOAK_LOADS=births,libraries does these alone, to see whose fault it is; SOAK_CLOCK=1 also steps the machine's
+in use of its heap at most 1% more (and what is resident 5% more than in both of the first two), not one file descriptor (the fewest of a rest), mapping or thread more.
+(The first is for what is made once.) After each rest a second recorder is started, and both record the same churn for a while: of the CPU time
+that the old one takes per event, as a share of what the new one takes, the last is at most 5% more than the second. (By itself it goes up and down by 10%
+with what a quarter is made of, and with the host.) Then nothing may be lost but what is counted, no segment may be damaged, and the recording must say that its
+identity holds, and each load must have come to its numbers. SOAK_LOADS=births,libraries does these alone, to see whose fault it is; SOAK_CLOCK=1 also steps the machine's
 clock by up to 3 s, and back. Exit code 0 or 1."""
 import collections
 import os
@@ -25,7 +26,6 @@ import tempfile
 import threading
 import time
 import urllib.request
-import zlib
 
 import recorder as recorder_process
 
@@ -40,8 +40,6 @@ LEAST = {"processes": 150_000, "libraries": 250, "full disks": 2, "kills": 40, "
 COUNTS_OF = {"births": "processes", "killed": "kills", "full_disks": "full disks", "clock_steps": "clock steps"}
 work = tempfile.mkdtemp(prefix="slotscope-soak.")
 disk = f"{work}/disk"
-recording = f"{disk}/soak.rec"
-metrics_port = 20000 + os.getpid() % 20000
 done = threading.Event()
 counts = collections.Counter()
 failures = []
@@ -94,13 +92,13 @@ def consumers():
     while not done.is_set():
         try:
             with socket.socket(socket.AF_UNIX) as consumer:
-                consumer.connect(f"{work}/remediate.sock")
+                consumer.connect(recorder.socket)
                 consumer.settimeout(0.5)
                 consumer.recv(random.choice([1, 4096]))
         except OSError:
             pass
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=2).read()
+            urllib.request.urlopen(f"http://127.0.0.1:{recorder.port}/metrics", timeout=2).read()
         except OSError:
             pass
         counts["consumers"] += 2
@@ -122,15 +120,15 @@ def full_disks():
 
 def incidents():
     while not done.wait(random.uniform(2, 8)):
-        recorder.send_signal(signal.SIGUSR2)
+        recorder.process.send_signal(signal.SIGUSR2)
         counts["incidents"] += 1
 
 
 def pauses():
     while not done.wait(random.uniform(10, 20)):
-        recorder.send_signal(signal.SIGSTOP)
+        recorder.process.send_signal(signal.SIGSTOP)
         time.sleep(random.uniform(0.05, 0.3))
-        recorder.send_signal(signal.SIGCONT)
+        recorder.process.send_signal(signal.SIGCONT)
         counts["pauses"] += 1
 
 
@@ -150,6 +148,9 @@ LOADS = [load for load in (births, switches, killed, libraries, consumers, full_
          if load.__name__ in os.environ.get("SOAK_LOADS", load.__name__).split(",")]
 if os.environ.get("SOAK_CLOCK"):
     LOADS.append(clock_steps)
+# What is the same all the time. The others stop a recorder, or are asked of it.
+STEADY = [load for load in LOADS if load in (births, switches, killed, libraries)]
+PEER_S = seconds / 16
 
 
 def run(one):
@@ -159,23 +160,48 @@ def run(one):
         fail(f"{one.__name__}: {error!r}")
 
 
-reference_ns = []  # CPU time of that piece of work, in this quarter
+Look = collections.namedtuple("Look", recorder_process.Look._fields + ("kinds",))
+# A quarter of the time: at its begin, at its end, and after the rest; then CPU ns per event of the recorder and of a new one.
+Quarter = collections.namedtuple("Quarter", "begin end rest old_ns new_ns")
 
 
-def measure_reference():
-    text = bytes(random.Random(1).randbytes(1 << 16)) * 4
-    while not done.wait(0.3):
-        begin_ns = time.thread_time_ns()
-        zlib.compress(text, 6)
-        reference_ns.append(time.thread_time_ns() - begin_ns)
+class Recorder:
+    """One of everything, into a folder of that name; it runs when this is made."""
+
+    def __init__(self, name, port):
+        self.folder, self.socket, self.log_path, self.port = f"{disk}/{name}.rec", f"{work}/{name}.sock", f"{work}/{name}.log", port
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(
+                [f"{build}/slotscope", "record", "--gpu", "on", "--output", self.folder, "--keep", "24h,16M", "--segment", "1",
+                 "--max-overhead", "100", "--trigger", "wait=50ms", f"--remediate={self.socket}", f"--metrics=127.0.0.1:{port}"],
+                # What threads keep of what was freed counts as in use: some MB, now of these sizes and then of those.
+                stdout=log, stderr=log, env=dict(os.environ, GLIBC_TUNABLES="glibc.malloc.tcache_count=0"))
+        while "recording to" not in self.log():
+            self.check_it_runs()
+            time.sleep(0.1)
+
+    def log(self):
+        return open(self.log_path, errors="replace").read()
+
+    def runs(self):
+        return self.process.poll() is None
+
+    def check_it_runs(self):
+        if not self.runs():
+            raise ChildProcessError(f"a recorder ended with {self.process.returncode}: {self.log()[-2000:]}")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(timeout=120)
+        if code != 0:
+            fail(f"a recorder's exit code is {code}: {self.log()[-2000:]}")
+
+    def look(self):
+        now = recorder_process.look(self.process.pid, self.port)
+        return Look(*now, kinds(f"/proc/{self.process.pid}/fd", now.rss_kb))
 
 
-Look = collections.namedtuple("Look", recorder_process.Look._fields + ("kinds", "reference_ns"))
-
-
-def look():
-    now = recorder_process.look(recorder.pid, metrics_port)
-    return Look(*now, kinds(f"/proc/{recorder.pid}/fd", now.rss_kb), sum(reference_ns) / max(1, len(reference_ns)))
+recorder = peer = None
 
 
 def kinds(folder, rss_kb):
@@ -196,46 +222,72 @@ def kinds(folder, rss_kb):
     return nr
 
 
-def quarter():
-    """A quarter of the time with everything; then a rest. Looks at the beginning, at the end, and after the rest."""
+def under(loads, for_s):
+    """That long with those loads. Looks at each recorder that runs, at its begin and at its end."""
+    running = [one for one in (recorder, peer) if one]
     done.clear()
-    reference_ns.clear()
-    threads = [threading.Thread(target=run, args=(one,)) for one in LOADS + [measure_reference]]
-    begin = look()
+    threads = [threading.Thread(target=run, args=(one,)) for one in loads]
+    begins = [one.look() for one in running]
     for thread in threads:
         thread.start()
-    end = time.monotonic() + seconds / 4
-    while time.monotonic() < end and recorder.poll() is None:
+    end = time.monotonic() + for_s
+    while time.monotonic() < end and all(one.runs() for one in running):
         time.sleep(0.2)
+    ends = [one.look() for one in running if one.runs()]
     done.set()
     for thread in threads:
         thread.join()
-    if recorder.poll() is not None:
-        raise ChildProcessError(f"the recorder ended with {recorder.returncode}")
-    loaded = look()
-    rest, since = look(), time.monotonic()
-    at_rest = []  # of a frame that is being filled there is more or less; a segment that ends is open once more
-    while time.monotonic() - since < REST_S and time.monotonic() - end < 5 * REST_S:
+    for one in running:
+        one.check_it_runs()
+    return list(zip(begins, ends))
+
+
+def rest():
+    """Until nothing changes any more. What there is then, the least of what comes and goes."""
+    begin = since = time.monotonic()
+    last, looks = recorder.look(), []
+    while time.monotonic() - since < REST_S and time.monotonic() - begin < 5 * REST_S:
         time.sleep(1)
-        now = look()
-        if (now.fds, now.maps, now.threads) != (rest.fds, rest.maps, rest.threads):
+        now = recorder.look()
+        if (now.fds, now.maps, now.threads) != (last.fds, last.maps, last.threads):
             since = time.monotonic()
-        rest = now
-        at_rest.append(now)
-    at_rest = at_rest[-int(REST_S):]
-    return begin, loaded, rest._replace(heap=min(one.heap for one in at_rest), fds=min(one.fds for one in at_rest))
+        last = now
+        looks.append(now)
+    looks = looks[-int(REST_S):]
+    return last._replace(heap=min(one.heap for one in looks), fds=min(one.fds for one in looks))
+
+
+def cpu_per_event(begin, end):
+    return (end.cpu_ns - begin.cpu_ns) / max(1, end.events - begin.events)
+
+
+def beside_a_new_one():
+    """CPU time per event of the recorder, and of one that has just begun, of the same events."""
+    global peer  # pylint: disable=global-statement
+    peer = Recorder("peer", recorder.port + 1)
+    try:
+        under(STEADY, PEER_S / 4)
+        return [cpu_per_event(*looks) for looks in under(STEADY, PEER_S)]
+    finally:
+        peer.stop()
+        shutil.rmtree(peer.folder)
+        peer = None
+
+
+def quarter():
+    (loaded,) = under(LOADS, seconds / 4 - PEER_S)
+    return Quarter(*loaded, rest(), *beside_a_new_one())
 
 
 def show(quarters):
-    print(f"{'quarter':>7} {'events':>10} {'heap MB':>8} {'memory MB':>10} {'fds':>6} {'maps':>6} {'threads':>8} {'CPU ns/event':>13} {'by reference':>13}")
+    print(f"{'quarter':>7} {'events':>10} {'heap MB':>8} {'memory MB':>10} {'fds':>6} {'maps':>6} {'threads':>8} {'CPU ns/event':>13} {'beside new':>11} {'new':>6} {'old/new':>8}")
     rows = []
-    for number, (begin, loaded, rest) in enumerate(quarters, 1):
-        events = loaded.events - begin.events
-        row = {key: getattr(rest, key) for key in ("heap", "memory", "fds", "maps", "threads")}
-        cpu_ns = (loaded.cpu_ns - begin.cpu_ns) / max(1, events)
-        row["cpu"] = 1e6 * cpu_ns / loaded.reference_ns
+    for number, one in enumerate(quarters, 1):
+        row = {key: getattr(one.rest, key) for key in ("heap", "memory", "fds", "maps", "threads")}
+        row["cpu"] = one.old_ns / one.new_ns
         rows.append(row)
-        print(f"{number:>7} {events:>10.0f} {row['heap']:>8.2f} {row['memory']:>10.1f} {row['fds']:>6} {row['maps']:>6} {row['threads']:>8} {cpu_ns:>13.0f} {row['cpu']:>13.0f}")
+        print(f"{number:>7} {one.end.events - one.begin.events:>10.0f} {row['heap']:>8.2f} {row['memory']:>10.1f} {row['fds']:>6} {row['maps']:>6} {row['threads']:>8} "
+              f"{cpu_per_event(one.begin, one.end):>13.0f} {one.old_ns:>11.0f} {one.new_ns:>6.0f} {row['cpu']:>8.3f}", flush=True)
     return rows
 
 
@@ -248,7 +300,7 @@ def compare(quarters):
         before, after = max(rows[0][key], rows[1][key]) if key == "memory" else rows[1][key], rows[3][key]
         if after > before * (1 + most):
             fail(f"{key}: {before:g} in the {'first half' if key == 'memory' else 'second quarter'}, {after:g} in the last, {100 * (after / before - 1):.1f}% more")
-    before, after = quarters[1][2].kinds, quarters[3][2].kinds
+    before, after = quarters[1].rest.kinds, quarters[3].rest.kinds
     print("from the second rest to the last: " + ", ".join(f"{kind} {before[kind]} -> {after[kind]}" for kind in
                                                          sorted(before | after) if before[kind] != after[kind]))
 
@@ -257,35 +309,24 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit("soak.py: it was told to end")
 os.mkdir(disk)
 subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
 try:
-    log = open(f"{work}/log", "wb")
-    recorder = subprocess.Popen(
-        [f"{build}/slotscope", "record", "--gpu", "on", "--output", recording, "--keep", "24h,16M", "--segment", "1", "--max-overhead",
-         "100", "--trigger", "wait=50ms", f"--remediate={work}/remediate.sock", f"--metrics=127.0.0.1:{metrics_port}"],
-        # What threads keep of what was freed counts as in use: some MB, now of these sizes and then of those.
-        stdout=log, stderr=log, env=dict(os.environ, GLIBC_TUNABLES="glibc.malloc.tcache_count=0"))
-    while b"recording to" not in open(f"{work}/log", "rb").read():
-        if recorder.poll() is not None:
-            sys.exit(f"soak.py: {open(f'{work}/log').read()}")
-        time.sleep(0.1)
+    recorder = Recorder("soak", 20000 + os.getpid() % 20000)
     looks = [quarter() for _ in range(4)]
-    recorder.send_signal(signal.SIGINT)
-    code = recorder.wait(timeout=120)
-    if code != 0:
-        fail(f"the recorder's exit code is {code}")
+    recorder.stop()
     print(f"soak of {seconds} s: " + ", ".join(f"{number} {what}" for what, number in sorted(counts.items())))
     compare(looks)
     for load in LOADS:
         what = COUNTS_OF.get(load.__name__, load.__name__)
         if what in LEAST and counts[what] < LEAST[what] * seconds / 100:
             fail(f"{counts[what]} {what} are too few to say anything")
-    for problem in recorder_process.problems_of(recording):
+    for problem in recorder_process.problems_of(recorder.folder):
         fail(problem)
     if failures:
-        print(open(f"{work}/log", errors="replace").read()[-6000:])
+        print(recorder.log()[-6000:])
 finally:
     done.set()
-    if recorder.poll() is None:
-        recorder.kill()
+    for one in (recorder, peer):
+        if one and one.runs():
+            one.process.kill()
     subprocess.run(["umount", "-l", disk], check=False)
     shutil.rmtree(work, ignore_errors=True)
 print("FAIL" if failures else "PASS")

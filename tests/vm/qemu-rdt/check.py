@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True  # beside the sources
 from clock import Clock
 from emulator import COLUMN, EVENT, FOREVER, Emulator
 from guest import Guest
-from mutants import MUTANTS, OCCUPANCY_MUTANTS
+from mutants import MUTANTS, OCCUPANCY_MUTANTS, hundredth_not_ok
 from truth import Holders, Truth
 
 LIMBO_NS = 2_000_000
@@ -283,7 +283,7 @@ def check_reuse(run, claims):
     return nr
 
 
-def check_statuses(run, claims, machine, rows):
+def check_statuses(run, claims, rows, machine):
     """How much has a status, by bytes: what is not ok is said, and what was doubted is little."""
     count, rate = collections.Counter(), run.emulator.rate("total")
     for row in rows:
@@ -292,6 +292,8 @@ def check_statuses(run, claims, machine, rows):
     shares = {status: f"{100 * value / max(1, sum(count.values())):.2f}%" for status, value in count.most_common()}
     expected = 0 if machine in ("unavailable3", "partition") else 20  # one of three counters never says; lines stay for seconds
     claims.claim(count["ok"] * expected >= sum(count.values()) * (expected > 0), f"bytes of user rows by rdt_status: {shares}")
+    if machine == "counted":
+        claims.claim(count["ok"] * 1000 >= sum(count.values()) * 995, f"of a CPU that nobody takes away {shares.get('ok')} of the bytes are ok")
     # The host also takes CPUs away between the RMID and the module's second clock.
     claims.claim(run.nr_slow_said <= run.nr_slow_true * 11 // 10 + 3, f"slow switches: {run.nr_slow_said} says the module, {run.nr_slow_true} were")
     if run.emulator.config["events"] & 2:
@@ -299,7 +301,7 @@ def check_statuses(run, claims, machine, rows):
         # Where the host takes CPUs away more often than now and then, more: of each such switch the delta of who ran before it may be
         # nobody's, and of who runs behind it.
         caused = run.all_true_ns() * rate // 1000
-        claims.claim(doubted > 0 or run.nr_across < 20, f"bytes are doubted, as {run.nr_across} switches reach far into another slot")
+        claims.claim(doubted == 0 if machine == "counted" else doubted > 0 or run.nr_across < 20, f"bytes are doubted, as {run.nr_across} switches reach far into another slot")
         claims.claim(doubted < caused // 200 + (run.across_ns + 2 * run.nr_across * run.delta_ns) * rate // 1000,
                      f"bytes next to {run.nr_across} switches that reach far into another slot, which are nobody's: {doubted}, {100 * doubted / max(1, caused):.2f}% of all")
     identity = run.guest.header.get("identity", "is missing")
@@ -323,7 +325,7 @@ def check_happened(run, claims, machine, nr_reuses):
     elif machine == "exhausted":
         none = sum(row["kind"] == "unassigned" for row in rows)
         claims.claim(none > 0, f"{none} rows of processes without an RMID")
-    elif machine in ("reuse", "partition"):
+    elif machine in ("reuse", "partition", "counted"):
         claims.claim(nr_reuses > 100, f"{nr_reuses} reuses")
     elif machine == "sleepers":
         mine = [row for row in rows if row["tgid"] == run.guest.busy_tgid]
@@ -369,7 +371,7 @@ def check(run, machine, claims):
         check_occupancy(run, claims, rows)
         check_readings(run, claims, rows)
     nr_reuses = check_reuse(run, claims)
-    check_statuses(run, claims, machine, rows)
+    check_statuses(run, claims, rows, machine)
     check_happened(run, claims, machine, nr_reuses)
 
 
@@ -392,6 +394,8 @@ def main():
     for name, mutate in OCCUPANCY_MUTANTS.items() if run.emulator.config["events"] & 1 else ():
         if name not in LACK or not LACK[name](machine):
             has_to_fail(name, mutate(run.guest.rows, run.occupancy), check_occupancy, check_readings)
+    if machine == "counted":
+        has_to_fail("a row of a hundred is not ok", hundredth_not_ok(run.guest.rows), lambda *of: check_statuses(*of, machine))
     found = Claims(False)
     check_clocks([behind + LATE_NS for behind in run.guest.behind_ns], run.nr_slow, found)
     claims.claim(found.failed, f"mutant, the module's clock is {LATE_NS} ns late: {found.failed[0] if found.failed else 'nobody has noticed'}")

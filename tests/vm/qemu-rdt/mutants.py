@@ -73,6 +73,11 @@ def one_slot_late(rows):
     return _changed(rows, changes) if moved * 9 > all_bytes else None
 
 
+def hundredth_not_ok(rows):
+    mine = [row for row in rows if row["kind"] == "user" and row["rdt_status"] == "ok"]
+    return _changed(rows, {id(row): {"rdt_status": "partial"} for row in mine[::100]}) if mine else None
+
+
 def bytes_of_the_dead(rows):
     """The first row of an RMID's next owner has the bytes of the last five of the one before as well."""
     changes, last = {}, collections.defaultdict(list)  # rmid -> rows of who had it last

@@ -8,13 +8,14 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 build=${SLOTSCOPE_BUILD:-$top/build}
-readonly names=(plain sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers occupancy partition coexist forbidden reboot)
+readonly names=(plain counted sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers occupancy partition coexist forbidden reboot)
 
 # What the machine NAME has: CPUs, CPU properties, the load in it (see in-guest.sh), parameters of the module.
 describe() {
-	smp=2 topology='' properties='' parameters=rdt_budget_us=200 load=few
+	smp=2 clock=() topology='' properties='' parameters=rdt_budget_us=200 load=few
 	case $1 in
 	plain) parameters='' ;;
+	counted) clock=(--count-instructions) properties=,rdt-max-rmid=12 ;; # one CPU, and nobody takes it away
 	sockets) smp=4 topology='-smp 4,sockets=2' ;; # four CPUs, and the host may have two
 	clusters)
 		smp=4 properties=,rdt-clusters=2,rdt-max-rmid=127
@@ -80,7 +81,7 @@ reboot() { # reboot KERNEL WORK
 
 # Some load, recorded, and compared with what the emulator did.
 compare() { # compare KERNEL WORK NAME
-	QEMU=$qemu QEMU_RDT_LOG=$2/truth.json QEMU_RDT_TRACE=$2/trace "$top/tests/vm/guest.sh" --quiet --smp "$smp" \
+	QEMU=$qemu QEMU_RDT_LOG=$2/truth.json QEMU_RDT_TRACE=$2/trace "$top/tests/vm/guest.sh" --quiet --smp "$smp" "${clock[@]}" \
 		--mem "$mem" --qemu "$firmware $cpu$properties $topology" --timeout "$timeout" --in "$build/slotscope" --in "$build/live_tests" \
 		--in "$build/kmod/$1/slotscope.ko" --in "$here/in-guest.sh" --in "$here/../common.sh" \
 		--out "/slotscope/slots.csv:$2/slots.csv" --out "/slotscope/events:$2/events" --out "/slotscope/tgids:$2/tgids" \
