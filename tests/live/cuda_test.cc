@@ -224,6 +224,26 @@ TEST(Cuda, CallsThatCannotBeReadHideOnlyTheirProcessesMemory) {
       << output;
 }
 
+// Where the kernel can preempt whoever is in that storage, and before 7.0, it has none for who comes
+// then. (The guests make theirs preemptible for this.)
+TEST(Cuda, WithoutStorageOnlyItsProcessesMemoryIsHidden) {
+  const bool is_expected = Text("/sys/kernel/debug/sched/preempt").find("(full)") != std::string::npos &&
+                           Text("/proc/kallsyms").find(" bpf_task_storage_busy\n") != std::string::npos;
+  if (!is_expected) GTEST_SKIP() << "this kernel always has storage: it is not preemptible, or too new";
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(
+      RecordCuda("storage",
+                 "$T --workload storage-holder 8000 & $T --workload cuda-threads 6000 "
+                 ">threads & sleep 0.5; taskset 2 " +
+                     Workload(0) + "; wait",
+                 &recorded, StandinFolder(), true));
+  CheckMemory(recorded, recorded.truth.TgidsOf("proc").at(0), 20);
+  const auto rows = RowsOf(recorded, ParseWorkload(recorded.dir + "/threads").TgidsOf("proc").at(0));
+  ASSERT_GT(rows.size(), 20u);
+  for (size_t i = rows.size() / 2; i + 1 < rows.size(); i++)
+    EXPECT_EQ(rows[i].at("gpu_mem_bytes"), "") << i;
+}
+
 TEST(Cuda, CallsThatNeverReturnHideNothing) {
   Recorded recorded;
   ASSERT_NO_FATAL_FAILURE(RecordCuda("stacks", Hostile("cuda-stacks 0") + " >truth", &recorded,

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -620,6 +621,50 @@ int RunUnreadableCuda(int ms) {
     usleep(1000);
   }
   SayEnd();
+  return 0;
+}
+
+// On CPU 0, for so many ms: threads whose first call is an allocation.
+int RunCudaThreads(int ms) {
+  OpenLibraries();
+  PinTo(0, 0);
+  std::printf("proc %d\n", getpid());
+  std::fflush(stdout);
+  for (const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
+       MonotonicNs() < end_ns; usleep(500))
+    std::thread([] {
+      void* memory;
+      MUST(cudaMalloc, &memory, 4096);
+      MUST(cudaFree, memory);
+    }).join();
+  SayEnd();
+  return 0;
+}
+
+// On CPU 0, for so many ms, when nobody else wants it: in the kernel's storage for tasks, most of the
+// time.
+int RunStorageHolder(int ms) {
+  btf* types = btf__new_empty();
+  const int key = btf__add_int(types, "int", 4, BTF_INT_SIGNED);
+  const int value = btf__add_int(types, "long", 8, BTF_INT_SIGNED);
+  if (btf__load_into_kernel(types) != 0) return 1;
+  LIBBPF_OPTS(bpf_map_create_opts, options);
+  options.map_flags = BPF_F_NO_PREALLOC;
+  options.btf_fd = static_cast<uint32_t>(btf__fd(types));
+  options.btf_key_type_id = static_cast<uint32_t>(key);
+  options.btf_value_type_id = static_cast<uint32_t>(value);
+  const UniqueFd storage(bpf_map_create(BPF_MAP_TYPE_TASK_STORAGE, "held", 4, 8, 0, &options));
+  const UniqueFd self(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  if (!storage.valid() || !self.valid()) return 1;
+  PinTo(0, 0);
+  setpriority(PRIO_PROCESS, 0, 19);
+  const int task = self.get();
+  long turn = 0;
+  for (const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
+       MonotonicNs() < end_ns; turn++)
+    bpf_map_update_elem(storage.get(), &task, &turn, BPF_ANY);
+  std::printf("turns %ld\n", turn);
+  btf__free(types);
   return 0;
 }
 

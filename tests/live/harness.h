@@ -94,6 +94,8 @@ WorkloadResult ParseWorkload(const std::string& path);
 // threads with so many rounds. In cuda_workload.cc.
 int RunCudaWorkload(int which);
 int RunUnreadableCuda(int ms);
+int RunCudaThreads(int ms);
+int RunStorageHolder(int ms);
 int RunCudaLaunches(int ms);
 int RunCudaSeldom(int ms);
 int RunCudaFlood(int thousands);

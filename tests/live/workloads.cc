@@ -780,6 +780,8 @@ struct Workload {
 constexpr Workload kWorkloads[] = {
     {"cuda", RunCudaWorkload},
     {"cuda-unreadable", RunUnreadableCuda},
+    {"cuda-threads", RunCudaThreads},
+    {"storage-holder", RunStorageHolder},
     {"cuda-launches", RunCudaLaunches},
     {"cuda-seldom", RunCudaSeldom},
     {"cuda-holder", RunCudaHolder},
