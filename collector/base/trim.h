@@ -14,13 +14,23 @@ void FreeIfTooLarge(Container* spare, size_t most) {
   if (spare->capacity() > 2 * most + 16) Container().swap(*spare);
 }
 
+// As many elements as those of a vector by number come to in steps.
+constexpr size_t kTrimStep = 2048;
+
+// Of elements by number, of which those from `size` on are nobody's any more.
+template <typename T>
+void ShrinkTo(std::vector<T>* all, size_t size) {
+  if (all->capacity() <= 2 * (size + kTrimStep)) return;
+  if (all->size() > size) all->resize(size);
+  all->shrink_to_fit();
+}
+
 // Makes room for element `index` of a vector that only grows. In steps, and not to twice the size: that
 // would be as much again as the largest burst ever needed.
 template <typename T>
 void GrowTo(std::vector<T>* all, size_t index) {
-  constexpr size_t kStep = 2048;
   if (index < all->size()) return;
-  all->reserve((index / kStep + 1) * kStep);
+  all->reserve((index / kTrimStep + 1) * kTrimStep);
   all->resize(index + 1);
 }
 

@@ -28,6 +28,7 @@ constexpr size_t kMaxRowBytes =
 constexpr size_t kPrefixBytes = 48;  // two numbers of 20 characters, a sign, two commas
 constexpr size_t kSuffixBytes = 24;  // a comma and a number
 constexpr size_t kMaxCachedProcesses = 65536;
+constexpr uint64_t kTrimPeriodNs = 8'000'000'000;
 
 // Columns of one part of a row that follow each other: one look says whether a row has that part. They
 // begin with a comma each.
@@ -325,6 +326,10 @@ void CsvSink::OnSlot(const Slot& slot) {
     AppendComments({{"unix_offset_ns", std::to_string(unix_offset_ns_)}});
   }
   for (const std::string& note : slot.notes) AppendComments({{"note", note}});
+  if (slot.start_ns >= next_trim_ns_) {  // those that are there still are soon there again
+    FreeIfTooLarge(&identities_, kTrimStep);
+    next_trim_ns_ = slot.start_ns + kTrimPeriodNs;
+  }
   AppendRows(slot);
   if (max_size_ && file_->size() + size_ + kFooterBytes > max_size_) {
     size_ = size_before;  // whole slots only

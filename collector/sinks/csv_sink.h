@@ -83,6 +83,7 @@ class CsvSink final : public SlotSink {
   std::vector<char> buffer_;  // its first size_ bytes are to be written
   size_t size_ = 0;
   std::vector<Identity> identities_;
+  uint64_t next_trim_ns_ = 0;
   Status status_;
   bool full_ = false;
   uint64_t nr_rows_ = 0;

@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include "base/trim.h"
+
 namespace slotscope {
 namespace {
 
@@ -438,6 +440,7 @@ void SlotBuilder::Retire() {
   for (ProcessKey process : tracker_.TakeMissing())
     if (options_.gpu) options_.gpu->OnMissing(process, next_start_ns_);
   finished_.identities = identities_.Advance(end_ns, &tracker_);
+  ShrinkTo(&states_, tracker_.nr_ids());
   if (rdt_.on()) rdt_.Attribute(slot);
   if (waits_.on()) FinishWaits(slot);
 

@@ -184,6 +184,7 @@ std::vector<ProcessIdentity> Identities::Advance(uint64_t ts_ns, Tracker* tracke
     if (Tell(id, *tracker, &identity)) told.push_back(std::move(identity));
   }
   changed_.clear();
+  ShrinkTo(&known_, tracker->nr_ids());
   for (const ProcessKey& key : changes.forgotten) {
     if (auto found = by_tgid_.find(key.tgid); found != by_tgid_.end() && found->second == key)
       by_tgid_.erase(found);

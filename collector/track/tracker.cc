@@ -8,6 +8,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/trim.h"
+
 namespace slotscope {
 namespace {
 
@@ -72,6 +74,7 @@ void Tracker::Advance(uint64_t ts_ns) {
   }
   if (!past_rmids_.empty()) ForgetPastRmids(ts_ns);
   if (!deaths_.empty()) ForgetDead(ts_ns);
+  if (free_ids_.size() > kTrimStep + processes_.size() / 2) Trim(ts_ns);
 }
 
 // Only what is behind the first one that is new changes: a new tgid is often the largest.
@@ -307,6 +310,31 @@ void Tracker::ForgetDead(uint64_t ts_ns) {
     free_ids_.push_back(death.process);
     std::push_heap(free_ids_.begin(), free_ids_.end(), std::greater<>());
   }
+}
+
+// Gives back what a burst of processes took: free ids behind the last that is in use, or named
+// somewhere. Who comes next has the id that it would have without this.
+void Tracker::Trim(uint64_t ts_ns) {
+  if (IsBefore(ts_ns, next_trim_ns_)) return;
+  next_trim_ns_ = ts_ns + keep_dead_ns_;
+  size_t size = keys_.size();
+  while (size > 0 && keys_[size - 1] == kNobody) size--;
+  const auto keep = [&size](uint32_t id) { size = std::max(size, size_t{id} + 1); };
+  for (const Place& place : made_) keep(place.process);
+  for (const Death& death : deaths_) keep(death.process);
+  for (const PastRmid& past : past_rmids_) keep(past.process);
+  for (const Lease& lease : leases_)
+    if (lease.known) keep(lease.process);
+  if (size > processes_.size() / 2) return;
+  std::erase_if(free_ids_, [size](uint32_t id) { return id >= size; });
+  std::make_heap(free_ids_.begin(), free_ids_.end(), std::greater<>());
+  processes_.resize(size);
+  processes_.shrink_to_fit();
+  keys_.resize(size);
+  keys_.shrink_to_fit();
+  ranks_.resize(std::min(ranks_.size(), size));
+  ranks_.shrink_to_fit();
+  free_ids_.shrink_to_fit();
 }
 
 uint32_t Tracker::Find(ProcessKey key, uint64_t ts_ns) {

@@ -147,6 +147,8 @@ class Tracker {
 
   size_t nr_processes() const { return by_key_.size(); }
   // One of that id is known.
+  // All ids are below; those of a burst that has gone are no ids any more.
+  size_t nr_ids() const { return processes_.size(); }
   bool has(uint32_t id) const { return id < keys_.size() && Lookup(keys_[id]) == id; }
   // Everything (base/state.h).
   template <typename Archive>
@@ -233,6 +235,7 @@ class Tracker {
   }
   void MarkDead(uint32_t id, uint64_t ts_ns, bool presumed);
   void ForgetDead(uint64_t ts_ns);
+  void Trim(uint64_t ts_ns);
   void LeaveRanks(uint32_t id);
   Lease* FindLease(uint32_t rmid);
   bool FindAgain();
@@ -250,6 +253,7 @@ class Tracker {
   std::vector<ProcessKey> keys_;    // [id], as in processes_: all that a measure needs
   std::vector<uint32_t> hints_;     // -> id
   std::vector<uint32_t> free_ids_;  // a heap, the lowest first
+  uint64_t next_trim_ns_ = 0;
   // All processes by key, as of the last Ranks(). Those that have gone leave their places empty, until
   // these are too many.
   struct Place {

@@ -397,6 +397,52 @@ TEST(Tracker, MemoryIsBackAtItsSizeAfterManyLives) {
   EXPECT_LT(largest_id, 4 * kKeepNs / 10) << "ids are used again";
 }
 
+// Bursts of 10,000, of which some have RMIDs: what they took goes back, and every id is what it would be
+// else.
+TEST(Tracker, WhatABurstTookGoesBack) {
+  Tracker tracker(kKeepNs);
+  std::mt19937 random(7);
+  std::map<uint32_t, ProcessKey> used;
+  uint64_t now_ns = 10 * kKeepNs;
+  int32_t tgid = 0;
+  uint32_t generation = 0;
+  for (int round = 0; round < 4; round++) {
+    const size_t nr_stay = used.size() + random() % 20;
+    uint32_t id = 0;
+    for (uint32_t i = 0; i < 10'000; i++) {
+      const ProcessKey key = {++tgid, 1};
+      while (used.contains(id)) id++;
+      if (i >= 200 && i % 50 == 0) {  // none of those that stay
+        tracker.Alloc(1 + i / 50, ++generation, key, now_ns);
+        tracker.Advance(now_ns);
+      }
+      ASSERT_EQ(See(&tracker, key, now_ns), id);
+      tracker.Meta(Meta(key, 0, "one"), now_ns);
+      used[id] = key;
+    }
+    tracker.Advance(++now_ns);
+    tracker.Ranks();
+    EXPECT_GE(tracker.nr_ids(), 10'000u);
+    while (used.size() > nr_stay) {
+      auto last = std::prev(used.end());
+      tracker.Meta(Meta(last->second, SS_TASK_EXIT, ""), now_ns);
+      used.erase(last);
+    }
+    for (int i = 0; i < 6; i++) tracker.Advance(now_ns += kKeepNs);
+    // Leases name whoever had an RMID last, until it is somebody else's.
+    for (int32_t rmid = 1; rmid <= 200; rmid++)
+      tracker.Alloc(static_cast<uint32_t>(rmid), ++generation, {1'000'000 + rmid, generation}, now_ns);
+    tracker.Advance(++now_ns);
+    for (int32_t rmid = 1; rmid <= 200; rmid++)
+      tracker.Free(static_cast<uint32_t>(rmid), generation - 200 + static_cast<uint32_t>(rmid), true,
+                   now_ns);
+    for (int i = 0; i < 6; i++) tracker.Advance(now_ns += kKeepNs);
+    EXPECT_LE(tracker.nr_ids(), 400u) << round;
+    for (const auto& [known, key] : used) EXPECT_EQ(tracker.Lookup(key), known);
+    EXPECT_GE(tracker.Ranks().size(), used.size());
+  }
+}
+
 TEST(Tracker, ANewProcessGetsTheLowestIdThatIsFree) {
   Tracker tracker(kKeepNs);
   for (int32_t tgid = 1; tgid <= 5; tgid++) EXPECT_EQ(See(&tracker, {tgid, 1}, 10), tgid - 1u);

@@ -594,7 +594,7 @@ preempted_probes() {
 # What no guest can test: it has neither Python nor NVIDIA's libraries, a process takes too long to start, a recorder is
 # never cheap, or takes too long to begin, what waits beside a hog is in no account of an emulated kernel, and a call takes as long
 # as the host lets it. A fleet is the same on all kernels; so is what explain makes of rows.
-not_here='Fleet.*:Overhead.ABurst*:Overhead.WhatTraps*:Overhead.Cuda*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:Remediate.TheChapters*:Remediate.WhoWas*:Cuda.Files*:Cuda.WithoutStorage*:Cuda.ManyCopies*:Cuda.Hundreds*:*ExplainLive*:TopLive*:Docs.*'
+not_here='Fleet.*:Overhead.ABurst*:Overhead.WhatTraps*:Overhead.Cuda*:Cudart.*:Remediate.EveryAllocation*:Remediate.AProcessBeside*:Remediate.TheChapters*:Remediate.WhoWas*:Cuda.Files*:Cuda.WithoutStorage*:Demo.*:Cuda.ManyCopies*:Cuda.Hundreds*:*ExplainLive*:TopLive*:Docs.*'
 not_here="$not_here:Waits.OfWho*:*GpuGaps*IsBesideAHog:Cuda.WhatCannotBeProbed*:Unit.ItRecordsInIts*:Unit.S*:Unit.W*"
 # Of some kernels Debian serves no modules, and so no slow disk.
 [ -e null_blk.ko ] || not_here="$not_here:*GpuGaps*/WaitsForADisk"
