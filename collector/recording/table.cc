@@ -99,7 +99,7 @@ Status Table::WritePacked() {
 
 void Table::DropFrame() {
   text_.clear();
-  packed_.clear();
+  std::string().swap(packed_);  // of a table with few frames it would stay for hours
 }
 
 std::unique_ptr<PartFile> Table::TakeFile() {

@@ -2,6 +2,7 @@
 // Processes that wait for CPUs, and say how long by the kernel's own account.
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -139,8 +140,8 @@ void Storm(uint64_t end_ns) {
   }
 }
 
-struct DeadlineAttr {  // struct sched_attr, which this C library does not have
-  uint32_t size = sizeof(DeadlineAttr);
+struct SchedulerAttr {  // struct sched_attr, which this C library does not have
+  uint32_t size = sizeof(SchedulerAttr);
   uint32_t policy = 6;  // SCHED_DEADLINE
   uint64_t flags = 0;
   int32_t nice = 0;
@@ -149,7 +150,18 @@ struct DeadlineAttr {  // struct sched_attr, which this C library does not have
 };
 
 void BeDeadline() {
-  const DeadlineAttr attr;
+  const SchedulerAttr attr;
+  if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0) std::perror("sched_setattr");
+}
+
+// Since 6.12 a turn is as long as a thread asks for, and else a few ms with few CPUs: others wait no
+// longer.
+void AskForLongTurns() {
+  SchedulerAttr attr;
+  attr.policy = SCHED_OTHER;
+  attr.nice = getpriority(PRIO_PROCESS, 0);
+  attr.runtime_ns = 10 * kMs;
+  attr.deadline_ns = attr.period_ns = 0;
   if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0) std::perror("sched_setattr");
 }
 
@@ -185,7 +197,12 @@ void StartLoad(WaitLoad which, uint64_t end_ns, std::vector<pid_t>* pids) {
       break;
     }
     case kLoadSpinners:
-      for (int i = 0; i < 3; i++) spinner(true);
+      for (int i = 0; i < 3; i++)
+        start([=] {
+          PinTo(0, cpu);
+          AskForLongTurns();
+          Spin(end_ns);
+        });
       break;
     case kLoadStorm:
       for (int i = 0; i < 4; i++) start([=] { Storm(end_ns); });

@@ -13,15 +13,25 @@ def metric(text, name):
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
 
 
+def cpu_ns_of(pid):
+    """Of all threads that are there; of one that has ended what it took is in none."""
+    cpu_ns = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            cpu_ns += int(open(f"/proc/{pid}/task/{thread}/schedstat").read().split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # ended meanwhile
+    return cpu_ns
+
+
 def look(pid, metrics_port):
     """Now: MiB of its heap that are in use, and that are resident; CPU time of all its threads; events since it began."""
     folder = f"/proc/{pid}"
     status = dict(line.split(":", 1) for line in open(f"{folder}/status"))
     rss_kb = {key: int(status[key].split()[0]) for key in ("RssAnon", "RssFile", "RssShmem")}
-    cpu_ns = sum(int(open(f"{folder}/task/{thread}/schedstat").read().split()[0]) for thread in os.listdir(f"{folder}/task"))
     text = urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics", timeout=5).read().decode()
     return Look(metric(text, 'slotscope_recorder_heap_bytes{state="used"}') / 2**20, sum(rss_kb.values()) / 1024,
-                len(os.listdir(f"{folder}/fd")), sum(1 for _ in open(f"{folder}/maps")), int(status["Threads"]), cpu_ns,
+                len(os.listdir(f"{folder}/fd")), sum(1 for _ in open(f"{folder}/maps")), int(status["Threads"]), cpu_ns_of(pid),
                 metric(text, "slotscope_messages_total"), rss_kb)
 
 
