@@ -14,15 +14,21 @@ void FreeIfTooLarge(Container* spare, size_t most) {
   if (spare->capacity() > 2 * most + 16) Container().swap(*spare);
 }
 
-// As many elements as those of a vector by number come to in steps.
+// Vectors whose elements have a number (a process's id) become longer in such steps, and shorter when
+// they have several of them too many.
 constexpr size_t kTrimStep = 2048;
 
-// Of elements by number, of which those from `size` on are nobody's any more.
+// At most `size` elements, and room for no more.
 template <typename T>
-void ShrinkTo(std::vector<T>* all, size_t size) {
-  if (all->capacity() <= 2 * (size + kTrimStep)) return;
+void CutTo(std::vector<T>* all, size_t size) {
   if (all->size() > size) all->resize(size);
   all->shrink_to_fit();
+}
+
+// Elements from `size` on are nobody's any more.
+template <typename T>
+void ShrinkTo(std::vector<T>* all, size_t size) {
+  if (all->capacity() > 2 * (size + kTrimStep)) CutTo(all, size);
 }
 
 // Makes room for element `index` of a vector that only grows. In steps, and not to twice the size: that

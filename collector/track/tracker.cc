@@ -328,12 +328,9 @@ void Tracker::Trim(uint64_t ts_ns) {
   if (size > processes_.size() / 2) return;
   std::erase_if(free_ids_, [size](uint32_t id) { return id >= size; });
   std::make_heap(free_ids_.begin(), free_ids_.end(), std::greater<>());
-  processes_.resize(size);
-  processes_.shrink_to_fit();
-  keys_.resize(size);
-  keys_.shrink_to_fit();
-  ranks_.resize(std::min(ranks_.size(), size));
-  ranks_.shrink_to_fit();
+  CutTo(&processes_, size);
+  CutTo(&keys_, size);
+  CutTo(&ranks_, size);
   free_ids_.shrink_to_fit();
 }
 

@@ -146,9 +146,9 @@ class Tracker {
   void Follow(int32_t tgid);
 
   size_t nr_processes() const { return by_key_.size(); }
-  // One of that id is known.
   // All ids are below; those of a burst that has gone are no ids any more.
   size_t nr_ids() const { return processes_.size(); }
+  // One of that id is known.
   bool has(uint32_t id) const { return id < keys_.size() && Lookup(keys_[id]) == id; }
   // Everything (base/state.h).
   template <typename Archive>

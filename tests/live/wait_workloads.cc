@@ -142,28 +142,26 @@ void Storm(uint64_t end_ns) {
 
 struct SchedulerAttr {  // struct sched_attr, which this C library does not have
   uint32_t size = sizeof(SchedulerAttr);
-  uint32_t policy = 6;  // SCHED_DEADLINE
+  uint32_t policy = SCHED_OTHER;
   uint64_t flags = 0;
   int32_t nice = 0;
   uint32_t priority = 0;
-  uint64_t runtime_ns = 3 * kMs, deadline_ns = 10 * kMs, period_ns = 10 * kMs;
+  uint64_t runtime_ns = 0, deadline_ns = 0, period_ns = 0;
 };
 
-void BeDeadline() {
-  const SchedulerAttr attr;
+void SetScheduler(const SchedulerAttr& attr) {
   if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0) std::perror("sched_setattr");
 }
 
-// Since 6.12 a turn is as long as a thread asks for, and else a few ms with few CPUs: others wait no
-// longer.
-void AskForLongTurns() {
-  SchedulerAttr attr;
-  attr.policy = SCHED_OTHER;
-  attr.nice = getpriority(PRIO_PROCESS, 0);
-  attr.runtime_ns = 10 * kMs;
-  attr.deadline_ns = attr.period_ns = 0;
-  if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0) std::perror("sched_setattr");
+void BeDeadline() {
+  constexpr uint32_t kDeadline = 6;  // SCHED_DEADLINE
+  SetScheduler(
+      {.policy = kDeadline, .runtime_ns = 3 * kMs, .deadline_ns = 10 * kMs, .period_ns = 10 * kMs});
 }
+
+// Since 6.12 a thread's turns are as long as it asks for. Else they are so short, since 6.6, that of
+// three threads none waits for longer than the window of LongWaitTruthTest.
+void AskForLongTurns() { SetScheduler({.nice = getpriority(PRIO_PROCESS, 0), .runtime_ns = 10 * kMs}); }
 
 void BeRealtime() {
   const sched_param param = {.sched_priority = 10};
@@ -177,6 +175,7 @@ void StartLoad(WaitLoad which, uint64_t end_ns, std::vector<pid_t>* pids) {
   const auto spinner = [&](bool pinned) {
     start([=] {
       if (pinned) PinTo(0, cpu);
+      if (which == kLoadSpinners) AskForLongTurns();
       Spin(end_ns);
     });
   };
@@ -197,12 +196,7 @@ void StartLoad(WaitLoad which, uint64_t end_ns, std::vector<pid_t>* pids) {
       break;
     }
     case kLoadSpinners:
-      for (int i = 0; i < 3; i++)
-        start([=] {
-          PinTo(0, cpu);
-          AskForLongTurns();
-          Spin(end_ns);
-        });
+      for (int i = 0; i < 3; i++) spinner(true);
       break;
     case kLoadStorm:
       for (int i = 0; i < 4; i++) start([=] { Storm(end_ns); });

@@ -301,7 +301,9 @@ def check_statuses(run, claims, rows, machine):
         # Where the host takes CPUs away more often than now and then, more: of each such switch the delta of who ran before it may be
         # nobody's, and of who runs behind it.
         caused = run.all_true_ns() * rate // 1000
-        claims.claim(doubted == 0 if machine == "counted" else doubted > 0 or run.nr_across < 20, f"bytes are doubted, as {run.nr_across} switches reach far into another slot")
+        if machine == "counted":
+            claims.claim(doubted == 0, f"of a CPU that nobody takes away {doubted} bytes are doubted")
+        claims.claim(doubted > 0 or run.nr_across < 20, f"bytes are doubted, as {run.nr_across} switches reach far into another slot")
         claims.claim(doubted < caused // 200 + (run.across_ns + 2 * run.nr_across * run.delta_ns) * rate // 1000,
                      f"bytes next to {run.nr_across} switches that reach far into another slot, which are nobody's: {doubted}, {100 * doubted / max(1, caused):.2f}% of all")
     identity = run.guest.header.get("identity", "is missing")
