@@ -318,21 +318,39 @@ static const struct {
 	{ "mbmlocal", X86_FEATURE_CQM_MBM_LOCAL, SS_RDT_MBM_LOCAL },
 };
 
-/* Is "!name" one of the words of rdt=? The last rdt= counts, as in the kernel. */
+/* Is that one of the words, up to a blank, that are separated by commas? */
+static bool ss_has_word(const char *words, bool negated, const char *name)
+{
+	const char *word = words;
+
+	for (;;) {
+		const bool is_negated = *word == '!';
+
+		word += is_negated;
+		if (is_negated == negated && !strncmp(word, name, strlen(name)) &&
+		    strchr(", \n", word[strlen(name)]))
+			return true;
+		word += strcspn(word, ", \n");
+		if (*word++ != ',')
+			return false;
+	}
+}
+
+/* As in the kernel: each rdt= adds to the others, and who is wanted by one is wanted. */
 static bool ss_rdt_is_off(const char *command_line, const char *name)
 {
-	const char *option = NULL, *word, *at = command_line;
+	const char *at = command_line;
+	bool is_off = false;
 
 	while ((at = strstr(at, "rdt="))) {
-		if (at == command_line || at[-1] == ' ')
-			option = at + strlen("rdt=");
-		at++;
+		const bool is_option = at == command_line || at[-1] == ' ';
+
+		at += strlen("rdt=");
+		if (is_option && ss_has_word(at, false, name))
+			return false;
+		is_off |= is_option && ss_has_word(at, true, name);
 	}
-	for (word = option; word && *word && *word != ' ' && *word != '\n'; word++)
-		if (word[0] == '!' && !strncmp(word + 1, name, strlen(name)) &&
-		    strchr(", \n", word[1 + strlen(name)]))
-			return true;
-	return false;
+	return is_off;
 }
 
 /* Of this kernel. Returns "" if it cannot be read. To be freed. */
@@ -535,7 +553,7 @@ static struct ss_rdt_node *ss_rdt_find_node(u32 l3, int numa)
 	list_for_each_entry(node, &ss_rdt_nodes, list)
 		if (node->shared.domain.id == id)
 			return node;
-	node = kvzalloc(sizeof(*node), GFP_KERNEL);
+	node = ss_fault_here() ? NULL : kvzalloc(sizeof(*node), GFP_KERNEL);
 	if (!node)
 		return NULL;
 	node->numa = numa;

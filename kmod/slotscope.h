@@ -34,8 +34,8 @@
 struct ss_rdt_owner; /* rdt_domain.h */
 
 /*
- * fault.c, in builds for tests: is this the step of loading that is to fail? Asked before each that
- * can.
+ * fault.c, in builds for tests: is this the step that is to fail? Asked before each that can: those of
+ * loading, and the memory for one more L3 cache.
  */
 
 #ifdef SS_FAULT
@@ -118,7 +118,8 @@ struct ss_process_id {
 #define SS_NO_SLOT (~0u)
 
 struct ss_process_stats {
-	u64 nr_processes; /* now in the table */
+	u64 nr_slots; /* of the table */
+	u64 nr_processes; /* now in it */
 	u64 nr_untracked; /* born when there was no room */
 	u64 nr_unknown_dead; /* threads that died and that we had not counted */
 	u64 nr_untold_renames; /* beyond SS_RENAMES_MAX, and overtaken by the next */

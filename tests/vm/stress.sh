@@ -58,7 +58,7 @@ while [ "$(date +%s)" -lt $end ]; do
 	2) set -- cpus=0 ;;
 	3) set -- max_processes=64 ;;
 	4)
-		set -- fail_step=$((1 + rounds / 5 % 12)) # there are 12 steps
+		set -- fail_step=$((1 + rounds / 5 % 15)) # there are 15 steps
 		module=slotscope-fault.ko
 		;;
 	esac

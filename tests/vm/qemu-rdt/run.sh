@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 build=${SLOTSCOPE_BUILD:-$top/build}
-readonly names=(plain counted sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers occupancy partition coexist forbidden reboot)
+readonly names=(plain counted sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers occupancy partition coexist poor forbidden reboot)
 
 # What the machine NAME has: CPUs, CPU properties, the load in it (see in-guest.sh), parameters of the module.
 describe() {
@@ -33,7 +33,7 @@ describe() {
 	sleepers) load=sleepers ;;
 	occupancy) properties=,rdt-events=1 ;;
 	partition) properties=,rdt-max-rmid=12,rdt-llc-halflife-ns=2000000000 load=many ;; # lines that survive all traffic
-	coexist | forbidden | reboot) ;;
+	coexist | poor | forbidden | reboot) ;;
 	*)
 		echo "run.sh: there is no machine $1; there are: ${names[*]}" >&2
 		exit 2
@@ -41,8 +41,8 @@ describe() {
 	esac
 }
 
-# The module and others that use RDT, one after another: see coexist.sh.
-coexist() { # coexist KERNEL WORK
+# What reads and writes a CPU's registers, and a module whose steps can fail.
+prepare() { # prepare KERNEL WORK
 	local msr
 	: >"$2/msr.ko" # empty where the kernel has it built in
 	msr=$(find "$("$top/scripts/kernels.sh" modules "$1")" -name 'msr.ko*')
@@ -52,8 +52,20 @@ coexist() { # coexist KERNEL WORK
 	*.ko) cp "$msr" "$2" ;;
 	esac
 	"$top/scripts/build-kmod.sh" "$("$top/scripts/kernels.sh" kdir "$1")" "$2/fault" "$("$top/scripts/kernels.sh" root "$1")" SS_FAULT=y
+}
+
+# The module and others that use RDT, one after another: see coexist.sh.
+coexist() { # coexist KERNEL WORK
+	prepare "$1" "$2" || return
 	QEMU=$qemu "$top/tests/vm/guest.sh" --quiet --mem "$mem" --timeout "$timeout" --qemu "$firmware $cpu,rdt-max-closid=7" --in "$build/kmod/$1/slotscope.ko" \
 		--in "$2/fault/slotscope.ko:/slotscope/slotscope-fault.ko" --in "$build/slotscope" --in "$here/coexist.sh" --in "$(command -v chrt)" --in "$2/msr.ko" "$1" -- sh coexist.sh
+}
+
+# A CPU comes online, and there is no memory for its L3 cache: see poor.sh.
+poor() { # poor KERNEL WORK
+	prepare "$1" "$2" || return
+	QEMU=$qemu "$top/tests/vm/guest.sh" --quiet --mem "$mem" --timeout "$timeout" --qemu "$firmware $cpu -smp 2,sockets=2" \
+		--in "$2/fault/slotscope.ko" --in "$build/slotscope" --in "$here/poor.sh" --in "$2/msr.ko" "$1" -- sh poor.sh
 }
 
 # With that on the kernel's command line the module says so.
@@ -64,6 +76,7 @@ forbids() { # forbids KERNEL OPTION LINE-OF-INFO
 }
 forbidden() { # forbidden KERNEL WORK
 	forbids "$1" 'rdt=!mbmlocal,cmt' 'rdt_events: llc_occupancy mbm_total' &&
+		forbids "$1" 'rdt=!mbmlocal,!mbmtotal rdt=!l3cat,mbmtotal,!cmt rdt=' 'rdt_events: mbm_total' &&
 		forbids "$1" 'rdt=!cmt,!mbmtotal,!mbmlocal' 'backend_reason: .*command line forbids' &&
 		forbids "$1" 'clearcpuid=cqm' 'backend_reason: the kernel sees no RDT monitoring'
 }
@@ -104,7 +117,7 @@ run() { # run KERNEL NAME
 	work=$(mktemp -d)
 	echo "== $2 on $1"
 	case $2 in
-	coexist | forbidden | reboot) "$2" "$1" "$work" || code=$? ;;
+	coexist | poor | forbidden | reboot) "$2" "$1" "$work" || code=$? ;;
 	*) compare "$1" "$work" "$2" || code=$? ;;
 	esac
 	if [ -z "${KEEP:-}" ] && { [ $code = 0 ] || [ $code = 72 ]; }; then
