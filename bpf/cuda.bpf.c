@@ -71,6 +71,7 @@ struct ss_cuda_thread {
 	__u64 told_probe; /* its cookie: another such call may return first */
 	bool spoken; /* a message of it was sent */
 	bool doubted; /* its outermost call was taken for ended, by a guess */
+	bool has_nested; /* its outermost call has made one that returned */
 	/* What it was last told of its device, and about when: some programs ask before each launch. */
 	__u32 got_device; /* + 1; 0: nothing */
 	__u64 got_ns;
@@ -176,6 +177,8 @@ static __always_inline void ss_cuda_lose(__u32 which, __s32 tgid, __u64 start_ti
 		count = bpf_map_lookup_elem(&ss_cuda_losers, &loser);
 		if (count)
 			__sync_fetch_and_add(count, 1);
+		else /* it has just been taken out, or there is no room */
+			bpf_map_update_elem(&ss_cuda_losers, &loser, &one, BPF_NOEXIST);
 	}
 	ss_cuda_count_loss(which);
 }
@@ -183,6 +186,24 @@ static __always_inline void ss_cuda_lose(__u32 which, __s32 tgid, __u64 start_ti
 static __always_inline void ss_cuda_lose_mine(__u32 which, struct task_struct *task)
 {
 	ss_cuda_lose(which, task->tgid, ss_task_to_read(task)->group_leader->start_time);
+}
+
+/* Of the task that runs. Not inlined: it is seldom run. */
+static __noinline int ss_cuda_lose_unreturned(void)
+{
+	ss_cuda_lose_mine(SS_CUDA_NR_RESUMED, bpf_get_current_task_btf());
+	return 0;
+}
+
+/*
+ * The outermost call has not returned. What it seemed to make itself was not told, and if it had been
+ * left before that, by longjmp(), those were calls of their own.
+ */
+static __always_inline void ss_cuda_give_up(struct ss_cuda_thread *thread)
+{
+	if (thread->has_nested)
+		ss_cuda_lose_unreturned();
+	thread->has_nested = false;
 }
 
 static __always_inline bool ss_cuda_is_bypassed(void)
@@ -210,6 +231,7 @@ static __always_inline void ss_cuda_resume(struct ss_cuda_thread *thread)
 		return;
 	thread->bypassed_by = ss_cuda_bypassed_by;
 	thread->depth = 0;
+	thread->has_nested = false;
 	thread->told.start_ns = 0;
 }
 
@@ -244,6 +266,7 @@ static __always_inline void ss_cuda_leave_outer(struct ss_cuda_thread *thread,
 	thread->depth = 0;
 	thread->doubted = guessed; /* if it goes on after all, it is lost */
 	ss_cuda_count(SS_CUDA_NR_UNRETURNED);
+	ss_cuda_give_up(thread);
 }
 
 /* Leaves the frames of calls that have ended, as a call that begins with this stack pointer shows. */
@@ -266,6 +289,8 @@ static __always_inline void ss_cuda_drop_ended(struct ss_cuda_thread *thread,
 		thread->depth--;
 		ss_cuda_count(SS_CUDA_NR_UNRETURNED);
 	}
+	if (thread->depth == 0)
+		ss_cuda_give_up(thread);
 }
 
 /* The value, or for SS_FROM_RESULT* its address. args has SS_CUDA_NR_ARGS + 2 words. */
@@ -598,6 +623,7 @@ static __always_inline struct ss_cuda_queue *ss_cuda_nested(struct pt_regs *ctx,
 	__u32 index = cookie;
 
 	ss_cuda_count(SS_CUDA_NR_NESTED);
+	thread->has_nested = true;
 	if (!(cookie & SS_CUDA_COOKIE_TOLD) || (__s32)ctx->ax != 0 || thread->told.start_ns == 0 ||
 	    thread->told_probe != cookie)
 		return NULL;
@@ -664,9 +690,14 @@ static __noinline struct ss_cuda_queue *ss_cuda_went_back(struct pt_regs *ctx)
 		if (!found)
 			ss_cuda_count(SS_CUDA_NR_UNRETURNED);
 	}
-	if (found)
-		return thread->depth > 0 ? ss_cuda_nested(ctx, task, thread, cookie)
-					 : ss_cuda_returned(ctx, task, thread, cookie);
+	if (found && thread->depth > 0)
+		return ss_cuda_nested(ctx, task, thread, cookie);
+	if (found) {
+		thread->has_nested = false;
+		return ss_cuda_returned(ctx, task, thread, cookie);
+	}
+	if (thread->depth == 0)
+		ss_cuda_give_up(thread);
 	ss_cuda_unmatched(thread, task);
 	return NULL;
 }

@@ -20,6 +20,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/errno_text.h"
 #include "cuda.skel.h"
 #include "cuda/calls.h"
@@ -272,13 +273,17 @@ Status CudaProbes::AttachSingle(const std::string& path, const CudaLibrary& libr
 void CudaProbes::TakeLosers(std::vector<LostCalls>* lost) {
   if (!skeleton_) return;
   const int fd = bpf_map__fd(skeleton_->maps.ss_cuda_losers);
-  ss_cuda_loser loser;
-  // Whoever goes on to lose calls is there again, and taken the next time.
-  for (int i = 0; i < SS_CUDA_MAX_LOSERS && !bpf_map_get_next_key(fd, nullptr, &loser); i++) {
-    uint64_t nr = 0;
-    if (bpf_map_lookup_and_delete_elem(fd, &loser, &nr)) return;
-    lost->push_back({loser.tgid, 0, loser.start_time_ns, nr});
-  }
+  std::vector<ss_cuda_loser> keys(SS_CUDA_MAX_LOSERS), idle;
+  std::vector<uint64_t> values(keys.size());
+  uint32_t at = 0, nr = static_cast<uint32_t>(keys.size());
+  // That there are no more is an error, too.
+  if (bpf_map_lookup_batch(fd, nullptr, &at, keys.data(), values.data(), &nr, nullptr) &&
+      errno != ENOENT)
+    return;
+  std::vector<Losers::Count> counts(nr);
+  for (uint32_t i = 0; i < nr; i++) counts[i] = {keys[i], values[i]};
+  losers_.Look(counts, MonotonicNs(), lost, &idle);
+  for (const ss_cuda_loser& loser : idle) bpf_map_delete_elem(fd, &loser);
 }
 
 uint64_t CudaProbes::nr_skipped_runs() const {

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "cuda/library.h"
+#include "cuda/losers.h"
 #include "ring/bpf_object.h"
 #include "ring/item.h"
 
@@ -106,6 +107,7 @@ class CudaProbes {
   };
   std::vector<std::unique_ptr<bpf_link, LinkDeleter>> turns_;
   uint32_t follows_ = 0;  // of cuda.bpf.c, the latest
+  Losers losers_;
 };
 
 }  // namespace slotscope

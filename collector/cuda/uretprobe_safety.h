@@ -14,7 +14,8 @@ namespace slotscope {
 // here. Forks, and waits for the children.
 Status CheckUretprobesAreSafe();
 
-enum class FilterVerdict { kNoSuchCall, kPasses, kRefuses, kUnknown };
+// kHidden: the kernel has no such call, or a filter that this process runs under says so in its place.
+enum class FilterVerdict { kNoSuchCall, kPasses, kRefuses, kHidden, kUnknown };
 // What happens to that system call under a filter that refuses it. In the kernel's own answer it does no
 // harm: it must be one that may be called out of place.
 FilterVerdict TryUnderFilter(long system_call);

@@ -94,7 +94,7 @@ enum ss_cuda_count {
 	SS_CUDA_NR_UNTRACKED = 6, /* calls of threads for which there was no memory: lost */
 	SS_CUDA_NR_UNWRITTEN = 7, /* calls whose message the buffer refused: lost */
 	SS_CUDA_NR_BYPASSED = 8, /* calls and returns that were not looked at: no heartbeat */
-	SS_CUDA_NR_RESUMED = 9, /* calls that were taken for ended and went on: lost */
+	SS_CUDA_NR_RESUMED = 9, /* calls taken for ended that went on, or the other way round: lost */
 	SS_CUDA_NR_COUNTS = 10,
 };
 
@@ -105,6 +105,6 @@ struct ss_cuda_loser {
 	__u64 start_time_ns;
 };
 
-#define SS_CUDA_MAX_LOSERS 4096 /* between two looks */
+#define SS_CUDA_MAX_LOSERS 4096 /* of a second or so */
 
 #endif /* SLOTSCOPE_CUDA_PROBE_H */

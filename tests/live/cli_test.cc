@@ -221,6 +221,23 @@ TEST(Cli, AKernelWhoseSwitchesHaveNoStateIsRecorded) {
   EXPECT_LT(nr_preemptions, nr_switches);
 }
 
+TEST(Cli, OnAKernelWhoseSwitchesHaveNoStateThreadsAreFollowed) {
+  std::string output;
+  const int code = RecordWithBtf(
+      BtfWithoutSwitchState(), "stateless-cuda.csv",
+      "--gpu on -- env LD_LIBRARY_PATH=" + StandinFolder() + " $T --workload cuda-train 0", &output);
+  ASSERT_EQ(code, 0) << output;
+  uint64_t no_work_ns = 0, ran_ns = 0, unknown_ns = 0;
+  for (const auto& row : ReadCsv(TempDir() + "/stateless-cuda.csv").rows) {
+    no_work_ns += Number(row.at("gpu_no_work_ns"));
+    ran_ns += Number(row.at("gpu_no_work_ran_ns"));
+    unknown_ns += Number(row.at("gpu_no_work_unknown_ns"));
+  }
+  // Before each of 50 steps it computes for 2 ms.
+  EXPECT_GT(ran_ns, 50'000'000u) << no_work_ns << " of them not known: " << unknown_ns;
+  EXPECT_LT(unknown_ns, no_work_ns / 4);
+}
+
 // Instructions that the verifier has followed, of the programs for switches that are new. (The kernel
 // frees those of an earlier recorder a little after its end.)
 uint64_t VerifiedForSwitches(const std::set<uint32_t>& before) {

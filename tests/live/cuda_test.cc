@@ -224,6 +224,35 @@ TEST(Cuda, CallsThatCannotBeReadHideOnlyTheirProcessesMemory) {
       << output;
 }
 
+// So fast that there is one in each moment in which somebody looks whose they are. When they are over it
+// shows whether one of them is nobody's.
+TEST(Cuda, AFloodOfCallsThatCannotBeReadHidesOnlyItsProcessesMemory) {
+  Recorded recorded;
+  const int flood_ms = IsEmulated() ? 6'000 : 3'000;
+  ASSERT_NO_FATAL_FAILURE(
+      RecordCuda("unreadable-flood",
+                 fmt::format("{} >hostile & $T --workload cuda-holder {} >truth; wait",
+                             Hostile(fmt::format("cuda-unreadable-flood {}", flood_ms)), 2 * flood_ms),
+                 &recorded, StandinFolder() + ":" + StandinFolder() + "/hostile", true));
+  for (const auto& line : recorded.truth.lines) {
+    if (line.key != "holds") continue;
+    const uint64_t bytes = line.values.at(0), end_ns = line.values.at(1);
+    size_t nr_rows = 0;
+    for (const auto& row : RowsOf(recorded, line.tgid)) {
+      const uint64_t start_ns = Number(row.at("slot_start_ns"));
+      if (start_ns + 500'000'000 < end_ns || start_ns + 1'000'000 > end_ns) continue;
+      EXPECT_EQ(row.at("gpu_mem_bytes"), std::to_string(bytes)) << start_ns;
+      nr_rows++;
+    }
+    EXPECT_GT(nr_rows, 20u);
+  }
+  ASSERT_EQ(recorded.truth.TgidsOf("holds").size(), 1u);
+  const auto hostile = RowsOf(recorded, ParseWorkload(recorded.dir + "/hostile").TgidsOf("proc").at(0));
+  ASSERT_GT(hostile.size(), 20u);
+  for (size_t i = hostile.size() / 2; i + 1 < hostile.size(); i++)
+    EXPECT_EQ(hostile[i].at("gpu_mem_bytes"), "") << i;
+}
+
 // Where the kernel can preempt whoever is in that storage, and before 7.0, it has none for who comes
 // then. (The guests make theirs preemptible for this.)
 TEST(Cuda, WithoutStorageOnlyItsProcessesMemoryIsHidden) {
@@ -249,6 +278,26 @@ TEST(Cuda, CallsThatNeverReturnHideNothing) {
   ASSERT_NO_FATAL_FAILURE(RecordCuda("stacks", Hostile("cuda-stacks 0") + " >truth", &recorded,
                                      StandinFolder() + ":" + StandinFolder() + "/hostile"));
   CheckMemory(recorded, recorded.truth.TgidsOf("proc").at(0), 6);
+}
+
+// What seemed to be made by a call that had been left may have been a call of its own.
+TEST(Cuda, WhatIsWithinACallThatNeverReturnsIsNotTakenForKnown) {
+  Recorded recorded;
+  ASSERT_NO_FATAL_FAILURE(RecordCuda("jump", Hostile("cuda-jump 0") + " >truth", &recorded,
+                                     StandinFolder() + ":" + StandinFolder() + "/hostile", true));
+  uint64_t dropped_ns = 0;
+  for (const auto& line : recorded.truth.lines)
+    if (line.key == "dropped") dropped_ns = line.values.at(0);
+  ASSERT_GT(dropped_ns, 0u);
+  size_t nr_known = 0, nr_hidden = 0;
+  for (const auto& row : RowsOf(recorded, recorded.truth.TgidsOf("proc").at(0))) {
+    nr_known += row.at("gpu_mem_bytes") == "1000";
+    if (Number(row.at("slot_start_ns")) < dropped_ns) continue;
+    EXPECT_EQ(row.at("gpu_mem_bytes"), "") << row.at("slot_start_ns");
+    nr_hidden++;
+  }
+  EXPECT_GT(nr_known, 0u);
+  EXPECT_GT(nr_hidden, 20u);
 }
 
 // In each slot, to the nanosecond: active is the union of the spans of kernels.

@@ -609,17 +609,37 @@ int RunCudaHolder(int ms) {
   return 0;
 }
 
+namespace {
+
 // Of tests/cuda/hostile_runtime.c: arrays whose format cannot be read, for so many ms.
-int RunUnreadableCuda(int ms) {
-  OpenLibraries();
-  std::printf("proc %d\n", getpid());
-  std::fflush(stdout);
+void MakeUnreadableCalls(int ms, useconds_t pause_us) {
   for (const uint64_t end_ns = MonotonicNs() + static_cast<uint64_t>(ms) * 1'000'000;
        MonotonicNs() < end_ns;) {
     CUarray array;
     MUST(cudaMallocArray, &array, reinterpret_cast<const cudaChannelFormatDesc_c*>(8), 64, 32, 0u);
-    usleep(1000);
+    if (pause_us) usleep(pause_us);
   }
+}
+
+}  // namespace
+
+int RunUnreadableCuda(int ms) {
+  OpenLibraries();
+  std::printf("proc %d\n", getpid());
+  std::fflush(stdout);
+  MakeUnreadableCalls(ms, 1000);
+  SayEnd();
+  return 0;
+}
+
+// As fast as two threads can.
+int RunUnreadableCudaFlood(int ms) {
+  OpenLibraries();
+  std::printf("proc %d\n", getpid());
+  std::fflush(stdout);
+  std::thread other(MakeUnreadableCalls, ms, 0);
+  MakeUnreadableCalls(ms, 0);
+  other.join();
   SayEnd();
   return 0;
 }
@@ -726,6 +746,41 @@ int RunCudaOnManyStacks(int) {
   SetWithin(SwitchAway);
   CALL(cudaDeviceSynchronize);
   return 1;
+}
+
+namespace {
+
+// With so much of the stack above it that nobody has written to.
+template <size_t kBytes, typename Fn>
+__attribute__((noinline)) void Below(const Fn& fn) {
+  char gap[kBytes];
+  asm volatile("" : : "r"(gap) : "memory");
+  fn();
+}
+
+}  // namespace
+
+// Of tests/cuda/hostile_runtime.c: a call that is left by longjmp(), whose return address is still where
+// it was when the next one is made below it, so nobody can tell that this is not one of its own.
+// "dropped TGID ns": since then it can be told.
+int RunCudaBehindJump(int) {
+  OpenLibraries();
+  std::printf("proc %d\n", getpid());
+  uint64_t held = 0;
+  AllocateBehindJump(&held, 1000, 0);
+  usleep(20'000);
+  SetWithin(JumpOut);
+  if (setjmp(g_behind) == 0) Below<64u << 10>([] { CALL(cudaDeviceSynchronize); });
+  Below<128u << 10>([] {
+    SetWithin(nullptr);
+    void* memory;
+    MUST(cudaMalloc, &memory, 2000);
+  });
+  CALL(cudaDeviceSynchronize);
+  std::printf("dropped %d %lu\n", getpid(), MonotonicNs());
+  for (int i = 0; i < 50; i++) usleep(1000);
+  SayEnd();
+  return 0;
 }
 
 // Holds memory, and becomes another program, which computes for so long and uses no GPU.

@@ -83,6 +83,7 @@ TEST(Fleet, ASecondSignalEndsAtOnceAndTheFileIsComplete) {
   std::ofstream(dir + "/asks") << "yes";
   recorder.join();
   EXPECT_EQ(code, 128 + SIGTERM) << output;
+  EXPECT_NE(output.find("slotscope: a second signal ended it at once; "), std::string::npos) << output;
   CheckIdentity(ReadCsv(dir + "/second.csv"));
 }
 

@@ -102,6 +102,8 @@ int RunCudaFlood(int thousands);
 int RunCudaTrain(int);
 int RunCudaHolder(int ms);
 int RunCudaOnManyStacks(int);
+int RunCudaBehindJump(int);
+int RunUnreadableCudaFlood(int ms);
 // --workload cuda-gaps WHICH: what it does between launches. In gap_workload.cc.
 enum {
   kGapSpins,

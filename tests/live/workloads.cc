@@ -787,6 +787,8 @@ constexpr Workload kWorkloads[] = {
     {"cuda-holder", RunCudaHolder},
     {"cuda-flood", RunCudaFlood},
     {"cuda-stacks", RunCudaOnManyStacks},
+    {"cuda-jump", RunCudaBehindJump},
+    {"cuda-unreadable-flood", RunUnreadableCudaFlood},
     {"cuda-gaps", RunGaps},
     {"cuda-train", RunCudaTrain},
     {"cuda-launcher", RunLauncher},
