@@ -56,7 +56,11 @@ alone_later() {
 		[ -n "$nr" ] && [ "$nr" = "$(wc -l <<<"$names")" ] && [ "$nr" -lt 8 ] || return # more are not by chance
 		again=("$@" --gtest_filter="$(paste -sd: <<<"$names")")
 		;;
-	env*tests/vm/suite.sh*) again=("$@") ;;
+	env*tests/vm/suite.sh*)
+		# What the module itself says of its books is not the host's doing.
+		! grep -qaE '^FAIL (.*two RMIDs|the module.s counters|.* is counted as an error|a load that failed|.*identity)' "$log" || return
+		again=("$@")
+		;;
 	tests/vm/qemu-rdt/run.sh*) again=(env ${SLOTSCOPE_RDT_SECONDS:+SLOTSCOPE_RDT_SECONDS=$SLOTSCOPE_RDT_SECONDS} "$@") ;;
 	*) return 1 ;;
 	esac
@@ -261,6 +265,10 @@ vm() {
 		step "module builds for $kernel without a warning" make "build/kmod/$kernel/slotscope.ko"
 		guest "$kernel" kmod "guest $kernel, module" env QUICK=$quick ELSEWHERE=$elsewhere tests/vm/suite.sh "$kernel" kmod
 	else
+		case $kernel in
+		6.16 | 6.17 | 6.18 | 6.19 | 7.0 | 7.1) ;; # Debian serves these without headers
+		*) step "headers of kernel $kernel" scripts/kernels.sh kdir "$kernel" ;;
+		esac
 		cell "$kernel" kmod "no headers"
 	fi
 	case $kernel${2:-} in
@@ -406,8 +414,8 @@ for group in "$@"; do
 	rdt)
 		if qemu_rdt; then
 			rdt 6.1 plain counted sockets clusters unit3 wrap24 wrap44 wrap62 unavailable3 unavailable7 reuse exhausted sleepers \
-				occupancy partition coexist forbidden reboot
-			rdt 6.12 plain counted sockets clusters reuse sleepers coexist
+				occupancy partition coexist poor forbidden reboot
+			rdt 6.12 plain counted sockets clusters reuse sleepers coexist poor
 		fi
 		;;
 	*)
