@@ -41,7 +41,10 @@ bool ForEachProcLine(const std::string& path, size_t max_bytes,
   for (size_t nr_read = 0; nr_read < max_bytes;) {
     const size_t before = text.size();
     if (!ReadUpTo(fd.get(), before + std::min(kPieceBytes, max_bytes - nr_read), &text)) return false;
-    if (text.size() == before) break;
+    if (text.size() == before) {
+      if (!text.empty()) fn(text);
+      return true;
+    }
     nr_read += text.size() - before;
     size_t begin = 0;
     for (size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1)

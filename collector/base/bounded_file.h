@@ -18,8 +18,9 @@ bool ReadUpTo(int fd, size_t max_bytes, std::string* bytes);
 // Empty if it cannot be read.
 std::string ReadProcFile(const std::string& path, size_t max_bytes);
 
-// Each of its lines, up to so many bytes of it, a piece at a time: what we keep of it is a line. False
-// if it cannot be read. `fn` returns whether to go on.
+// Each of its lines, up to so many bytes of it, a piece at a time: what we keep of it is a line. The
+// last one need not end, but one that is cut by max_bytes is left out. False if it cannot be read. `fn`
+// returns whether to go on.
 bool ForEachProcLine(const std::string& path, size_t max_bytes,
                      const std::function<bool(std::string_view line)>& fn);
 

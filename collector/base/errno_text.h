@@ -12,4 +12,7 @@ inline std::string ErrnoText(int err) {
   return strerror_r(err < 0 ? -err : err, buffer, sizeof(buffer));
 }
 
+// "cannot create DIR/FILE: ", and why. In words where it is the folder that is missing.
+std::string CannotCreateText(const std::string& path, int err);
+
 }  // namespace slotscope

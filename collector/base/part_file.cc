@@ -72,8 +72,7 @@ Status PartFile::Open(const std::string& path) {
     if (Status status = MoveLeftover(); !status.ok()) return status;
   }
   const int error = errno;
-  return {Exit::kOutput, fmt::format("cannot create {}: {}", ShownPath(part_path_), ErrnoText(error)),
-          error};
+  return {Exit::kOutput, CannotCreateText(ShownPath(part_path_), error), error};
 }
 
 Status PartFile::Write(std::initializer_list<std::span<const std::byte>> pieces) {

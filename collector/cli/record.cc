@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -200,20 +202,35 @@ sigset_t StopSignals() {
   return set;
 }
 
-// While it exists, SIGINT and SIGTERM end the process at once. Not SIGHUP: of a terminal that is closed
-// the kernel and the shell send one each.
+// While it exists, SIGINT and SIGTERM end the process at once, which says so. Not SIGHUP: of a terminal
+// that is closed the kernel and the shell send one each.
 class EndsAtOnce {
  public:
   EndsAtOnce() : set_(StopSignals()) {
     sigdelset(&set_, SIGHUP);
     // A shell starts what is in the background with SIGINT ignored; the first one was obeyed all the
     // same.
-    for (const int stops : {SIGINT, SIGTERM}) signal(stops, SIG_DFL);
+    struct sigaction action = {};
+    action.sa_handler = End;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (const int stops : {SIGINT, SIGTERM}) sigaction(stops, &action, nullptr);
     pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
   }
   ~EndsAtOnce() { pthread_sigmask(SIG_BLOCK, &set_, nullptr); }
 
+  void FilesAreComplete() { complete_ = true; }
+
  private:
+  static void End(int stops) {
+    const std::string_view text =
+        complete_ ? "\nslotscope: a second signal ended it at once; the files are complete\n"
+                  : "\nslotscope: a second signal ended it at once; what is written so far can be read, "
+                    "its end is missing\n";
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    raise(stops);  // as whoever waits for us expects
+  }
+
+  static inline std::atomic<bool> complete_ = false;
   sigset_t set_;
 };
 
@@ -347,7 +364,7 @@ class Recording {
     }
     output_.Stay();
     WaitForEnd(&pipeline, writer, start_ns, nr_stops);
-    const EndsAtOnce from_here_on;
+    EndsAtOnce from_here_on;
     manager_.Stopping();
     SayAll(TakeNews());
     pipeline.Stop();
@@ -356,6 +373,7 @@ class Recording {
     RunSummary run = Summarize(pipeline.engine());
     run.elapsed_s = static_cast<double>(end_ns - start_ns) / 1e9;
     const Status status = Finish(pipeline, &run);
+    if (status.ok()) from_here_on.FilesAreComplete();
     if (report_) {
       report_->facts = facts;
       report_->counts = run.counts;

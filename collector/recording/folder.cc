@@ -36,6 +36,10 @@ Status Cannot(const char* what, const std::string& path, int error) {
   return {Exit::kOutput, fmt::format("cannot {} {}: {}", what, path, ErrnoText(error))};
 }
 
+Status CannotCreate(const std::string& path, int error) {
+  return {Exit::kOutput, CannotCreateText(path, error)};
+}
+
 std::string ManifestPath(const std::string& folder) { return folder + "/" + kManifestName; }
 
 // A file that we, or one before us, have made there.
@@ -104,7 +108,7 @@ Found LookAt(const std::string& path) {
 
 Status NotARecording(const std::string& path) {
   struct stat info;
-  if (lstat(path.c_str(), &info)) return Cannot("create", path, errno);
+  if (lstat(path.c_str(), &info)) return CannotCreate(path, errno);
   for (const std::string& name : NamesIn(path))
     if (ParseSegmentName(WithoutPart(name)))
       return {
@@ -138,7 +142,7 @@ Status RecordingFolder::Check(const std::string& path, const KeepLimits& keep) {
   if (found == Found::kNothing) {
     const fs::path parent = fs::path(path).parent_path();
     const std::string in = parent.empty() ? "." : parent.string();
-    if (access(in.c_str(), W_OK | X_OK)) return Cannot("create", path, errno);
+    if (access(in.c_str(), W_OK | X_OK)) return CannotCreate(path, errno);
     return {};
   }
   UniqueFd lock;
@@ -217,7 +221,7 @@ Status RecordingFolder::MakeNew() {
       break;
   }
   made_ = mkdir(path_.c_str(), 0750) == 0;
-  if (!made_ && errno != EEXIST) return Cannot("create", path_, errno);
+  if (!made_ && errno != EEXIST) return CannotCreate(path_, errno);
   return Lock(path_, &lock_);
 }
 

@@ -243,10 +243,12 @@ def under(loads, for_s):
 
 
 def rest():
-    """Until nothing changes any more. What there is then, the least of what comes and goes."""
+    """Until nothing changes any more, and the minute in which something did is over: what all that ended in it has done is memory
+    until then (some MB). What there is then, the least of what comes and goes."""
     begin = since = time.monotonic()
+    minute_ends = begin + 60 - time.time() % 60 + 3
     last, looks = recorder.look(), []
-    while time.monotonic() - since < REST_S and time.monotonic() - begin < 5 * REST_S:
+    while time.monotonic() < minute_ends or (time.monotonic() - since < REST_S and time.monotonic() - begin < 5 * REST_S):
         time.sleep(1)
         now = recorder.look()
         if (now.fds, now.maps, now.threads) != (last.fds, last.maps, last.threads):

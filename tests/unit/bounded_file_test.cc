@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "temp_folder.h"
 
@@ -22,6 +24,28 @@ TEST(ReadProcFile, ReadsSoMuchAndNoMore) {
   EXPECT_EQ(ReadProcFile("/proc/self/comm", 4096).back(), '\n');
   EXPECT_EQ(ReadProcFile("/proc/self/nobody", 10), "");
   EXPECT_EQ(ReadProcFile("/proc", 10), "") << "a folder";
+}
+
+TEST(ForEachProcLine, HasTheLastLineAndNoneThatIsCut) {
+  const TempFolder folder;
+  const auto lines = [&](const std::string& text, size_t max_bytes) {
+    folder.Write("lines", text);
+    std::vector<std::string> found;
+    EXPECT_TRUE(ForEachProcLine(folder.At("lines"), max_bytes, [&](std::string_view line) {
+      found.emplace_back(line);
+      return line != "stop";
+    }));
+    return found;
+  };
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(lines("", 100), Lines{});
+  EXPECT_EQ(lines("a\n\nb\n", 100), (Lines{"a", "", "b"}));
+  EXPECT_EQ(lines("a\nb", 100), (Lines{"a", "b"}));
+  EXPECT_EQ(lines("a\nlonger", 4), Lines{"a"}) << "it would be another word";
+  EXPECT_EQ(lines("a\nstop\nb", 100), (Lines{"a", "stop"}));
+  const std::string of_two_pieces(100'000, 'x');
+  EXPECT_EQ(lines(of_two_pieces + "\nb", 1u << 20), (Lines{of_two_pieces, "b"}));
+  EXPECT_FALSE(ForEachProcLine("/proc/self/nobody", 100, [](std::string_view) { return true; }));
 }
 
 TEST(ReadWholeFile, IsWholeOrRefused) {

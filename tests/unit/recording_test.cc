@@ -434,6 +434,13 @@ TEST(RecordingFolderTest, TouchesNothingThatIsNoRecording) {
   EXPECT_EQ(RowsIn(temp.At("r")), "1 ");
 }
 
+TEST(RecordingFolderTest, SaysWhichFolderIsMissing) {
+  const TempFolder temp;
+  const Status status = RecordingFolder::Check(temp.At("no/such/r"), {});
+  EXPECT_EQ(status.code(), Exit::kOutput);
+  EXPECT_THAT(status.message(), HasSubstr("there is no folder " + temp.At("no/such") + ": make it"));
+}
+
 TEST(RecordingFolderTest, WhatAnotherOneWritesIsNotRemoved) {
   const TempFolder temp;
   for (const char* name : {"a", "a.old"}) {
