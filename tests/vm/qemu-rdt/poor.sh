@@ -20,12 +20,22 @@ expect_rmids() {
 	[ $((found > 0)) = "$2" ] || fail "$found of 40 looks find an RMID on CPU $1"
 }
 cpu1=/sys/devices/system/cpu/cpu1/online
-# Who computes on CPU $1 is recorded: prints how many of the rows have each rdt_status.
+# Who computes on CPU $1 is recorded, from its birth: prints how many of the rows have each rdt_status.
 statuses() {
+	: >out
+	./slotscope record --source kmod --max-overhead 100 --events none --output poor.csv >out 2>&1 &
+	local recorder=$! tries=300
+	while ! grep -q recording out && [ $tries -gt 0 ]; do
+		tries=$((tries - 1))
+		usleep 100000
+	done
+	usleep 500000 # what an RMID's owners before have left is looked at meanwhile
 	taskset $((1 << $1)) sh -c 'while :; do :; done' &
 	local busy=$!
-	./slotscope record --source kmod --max-overhead 100 --events none --duration 3 --output poor.csv >out 2>&1 || fail "the recording failed: $(cat out)"
+	usleep 900000 && usleep 900000
 	kill $busy
+	kill $recorder
+	wait $recorder || fail "the recording failed: $(cat out)"
 	grep -q '^# identity: holds' poor.csv || fail "$(grep '^# identity' poor.csv)"
 	awk -F, -v tgid=$busy '/^#/ { next } !column { for (i = 1; i <= NF; i++) if ($i == "rdt_status") column = i } $3 == tgid { nr[$column]++ }
 		END { for (status in nr) print status, nr[status] }' poor.csv
