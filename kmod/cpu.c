@@ -236,12 +236,13 @@ static void ss_cpu_emit_state(u64 now_ns, u32 online)
 	trace_ss_cpu_state(&msg);
 }
 
-bool ss_cpu_runs(unsigned int cpu, u64 lease)
+u64 ss_cpu_lease(unsigned int cpu)
 {
 	const struct ss_cpu *there = per_cpu_ptr(&ss_cpu, cpu);
 
-	return READ_ONCE(there->watched) && READ_ONCE(there->interval.rmid) == (u32)lease &&
-	       READ_ONCE(there->interval.generation) == (u32)(lease >> 32);
+	if (!READ_ONCE(there->watched))
+		return 0;
+	return (u64)READ_ONCE(there->interval.generation) << 32 | READ_ONCE(there->interval.rmid);
 }
 
 static void ss_cpu_begin(struct ss_interval *interval)

@@ -20,12 +20,13 @@
 
 #define SS_LOOK_PERIOD (HZ / 2)
 #define SS_SHORT_PERIOD (HZ / 20) /* while there are few */
-#define SS_MAX_WANTERS 1024
+#define SS_MAX_WANTERS (SS_SHARE_MAX_KEYS - SS_RMID_CAPACITY)
 
 /* All of the worker. */
 static struct ss_pressure {
 	struct ss_holder holders[SS_RMID_CAPACITY];
 	struct ss_wanter wanters[SS_MAX_WANTERS];
+	struct ss_key_set keys;
 	struct ss_limits limits;
 	u64 nr_passes; /* in which somebody had to give one back */
 	u64 nr_kept; /* RMIDs that their process got back, because it ran */
@@ -39,9 +40,25 @@ static bool ss_runs_anywhere(u64 lease)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu)
-		if (ss_cpu_runs(cpu, lease))
+		if (ss_cpu_lease(cpu) == lease)
 			return true;
 	return false;
+}
+
+/* What CPUs run is asked of each once: it is in their caches, and they write to it. */
+static void ss_mark_running(struct ss_holder *holders, u32 nr_holders)
+{
+	unsigned int cpu;
+	u32 i;
+
+	for (i = 0; i < nr_holders; i++)
+		holders[i].runs = false;
+	for_each_possible_cpu(cpu) {
+		const u64 lease = ss_cpu_lease(cpu);
+
+		for (i = 0; i < nr_holders; i++)
+			holders[i].runs |= holders[i].lease == lease;
+	}
 }
 
 static void ss_take_back(struct ss_holder *holders, u32 nr_holders)
@@ -72,16 +89,16 @@ static void ss_relieve(struct ss_pressure *now)
 	struct ss_shortage all = {
 		.holders = now->holders,
 		.wanters = now->wanters,
+		.keys = &now->keys,
 		.nr_holders = ss_process_holders(now->holders),
 		.nr_wanters = ss_process_wanters(now->wanters, SS_MAX_WANTERS),
 		.nr_rmids = ss_rmid_count(),
 		.nr_free = ss_rmid_count_free(),
 		.now_ns = ktime_get_mono_fast_ns(),
 	};
-	u32 i, nr_taken;
+	u32 nr_taken;
 
-	for (i = 0; i < all.nr_holders; i++)
-		now->holders[i].runs = ss_runs_anywhere(now->holders[i].lease);
+	ss_mark_running(now->holders, all.nr_holders);
 	nr_taken = ss_share_choose(&all, &now->limits);
 	ss_process_set_limits(&now->limits);
 	if (nr_taken)

@@ -71,25 +71,27 @@ static __u32 ss_take(const struct ss_shortage *all, __u32 nr_wanted, __u64 for_n
 	return nr_taken;
 }
 
-static bool ss_is_held(const struct ss_shortage *all, __u32 before, enum ss_share_by by, __u64 key)
+/* False: it was seen before. */
+static bool ss_see(struct ss_key_set *set, __u64 key)
 {
-	__u32 i;
+	__u32 at = (__u32)((key * 0x9e3779b97f4a7c15ull) >> 32), i;
 
-	for (i = 0; i < before; i++)
-		if (ss_holder_key(&all->holders[i], by) == key)
-			return true;
-	return false;
+	for (i = 0; i < SS_SHARE_KEY_SET; i++, at++) {
+		at %= SS_SHARE_KEY_SET;
+		if (!set->used[at])
+			break;
+		if (set->keys[at] == key)
+			return false;
+	}
+	at %= SS_SHARE_KEY_SET;
+	set->used[at] = true;
+	set->keys[at] = key;
+	return true;
 }
 
-static bool ss_is_wanted(const struct ss_shortage *all, __u32 before, enum ss_share_by by, __u64 key)
+static void ss_see_nobody(struct ss_key_set *set)
 {
-	__u32 i;
-
-	for (i = 0; i < before; i++)
-		if (ss_wants(&all->wanters[i], all->now_ns) &&
-		    ss_wanter_key(&all->wanters[i], by) == key)
-			return true;
-	return false;
+	memset(set->used, 0, sizeof(set->used));
 }
 
 /* Users, or cgroups, that hold or want some. */
@@ -97,14 +99,12 @@ static __u32 ss_count_keys(const struct ss_shortage *all, enum ss_share_by by)
 {
 	__u32 nr_keys = 0, i;
 
+	ss_see_nobody(all->keys);
 	for (i = 0; i < all->nr_holders; i++)
-		nr_keys += !ss_is_held(all, i, by, ss_holder_key(&all->holders[i], by));
-	for (i = 0; i < all->nr_wanters; i++) {
-		const __u64 key = ss_wanter_key(&all->wanters[i], by);
-
+		nr_keys += ss_see(all->keys, ss_holder_key(&all->holders[i], by));
+	for (i = 0; i < all->nr_wanters; i++)
 		nr_keys += ss_wants(&all->wanters[i], all->now_ns) &&
-			   !ss_is_held(all, all->nr_holders, by, key) && !ss_is_wanted(all, i, by, key);
-	}
+			   ss_see(all->keys, ss_wanter_key(&all->wanters[i], by));
 	return nr_keys;
 }
 
@@ -136,10 +136,11 @@ static __u32 ss_take_shares(const struct ss_shortage *all, __u32 nr_wanted, enum
 		return 0;
 	if (all->nr_rmids > nr_keys)
 		share = (all->nr_rmids - 1) / nr_keys;
+	ss_see_nobody(all->keys);
 	for (i = 0; i < all->nr_holders; i++) {
 		const __u64 key = ss_holder_key(&all->holders[i], by);
 
-		if (ss_is_held(all, i, by, key))
+		if (!ss_see(all->keys, key))
 			continue; /* its turn has been */
 		nr_held = ss_count_held(all, by, key);
 		if (nr_held <= share)

@@ -50,16 +50,26 @@ struct ss_limits {
 	bool only_first;
 };
 
+/* Users, or cgroups, that were seen: with room, as it is a hash table. */
+#define SS_SHARE_MAX_KEYS 1536 /* of holders and wanters */
+#define SS_SHARE_KEY_SET 2048
+
+struct ss_key_set {
+	__u64 keys[SS_SHARE_KEY_SET];
+	bool used[SS_SHARE_KEY_SET];
+};
+
 /* RMIDs that are kept free for whoever comes: fewer are a shortage. */
 static inline __u32 ss_share_reserve(__u32 nr_rmids)
 {
 	return nr_rmids / 16 > 2 ? nr_rmids / 16 : 2;
 }
 
-/* A machine that is short of RMIDs. */
+/* A machine that is short of RMIDs. Of SS_SHARE_MAX_KEYS holders and wanters at most. */
 struct ss_shortage {
 	struct ss_holder *holders;
 	const struct ss_wanter *wanters;
+	struct ss_key_set *keys; /* for ss_share_choose() itself */
 	__u32 nr_holders;
 	__u32 nr_wanters;
 	__u32 nr_rmids; /* RMID 0 included */

@@ -230,8 +230,8 @@ void ss_cpu_watch(void);
 void ss_cpu_unwatch(void);
 /* Somebody begins to listen: measures start now. False: this CPU is not watched. */
 bool ss_cpu_restart(void);
-/* Does somebody run with that RMID on that CPU? From anywhere. */
-bool ss_cpu_runs(unsigned int cpu, u64 lease);
+/* Of who runs on that CPU: an RMID, and its generation above it. 0: none is known. From anywhere. */
+u64 ss_cpu_lease(unsigned int cpu);
 /* Of who runs here; see ss_interval_hold_name(). */
 u32 ss_cpu_hold_name(void);
 void ss_cpu_switch(bool preempt, struct task_struct *prev, struct task_struct *next,

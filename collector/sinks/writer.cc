@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/trim.h"
 
 namespace slotscope {
 namespace {
@@ -82,18 +83,40 @@ void Writer::Take(Batch* batch) {
 // What a burst or a stall took goes back: else one after the other would meet other slots of other
 // batches, until each had room for one.
 void Writer::Trim(Batch* batch) {
-  if (finished_.read_available() >= kMaxKeepingBatches) {
+  const size_t nr_waiting = finished_.read_available();
+  most_waiting_ = std::max(most_waiting_, nr_waiting);
+  if (nr_waiting >= kMaxKeepingBatches) {
     std::vector<Slot>().swap(batch->slots);
     return;
   }
-  size_t nr_spare = 0;
-  for (const Slot& slot : batch->slots) nr_spare += slot.rows.capacity();
-  if (nr_spare <= std::max(kMaxSpareRows, 2 * batch->nr_rows)) return;
+  size_t most_rows = 0, most_details = 0, nr_room = 0, nr_needed = 0;
+  for (size_t i = 0; i < batch->nr_slots; i++) {
+    const Slot& slot = batch->slots[i];
+    most_rows = std::max(most_rows, slot.rows.size());
+    most_details = std::max(most_details, slot.wait_details.size());
+    nr_needed += slot.rows.size() + slot.wait_details.size();
+  }
+  for (Slot& slot : batch->slots) {
+    if (slot.rows.capacity() > 2 * most_rows + 16) slot = {};
+    FreeIfTooLarge(&slot.wait_details, most_details);
+    nr_room += slot.rows.capacity() + slot.wait_details.capacity();
+  }
+  if (nr_room <= std::max(kMaxSpareRows, 2 * nr_needed)) return;
   for (size_t i = 0; i < batch->slots.size(); i++) {
     Slot& slot = batch->slots[i];
-    const size_t nr_rows = i < batch->nr_slots ? slot.rows.size() : 0;
-    if (slot.rows.capacity() > 2 * nr_rows + 16) slot = {};
+    const size_t nr_used = i < batch->nr_slots ? slot.rows.size() + slot.wait_details.size() : 0;
+    if (slot.rows.capacity() + slot.wait_details.capacity() > 2 * nr_used + 16) slot = {};
   }
+}
+
+// Of batches that nobody has needed since the last call. The first ones are those in use.
+void Writer::FreeSpares() {
+  std::vector<Batch*> spares;
+  for (Batch* batch; empty_.pop(batch);) spares.push_back(batch);
+  for (size_t i = most_waiting_ + 2; i < spares.size(); i++) std::vector<Slot>().swap(spares[i]->slots);
+  for (auto it = spares.rbegin(); it != spares.rend(); ++it) empty_.push(*it);
+  empty_wakeup_.Notify();
+  most_waiting_ = 0;
 }
 
 void Writer::AddToTables(const Slot& slot) {
@@ -128,6 +151,7 @@ void Writer::Run() {
     if (uint64_t now_ns = MonotonicNs(); now_ns >= next_flush_ns) {
       csv_->Flush();
       for (SideSink* side : sides_) side->Flush();
+      FreeSpares();
       next_flush_ns = now_ns + kFlushPeriodNs;
     }
     for (const SideSink* side : sides_)

@@ -86,6 +86,7 @@ class Writer final : public SlotSink {
   void Take(Slot* slot);
   void AddToTables(const Slot& slot);
   void Trim(Batch* batch);
+  void FreeSpares();
 
   FoldOptions fold_;
   GroupMembers members_;
@@ -100,6 +101,7 @@ class Writer final : public SlotSink {
   Wakeup finished_wakeup_, empty_wakeup_;
   Batch* filling_ = nullptr;  // merge thread
   std::thread thread_;
+  size_t most_waiting_ = 0;  // writer thread: batches, since the last FreeSpares()
   News news_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> failed_{false};

@@ -22,6 +22,7 @@ struct Machine {
   std::vector<ss_holder> holders;
   std::vector<ss_wanter> wanters;
   ss_limits limits = {};
+  ss_key_set keys = {};
 
   // `count` holders that ran `quiet_ms` ago, the next ones a nanosecond earlier each.
   void Hold(uint32_t count, uint64_t quiet_ms, uint32_t uid, uint64_t cgroup_id = 1) {
@@ -40,6 +41,7 @@ struct Machine {
   uint32_t Choose() {
     const ss_shortage all = {holders.data(),
                              wanters.data(),
+                             &keys,
                              static_cast<uint32_t>(holders.size()),
                              static_cast<uint32_t>(wanters.size()),
                              nr_rmids,
