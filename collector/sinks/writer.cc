@@ -109,11 +109,12 @@ void Writer::Trim(Batch* batch) {
   }
 }
 
-// Of batches that nobody has needed since the last call. The first ones are those in use.
+// Of batches that nobody has needed since the last call. The first ones are those in use; where none has
+// waited for us there is time to make one anew.
 void Writer::FreeSpares() {
   std::vector<Batch*> spares;
   for (Batch* batch; empty_.pop(batch);) spares.push_back(batch);
-  for (size_t i = most_waiting_ + 2; i < spares.size(); i++) std::vector<Slot>().swap(spares[i]->slots);
+  for (size_t i = most_waiting_; i < spares.size(); i++) std::vector<Slot>().swap(spares[i]->slots);
   for (auto it = spares.rbegin(); it != spares.rend(); ++it) empty_.push(*it);
   empty_wakeup_.Notify();
   most_waiting_ = 0;

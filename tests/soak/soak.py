@@ -32,7 +32,7 @@ import recorder as recorder_process
 build = os.path.abspath(sys.argv[1])
 seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 600
 DISK = 48 << 20
-REST_S = 12  # without a change: probes of libraries that are gone are looked for every 5 s
+REST_S = 20  # without a change: probes of libraries that are gone are looked for every 5 s
 # What is resident has pages of which bursts have left a part in use: they come and go by some percent.
 MAX_MORE = {"heap": 0.01, "memory": 0.05, "fds": 0, "maps": 0, "threads": 0, "cpu": 0.05}
 # What each load comes to in 100 s at least: a quarter of what two slow CPUs do.
@@ -243,20 +243,19 @@ def under(loads, for_s):
 
 
 def rest():
-    """Until nothing changes any more, and the minute in which something did is over: what all that ended in it has done is memory
-    until then (some MB). What there is then, the least of what comes and goes."""
+    """Until nothing changes any more: what a crowd took goes back in steps, some of them seconds apart, and what those who ended
+    have done in a minute is memory until it is over. What there is then, the least of what comes and goes."""
     begin = since = time.monotonic()
     minute_ends = begin + 60 - time.time() % 60 + 3
-    last, looks = recorder.look(), []
-    while time.monotonic() < minute_ends or (time.monotonic() - since < REST_S and time.monotonic() - begin < 5 * REST_S):
+    last, least, looks = recorder.look(), float("inf"), []
+    while time.monotonic() < minute_ends or (time.monotonic() - since < REST_S and time.monotonic() - begin < 10 * REST_S):
         time.sleep(1)
         now = recorder.look()
-        if (now.fds, now.maps, now.threads) != (last.fds, last.maps, last.threads):
-            since = time.monotonic()
+        if (now.fds, now.maps, now.threads) != (last.fds, last.maps, last.threads) or now.heap < least - 0.1:
+            since, least = time.monotonic(), min(least, now.heap)
         last = now
         looks.append(now)
-    looks = looks[-int(REST_S):]
-    return last._replace(heap=min(one.heap for one in looks), fds=min(one.fds for one in looks))
+    return last._replace(heap=min(one.heap for one in looks), fds=min(one.fds for one in looks[-REST_S:]))
 
 
 def cpu_per_event(begin, end):
