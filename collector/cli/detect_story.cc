@@ -175,9 +175,9 @@ void TellHangs(const NcclRecords& records, const NcclHang* job, const NcclHangOp
       if (job->culprits->ranks.contains(suspect.rank)) groups_of[suspect.rank].insert(hang.group_index);
   story->Tell("NCCL hang since {}: {} operation{}, of {} ranks with a dump.", Rfc3339(job->earliest_ns),
               hangs.size(), hangs.size() == 1 ? " waits" : "s wait", records.ranks().size());
-  if (job->culprits->is_circle && job->calls.empty())
-    story->Tell("  {} wait for each other",
-                RanksText({job->culprits->ranks.begin(), job->culprits->ranks.end()}));
+  const std::set<int32_t>& in_circles = job->culprits->in_circles;
+  if (!in_circles.empty() && job->calls.empty())
+    story->Tell("  {} wait for each other", RanksText({in_circles.begin(), in_circles.end()}));
   const auto seen = evidence ? EvidenceByRank(hangs, evidence) : std::map<int32_t, RankEvidence>();
   for (const auto& [rank, groups] : groups_of) {
     story->Tell("  rank {} holds up {} process group{}", rank, groups.size(), Plural(groups.size()));

@@ -382,7 +382,7 @@ class Recording {
     }
     StopHelpers(status);
     services_.SaySent(run);
-    return status;
+    return status.ok() ? services_.status() : status;
   }
 
   // All files are complete: none of these is waited for without an end.

@@ -452,7 +452,7 @@ void CudaWatcher::AttachSystemLibrary(const std::string& path) {
   // As in /proc/PID/maps.
   auto [at, is_new] =
       files_.try_emplace({uint64_t{major(info.st_dev)} << 32 | minor(info.st_dev), info.st_ino});
-  if (!is_new || !ReadCudaLibrary(fd.get(), &at->second.library).ok()) return;
+  if (!is_new || !ReadCudaLibrary(fd.get(), &at->second.library, &stop_requested_).ok()) return;
   at->second.standing = true;
   if (!at->second.library.targets.empty()) AttachTo(&at->second, path);
 }

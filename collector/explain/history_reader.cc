@@ -165,6 +165,7 @@ class SlotLines {
     // Of one that has never waited for all that it launched nothing is known but its thread.
     row.launches = !GpuField(kGpuNoWork).empty() || !GpuField(kLauncherRan).empty();
     if (row.launches) {
+      row.gpu_known |= uint32_t{row.has_gpu} << kGpuActiveNs;
       for (size_t i = kGpuNoWork; i < kNrGpuValues; i++) {
         const std::string_view field = GpuField(static_cast<GpuValue>(i));
         row.gpu[i] = AmountIn(field);

@@ -382,8 +382,10 @@ class Finder {
     for (size_t i = 0; i < kNrGpuValues; i++) stall.gpu[i] = series.Gpu(static_cast<GpuValue>(i), range);
     const Usual no_work = UsualOutside(
         series, range, [&](const BinRange& window) { return series.Gpu(kGpuNoWork, window); }, true);
-    stall.never_waits = stall.launches && series.Gpu(kGpuNoWork, series.life()) == 0;
     for (uint32_t member : subject.members) stall.gpu_known |= history_.processes()[member].gpu_known;
+    // Where calls were lost, so that not even when it had some is known, it may have waited.
+    stall.never_waits = stall.launches && stall.gpu_known >> kGpuActiveNs & 1 &&
+                        series.Gpu(kGpuNoWork, series.life()) == 0;
     stall.usual_no_work_ns = Scaled(no_work.median, range);
     stall.asleep_ns = series.Asleep(range);
     for (uint32_t member : subject.members)

@@ -145,6 +145,8 @@ std::string GpuLines(const Stall& stall) {
     text =
         "                it never waited for all that it had launched: when its GPU had no work is not "
         "visible from the host\n";
+  } else if (!(stall.gpu_known >> kGpuNoWork & 1)) {
+    text = "                when its GPU had no work is not known: calls of CUDA were lost\n";
   } else {
     text = AmountLine(gpu[kGpuNoWork], stall.usual_no_work_ns, "at least, its GPU had no work of it",
                       stall.has_usual);

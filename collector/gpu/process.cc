@@ -64,7 +64,8 @@ void GpuProcess::ForgetTurns(uint64_t at_ns) {
 
 // A thread begins on device 0, if it is one whose every call we have seen.
 GpuPlace GpuProcess::Current(Thread* thread) const {
-  if (!thread || thread->places.empty()) return {complete_ ? 0 : OnlyDevice(), 0};
+  if (!thread) return {OnlyDevice(), 0};  // there is no room for what it has chosen
+  if (thread->places.empty()) return {complete_ ? 0 : OnlyDevice(), 0};
   GpuPlace place = thread->places.back();
   if (place.device == kUnknownDevice) place.device = OnlyDevice();
   return place;

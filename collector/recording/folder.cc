@@ -222,6 +222,9 @@ Status RecordingFolder::MakeNew() {
   }
   made_ = mkdir(path_.c_str(), 0750) == 0;
   if (!made_ && errno != EEXIST) return CannotCreate(path_, errno);
+  // Its name is on the disk as well, where we may look at what is around it.
+  const fs::path parent = fs::path(path_).parent_path();
+  std::ignore = SyncFolder(parent.empty() ? "." : parent.string());
   return Lock(path_, &lock_);
 }
 
@@ -402,7 +405,7 @@ Status RecordingFolder::Write(Job* job) {
 
 void RecordingFolder::Protect(int64_t from_ns, int64_t to_ns) {
   std::lock_guard lock(segments_mutex_);
-  protected_.emplace_back(from_ns, to_ns);
+  AddInterval(from_ns, to_ns, &protected_);
   if (Status status = manifest_.Protect(from_ns, to_ns); !status.ok()) news_.Tell(status.message());
 }
 

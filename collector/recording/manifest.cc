@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -56,7 +57,7 @@ bool TakeLine(std::string_view text, Segments* segments, Intervals* protections)
   if (line.contains("protected_from_ns")) {
     const std::pair interval(line.at("protected_from_ns").get<int64_t>(),
                              line.at("to_ns").get<int64_t>());
-    if (protections) protections->push_back(interval);
+    if (protections) AddInterval(interval.first, interval.second, protections);
     return true;
   }
   if (line.contains("removed")) {
@@ -141,6 +142,13 @@ Status ReadManifest(const std::string& folder, Segments* segments, Intervals* pr
     }
   }
   return {};
+}
+
+void AddInterval(int64_t from_ns, int64_t to_ns, Intervals* intervals) {
+  if (!intervals->empty() && intervals->back().first == from_ns)
+    intervals->back().second = std::max(intervals->back().second, to_ns);
+  else
+    intervals->emplace_back(from_ns, to_ns);
 }
 
 Status SyncFolder(const std::string& folder) {

@@ -51,6 +51,8 @@ using Segments = std::map<uint64_t, Segment>;
 
 // Of Unix time, [from, to).
 using Intervals = std::deque<std::pair<int64_t, int64_t>>;
+// One that begins where the last one did makes that longer.
+void AddInterval(int64_t from_ns, int64_t to_ns, Intervals* intervals);
 
 // Those that a recording says are there, and what is protected of them (may be null); none if it has no
 // manifest. Exit::kBadInput if it is one of a later version, or no manifest.

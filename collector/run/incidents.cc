@@ -82,7 +82,10 @@ void Incidents::Capture(const Slot& slot, const std::string& event, const std::s
   }
   events_->Put(fmt::format("{},{},{},{},{}\n", slot.start_ns, unix_ns, event,
                            std::exchange(nr_since_, 0), EscapeName(what)));
-  if (is_kept) return;
+  if (is_kept) {  // once for each kind
+    folder_->Protect(captured_.back() - kBeforeNs, unix_ns + kBehindNs);
+    return;
+  }
   nr_captured_.fetch_add(1, std::memory_order_relaxed);
   told_ = {event};
   captured_.push_back(unix_ns);

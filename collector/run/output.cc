@@ -305,9 +305,13 @@ void Output::Report(const std::string& event, const std::string& what) {
 }
 
 void Output::OnVerdict(const std::string& line) {
-  if (verdicts_ && !verdicts_->Put(line))
+  const auto taken = verdicts_ ? verdicts_->Put(line) : LinesSink::Taken::kYes;
+  if (taken == LinesSink::Taken::kNoRoom)
     Say(stderr, "slotscope: a verdict is not in {}: the disk does not keep up\n",
         EscapeName(options_.path));
+  if (taken == LinesSink::Taken::kEnded)
+    Say(stderr, "slotscope: a verdict came when {} had ended, and is not in it: {}\n",
+        EscapeName(options_.path), line.substr(0, line.find('\n')));
 }
 
 void Output::OnEvent(const std::string& event, const std::string& what) {
@@ -394,6 +398,9 @@ void Output::SaySummary(const RunSummary& run) const {
 }
 
 Status Output::Finish(RunSummary* run) {
+  if (verdicts_ && !verdicts_->End())
+    Say(stderr, "slotscope: the last verdicts came when {} had ended, and are not in it\n",
+        EscapeName(options_.path));
   run->counts.nr_rows = csv_->nr_rows();
   run->counts.nr_unwritten_slots = csv_->nr_unwritten_slots();
   const Status raw = raw_table_ ? raw_table_->Finish() : Status();  // it may drop some more

@@ -55,6 +55,8 @@ class Services {
   std::vector<std::string> TakeNews() { return news_.Take(); }
   // What was sent to whom. After StopServing().
   void SaySent(const RunSummary& run) const;
+  // After StopJoining(). Of what they write beside the recording.
+  Status status() const { return detectors_.status(); }
 
  private:
   const RecordOptions& options_;

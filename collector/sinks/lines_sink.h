@@ -22,14 +22,22 @@ class LinesSink final : public SideSink {
   // columns: of a CSV; empty: lines of JSON, without a header.
   LinesSink(OutFile* file, std::string columns) : SideSink(file), columns_(std::move(columns)) {}
 
-  // Any thread. With the newline. False: there is no room, as no slot has been written for long.
-  bool Put(const std::string& line) {
+  enum class Taken { kYes, kNoRoom, kEnded };
+  // Any thread. With the newline. kNoRoom: no slot has been written for long.
+  Taken Put(const std::string& line) {
     std::lock_guard lock(mutex_);
-    if (waiting_.size() + line.size() > kMaxWaiting) return false;
+    if (ended_) return Taken::kEnded;
+    if (waiting_.size() + line.size() > kMaxWaiting) return Taken::kNoRoom;
     waiting_ += line;
     nr_lines_++;
     any_.store(true, std::memory_order_release);
-    return true;
+    return Taken::kYes;
+  }
+  // After the last slot: what is put from now on is not written. False: neither is some of what was.
+  bool End() {
+    std::lock_guard lock(mutex_);
+    ended_ = true;
+    return waiting_.empty();
   }
 
   void WriteHeader(const HeaderLines& lines) override {
@@ -53,6 +61,7 @@ class LinesSink final : public SideSink {
   std::string columns_;
   std::mutex mutex_;
   std::string waiting_;
+  bool ended_ = false;
   uint64_t nr_lines_ = 0;
   std::atomic<bool> any_{false};
 };

@@ -96,6 +96,42 @@ void ExpectEvidence(const nlohmann::json& verdict, double least_cpu_ms) {
   EXPECT_LT(evidence[2]["cpu_ms"].get<double>(), 50);
 }
 
+// The recording is whole, and who started it is told that the file is not.
+TEST(Detect, VerdictsThatCannotBeWrittenAreAnError) {
+  const std::string dir = TempDir() + "/detect-full";
+  ASSERT_EQ(mkdir(dir.c_str(), 0755), 0);
+  std::string output;
+  const int code = Shell("cd " + dir + R"sh(
+mkdir fr
+$S record --source $SRC --detect --fr-dir fr --nccl-hang-threshold 1 --verdicts /dev/full >out 2>err & record=$!
+until_said() {
+	n=0
+	until grep -q "$1" err; do
+		n=$((n + 1))
+		[ $n -lt 600 ] || { cat err; exit 100; }
+		sleep 0.1
+	done
+}
+until_said 'recording to'
+entry="{\"process_group\":[\"0\",\"default_pg\"],\"collective_seq_id\":7,\"profiling_name\":\"nccl:all_reduce\",\"state\":\"started\",\"time_created_ns\":$(($(date +%s) - 5))000000000}"
+for rank in 0 1 2; do
+	[ $rank != 2 ] || entry=
+	echo "{\"version\":\"2.10\",\"pg_config\":{\"0\":{\"ranks\":\"[0, 1, 2]\"}},\"entries\":[$entry]}" >fr/new
+	mv fr/new fr/nccl_trace_rank_$rank
+done
+until_said 'cannot write verdicts'
+kill -INT $record
+wait $record
+code=$?
+cat err
+exit $code
+)sh",
+                         &output);
+  EXPECT_EQ(code, 6) << output;
+  EXPECT_THAT(output, testing::HasSubstr("not all verdicts are in /dev/full")) << output;
+  CheckIdentity(ReadCsv(dir + "/slotscope.rec"));
+}
+
 TEST(Detect, AHangWithWhatTheHostSawOfIt) {
   const std::string dir = TempDir() + "/detect";
   ASSERT_EQ(mkdir(dir.c_str(), 0755), 0);

@@ -178,12 +178,14 @@ class GpuRows {
  public:
   GpuRows()
       : text_(fmt::format("# nr_cpus: 2\n{},gpu_no_work_ns,gpu_no_work_asleep_ns,gpu_no_work_ran_ns,"
-                          "gpu_no_work_in_calls_ns,gpu_launcher_ran_ns,gpu_launcher_in_calls_ns\n",
+                          "gpu_no_work_in_calls_ns,gpu_launcher_ran_ns,gpu_launcher_in_calls_ns,"
+                          "gpu_active_ns\n",
                           kColumns)) {}
   void Add(int64_t ms, int32_t tgid, const std::string& comm, int64_t cpu_ns,
-           const char* gpu_ns = ",,,,,", int64_t throttled_ns = 0) {
-    text_ += fmt::format("{},{},{},7,{},user,{},1000000,0,0,0,{},0,0,0,,,,asleep,{},1,0,{}\n", ms * kMs,
-                         kUnix + ms * kMs, tgid, comm, cpu_ns, throttled_ns, ms * kMs, gpu_ns);
+           const std::string& gpu_ns = ",,,,,", int64_t throttled_ns = 0, bool knows_active = true) {
+    text_ += fmt::format("{},{},{},7,{},user,{},1000000,0,0,0,{},0,0,0,,,,asleep,{},1,0,{},{}\n",
+                         ms * kMs, kUnix + ms * kMs, tgid, comm, cpu_ns, throttled_ns, ms * kMs, gpu_ns,
+                         gpu_ns != ",,,,," && knows_active ? "1000000" : "");
   }
   History Read() const { return HistoryOf(text_); }
 
@@ -308,6 +310,23 @@ TEST(Explain, WhatWasNotMeasuredOfAGpuIsNull) {
   EXPECT_EQ(json["gpu_no_work_ns"], 40'000'000);
   for (const char* name : {"gpu_no_work_ran_ns", "gpu_no_work_throttled_ns", "gpu_launcher_ran_ns"})
     EXPECT_TRUE(json[name].is_null()) << name;
+}
+
+// Where calls were lost it may have waited for them all.
+TEST(Explain, WhatWasLostIsNotTakenForWhatNeverWaits) {
+  GpuRows rows;
+  for (int64_t ms = 0; ms < 2000; ms++)
+    rows.Add(ms, 10, "trainer", 900'000, ",,,,900000,300000", 0, false);
+  const auto stalls =
+      StallsIn(rows.Read(), {{10}, {}, {}, {}}, kUnix + 1000 * kMs, kUnix + 1100 * kMs, 1);
+  ASSERT_EQ(stalls.size(), 1u);
+  std::string text;
+  for (const std::string& line : DetailLines(stalls[0], {})) text += line + "\n";
+  EXPECT_EQ(text.find("never waited"), std::string::npos) << text;
+  EXPECT_NE(text.find("when its GPU had no work is not known: calls of CUDA were lost"),
+            std::string::npos)
+      << text;
+  EXPECT_TRUE(StallJson(stalls[0], {})["gpu_no_work_ns"].is_null());
 }
 
 // Nobody knows when the GPU of a loop that never waits for it has work; never that it always has.

@@ -125,12 +125,16 @@ TEST_F(IncidentsTest, AProcessThatBeginsToStraggleIsOne) {
 
 TEST_F(IncidentsTest, AnotherKindBehindOneHasARowToo) {
   Start({});
+  uint64_t at_s = 1000;
   for (const char* event : {"signal", "xid", "xid"}) {
     incidents_->Report(event, "what");
-    Play(SlotAt(1000 * kS));
+    Play(SlotAt(at_s * kS));
+    at_s += 14;
   }
   EXPECT_THAT(Rows(), ElementsAre("signal,0,what", "xid,0,what"));
-  EXPECT_EQ(Protected().size(), 1u);
+  const int64_t at_ns = kOffset + static_cast<int64_t>(1000 * kS);
+  EXPECT_THAT(Protected(), ElementsAre(std::pair(at_ns - 60 * static_cast<int64_t>(kS),
+                                                 at_ns + 44 * static_cast<int64_t>(kS))));
   EXPECT_EQ(incidents_->nr_not_captured(), 1u);
 }
 

@@ -334,7 +334,7 @@ TEST(NcclHang, OfAChainItIsTheOneThatWaitsForNobody) {
   ASSERT_EQ(job.After(1000).size(), 3u);
   EXPECT_THAT(CulpritsOf(job.After(1000)), ElementsAre(0));
   const auto whole = JoinNcclHangs(job.After(1000));
-  EXPECT_FALSE(whole->culprits->is_circle);
+  EXPECT_TRUE(whole->culprits->in_circles.empty());
   EXPECT_THAT(whole->hanging_ranks, ElementsAre(1, 2, 3));
   EXPECT_THAT(SuspectsOf(*whole), ElementsAre(0));
   EXPECT_EQ(whole->parts.size(), 3u);
@@ -397,7 +397,7 @@ TEST(NcclHang, OfACircleItIsAllThatAreInIt) {
   job.Rank(3, {P2p(5, "nccl:recv 3<-2")});
   EXPECT_THAT(CulpritsOf(job.After(1000)), ElementsAre(0, 1, 2));
   const auto whole = JoinNcclHangs(job.After(1000));
-  EXPECT_TRUE(whole->culprits->is_circle);
+  EXPECT_THAT(whole->culprits->in_circles, ElementsAre(0, 1, 2));
   EXPECT_THAT(whole->Headline(),
               testing::HasSubstr(
                   "ranks 0, 1 and 2 wait for each other; 4 operations of 4 ranks wait, such as "));
@@ -406,6 +406,24 @@ TEST(NcclHang, OfACircleItIsAllThatAreInIt) {
   Job two;
   two.Rank(0, {P2p(5, "nccl:recv 0<-1")}).Rank(1, {P2p(5, "nccl:recv 1<-0")});
   EXPECT_THAT(CulpritsOf(two.After(1000)), ElementsAre(0, 1));
+}
+
+// One has nothing to do with the other.
+TEST(NcclHang, WhoIsAbsentIsNoPartOfACircle) {
+  Job job;
+  job.Rank(0, {P2p(5, "nccl:recv 0<-1")}).Rank(1, {P2p(5, "nccl:recv 1<-0")});
+  job.Rank(2, {P2p(5, "nccl:recv 2<-3")}).Rank(3, {});
+  EXPECT_THAT(CulpritsOf(job.After(1000)), ElementsAre(0, 1, 3));
+  const auto whole = JoinNcclHangs(job.After(1000));
+  EXPECT_THAT(whole->culprits->in_circles, ElementsAre(0, 1));
+  EXPECT_THAT(
+      whole->Headline(),
+      testing::StartsWith("ranks 0 and 1 wait for each other; rank 3 holds up 3 operations of "));
+  EXPECT_THAT(whole->Remediation(), testing::StartsWith("look at rank 3 first: "));
+  EXPECT_THAT(
+      whole->Remediation(),
+      testing::EndsWith("without rank 3. ranks 0 and 1 wait for each other: compare the order in "
+                        "which they call their operations"));
 }
 
 // ---- what is called is not the same

@@ -639,6 +639,16 @@ TEST(RecordingFolderTest, WhatIsCompleteSurvivesALossOfPower) {
   EXPECT_GE(nr[DiskLog::Entry::What::kSync], 9u);
 }
 
+TEST(RecordingFolderTest, TheNameOfANewOneSurvivesALossOfPower) {
+  const TempFolder temp;
+  DiskLog log(temp.path());
+  Recorder recorder(temp.At("r"), {});
+  const auto entries = log.Take();
+  EXPECT_TRUE(std::ranges::any_of(entries, [&](const DiskLog::Entry& entry) {
+    return entry.what == DiskLog::Entry::What::kSync && fs::path(entry.path) == fs::path(temp.path());
+  }));
+}
+
 TEST(RecordingFolderTest, KeepsWhatIsNewest) {
   const TempFolder temp;
   {

@@ -193,6 +193,11 @@ void LiveDetectors::Stop() {
   impl_->thread.join();
 }
 
+Status LiveDetectors::status() const {
+  if (!impl_ || !impl_->is_broken) return {};
+  return {Exit::kOutput, fmt::format("not all verdicts are in {}", EscapeControls(impl_->path))};
+}
+
 LiveCounts LiveDetectors::counts() const {
   if (!impl_) return {};
   std::lock_guard lock(impl_->mutex);

@@ -39,6 +39,8 @@ class LiveDetectors {
 
   // Any thread, from Start() on.
   LiveCounts counts() const;
+  // After Stop(): Exit::kOutput if not all verdicts are in their file.
+  Status status() const;
 
  private:
   struct Impl;

@@ -69,6 +69,17 @@ std::string DifferenceText(const std::vector<NcclCall>& calls) {
   return text;
 }
 
+// Those suspects that are culprits: `in_circles`, or the others.
+std::vector<int32_t> CulpritsAmong(const std::vector<NcclSuspect>& suspects,
+                                   const NcclCulprits& culprits, bool in_circles) {
+  std::vector<int32_t> ranks;
+  for (const NcclSuspect& suspect : suspects)
+    if (culprits.ranks.contains(suspect.rank) &&
+        culprits.in_circles.contains(suspect.rank) == in_circles)
+      ranks.push_back(suspect.rank);
+  return ranks;
+}
+
 // Of a sequence that the dump of each rank has.
 bool HaveGoneOn(const NcclHang& hang, const NcclRecords& nccl) {
   std::map<int32_t, int64_t> newest;
@@ -117,12 +128,15 @@ std::string NcclHang::JobHeadline() const {
                                        hanging_ranks.size() == 1 ? "" : "s");
   if (!calls.empty())
     return fmt::format("{} in {}; {} wait", DifferenceText(calls), PlaceText(*this), what);
-  const std::string who = RanksText(RanksOf(suspects)) + NoDumpText(suspects);
   if (suspects.empty()) return fmt::format("{} wait, such as {}", what, PlaceText(*this));
-  if (culprits->is_circle)
-    return fmt::format("{} wait for each other; {} wait, such as {}", who, what, PlaceText(*this));
-  return fmt::format("{} hold{} up {}, such as {}", who, suspects.size() == 1 ? "s" : "", what,
-                     PlaceText(*this));
+  const std::vector<int32_t> circle = CulpritsAmong(suspects, *culprits, true);
+  const std::string each_other = circle.empty() ? "" : RanksText(circle) + " wait for each other; ";
+  if (circle.size() == suspects.size())
+    return fmt::format("{}{} wait, such as {}", each_other, what, PlaceText(*this));
+  std::vector<int32_t> others = RanksOf(suspects);
+  std::erase_if(others, [&](int32_t rank) { return culprits->in_circles.contains(rank); });
+  return fmt::format("{}{}{} hold{} up {}, such as {}", each_other, RanksText(others),
+                     NoDumpText(suspects), others.size() == 1 ? "s" : "", what, PlaceText(*this));
 }
 
 std::string NcclHang::Headline() const {
@@ -145,16 +159,14 @@ std::string NcclHang::Remediation() const {
         "find out why {}: at one place all members have to call the same, with the same sizes",
         DifferenceText(calls));
   if (!culprits) return look_at(RanksOf(suspects));  // of one that was made by hand
-  std::vector<int32_t> ours;
-  for (const NcclSuspect& suspect : suspects)
-    if (culprits->ranks.contains(suspect.rank)) ours.push_back(suspect.rank);
+  const std::vector<int32_t> ours = CulpritsAmong(suspects, *culprits, false);
   const std::vector<int32_t> all(culprits->ranks.begin(), culprits->ranks.end());
-  if (!ours.empty() && culprits->is_circle)
-    return fmt::format(
-        "{} wait for each other: compare the order in which they call their operations, then restart "
-        "the job",
-        RanksText(all));
-  if (!ours.empty()) return look_at(ours);
+  const std::string each_other =
+      fmt::format("{} wait for each other: compare the order in which they call their operations",
+                  RanksText({culprits->in_circles.begin(), culprits->in_circles.end()}));
+  const bool has_circle = !CulpritsAmong(suspects, *culprits, true).empty();
+  if (!ours.empty()) return look_at(ours) + (has_circle ? ". " + each_other : "");
+  if (has_circle) return each_other + ", then restart the job";
   if (!all.empty())
     return fmt::format("look at {} first: {} most likely waits for what they hold up", RanksText(all),
                        suspects.empty() ? "this operation" : RanksText(RanksOf(suspects)));
@@ -221,7 +233,7 @@ void NcclHang::PutFields(nlohmann::ordered_json* verdict) const {
     one["ranks"] = call.ranks;
     json["calls"].push_back(std::move(one));
   }
-  if (!parts.empty()) json["is_circle"] = culprits->is_circle;
+  if (!parts.empty()) json["is_circle"] = !culprits->in_circles.empty();
   for (const NcclHang& part : parts) json["parts"].push_back(VerdictJson(part));
 }
 

@@ -74,7 +74,7 @@ struct NcclCall {
 // next.
 struct NcclCulprits {
   std::set<int32_t> ranks;
-  bool is_circle = false;
+  std::set<int32_t> in_circles;  // of them; the others wait for nobody
 };
 
 // deploy/schemas/nccl_hang_verdict.schema.json

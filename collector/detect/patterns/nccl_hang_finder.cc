@@ -102,7 +102,7 @@ class Finder {
     std::vector<int32_t> suspects;
     for (const NcclHang& hang : hangs_)
       for (const NcclSuspect& suspect : hang.suspects) suspects.push_back(suspect.rank);
-    culprits->ranks = waits_.EndsOf(suspects, &culprits->is_circle);
+    culprits->ranks = waits_.EndsOf(suspects, &culprits->in_circles);
     for (NcclHang& hang : hangs_) hang.culprits = culprits;
     return std::move(hangs_);
   }

@@ -100,7 +100,7 @@ void RankWaits::Add(std::span<const int32_t> waiting, std::span<const int32_t> a
   }
 }
 
-std::set<int32_t> RankWaits::EndsOf(std::span<const int32_t> from, bool* is_circle) const {
+std::set<int32_t> RankWaits::EndsOf(std::span<const int32_t> from, std::set<int32_t>* in_circles) const {
   Components components(next_);
   std::set<int32_t> ends;
   for (const int32_t rank : from) {
@@ -109,12 +109,13 @@ std::set<int32_t> RankWaits::EndsOf(std::span<const int32_t> from, bool* is_circ
     else
       ends.insert(rank);
   }
-  *is_circle = false;
-  for (const std::vector<size_t>& members : components.Ends()) {
-    *is_circle |= members.size() > 1;
-    for (const size_t node : members)
-      if (ranks_[node] >= 0) ends.insert(ranks_[node]);
-  }
+  in_circles->clear();
+  for (const std::vector<size_t>& members : components.Ends())
+    for (const size_t node : members) {
+      if (ranks_[node] < 0) continue;
+      ends.insert(ranks_[node]);
+      if (members.size() > 1) in_circles->insert(ranks_[node]);
+    }
   return ends;
 }
 

@@ -17,8 +17,8 @@ class RankWaits {
   void Add(std::span<const int32_t> waiting, std::span<const int32_t> awaited);
 
   // Of `from` and all that they wait for, directly or not: those that wait for nobody, and those in
-  // circles from which nobody waits for anybody outside. *is_circle: there is such a circle.
-  std::set<int32_t> EndsOf(std::span<const int32_t> from, bool* is_circle) const;
+  // circles from which nobody waits for anybody outside. *in_circles: these.
+  std::set<int32_t> EndsOf(std::span<const int32_t> from, std::set<int32_t>* in_circles) const;
 
  private:
   // An operation is a node as well: who waits in it is in front of it, for whom they wait behind it. So
