@@ -130,16 +130,14 @@ static int ss_walk_all(struct ss_walk *walk)
 /* ---- Later: who found no room, and may now. */
 
 /*
- * Not in vain: only if there is room, and somebody was born without room since, or places have become
- * free for those that found none the last time. For half of them, or some of a table that has not as
- * many: most may have ended without ever having been in it.
+ * Not in vain: only if somebody was born without room since, or places have become free for those that
+ * found none the last time. For half of them, or some of a table that has not as many: most may have
+ * ended without ever having been in it.
  */
 static bool ss_may_adopt(const struct ss_process_stats *now)
 {
 	const u64 wanted = min_t(u64, ss_adoption.nr_full / 2, ss_adoption.nr_processes / 32);
 
-	if (now->nr_processes >= now->nr_slots)
-		return false;
 	if (now->nr_untracked != ss_adoption.nr_untracked)
 		return true;
 	return ss_adoption.nr_full && now->nr_processes + wanted < ss_adoption.nr_processes;

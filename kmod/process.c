@@ -866,7 +866,6 @@ void ss_process_get_stats(struct ss_process_stats *stats)
 
 	raw_spin_lock_irqsave(&ss_process_lock, flags);
 	*stats = ss_stats;
-	stats->nr_slots = ss_nr_slots;
 	raw_spin_unlock_irqrestore(&ss_process_lock, flags);
 }
 
@@ -876,7 +875,7 @@ void ss_process_show(struct seq_file *m)
 
 	ss_process_get_stats(&stats);
 	seq_printf(m, "processes: %llu\n", stats.nr_processes);
-	seq_printf(m, "process_slots: %llu\n", stats.nr_slots);
+	seq_printf(m, "process_slots: %u\n", ss_nr_slots);
 	seq_printf(m, "untracked: %llu\n", stats.nr_untracked);
 	seq_printf(m, "untold_renames: %llu\n", stats.nr_untold_renames);
 	seq_printf(m, "unknown_dead: %llu\n", stats.nr_unknown_dead);

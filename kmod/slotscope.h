@@ -118,8 +118,7 @@ struct ss_process_id {
 #define SS_NO_SLOT (~0u)
 
 struct ss_process_stats {
-	u64 nr_slots; /* of the table */
-	u64 nr_processes; /* now in it */
+	u64 nr_processes; /* now in the table */
 	u64 nr_untracked; /* born when there was no room */
 	u64 nr_unknown_dead; /* threads that died and that we had not counted */
 	u64 nr_untold_renames; /* beyond SS_RENAMES_MAX, and overtaken by the next */
