@@ -183,7 +183,7 @@ Status RecordingFolder::Open(const std::string& path, const KeepLimits& keep) {
   if (status.ok()) held_path_ = HeldPath(lock_.get());
   for (const auto& [number, segment] : segments_) Count(segment);
   if (status.ok()) status = manifest_.Open(held_path_, segments_, protected_);
-  while (status.lacks_room() && RemoveOldestFiles()) {  // as while it is written
+  while (status.lacks_room() && RemoveOldestFiles(true)) {  // as while it is written
     news_.TellFirstOf("removed", fmt::format("removed the oldest part of the recording to make room: {}",
                                              status.message()));
     status = manifest_.Open(held_path_, segments_, protected_);
@@ -320,8 +320,9 @@ void RecordingFolder::SetOpenBytes(Writes what, uint64_t bytes) {
 
 bool RecordingFolder::RemoveOldest() {
   std::lock_guard lock(segments_mutex_);
-  // What is being put on the disk cannot go yet, and makes no room.
-  return RemoveOldestFiles();
+  // What is being put on the disk cannot go yet, and makes no room. Whoever fills the disk, as fast as
+  // we make room, must not have us remove what is protected.
+  return RemoveOldestFiles(false);
 }
 
 void RecordingFolder::Count(const Segment& segment) {
@@ -458,10 +459,10 @@ void RecordingFolder::Prune(uint64_t open_bytes) {
       if (!IsProtected(segment->second) && !RemoveFiles(segment, Kept::kMinutes)) break;
     }
   }
-  while (keep_.bytes && bytes_ + open_bytes > keep_.bytes && RemoveOldestFiles()) continue;
+  while (keep_.bytes && bytes_ + open_bytes > keep_.bytes && RemoveOldestFiles(true)) continue;
 }
 
-bool RecordingFolder::RemoveOldestFiles() {
+bool RecordingFolder::RemoveOldestFiles(bool also_protected) {
   const auto bytes_of = [&](Kept kept) { return bytes_of_[static_cast<size_t>(kept)]; };
   const uint64_t minutes = bytes_of(Kept::kMinutes), coarse = minutes + bytes_of(Kept::kSeconds);
   const uint64_t tenth = keep_.bytes / 10;
@@ -477,7 +478,7 @@ bool RecordingFolder::RemoveOldestFiles() {
     if (oldest != end) return RemoveFiles(oldest, static_cast<Kept>(kept));
   }
   // There is nothing else.
-  return !segments_.empty() && RemoveFiles(segments_.begin(), Kept::kMinutes);
+  return also_protected && !segments_.empty() && RemoveFiles(segments_.begin(), Kept::kMinutes);
 }
 
 bool RecordingFolder::RemoveFiles(Segments::iterator segment, Kept last) {

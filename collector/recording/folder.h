@@ -110,7 +110,7 @@ class RecordingFolder {
   // REQUIRES: segments_mutex_ is held.
   void Count(const Segment& segment);
   void Prune(uint64_t open_bytes);
-  bool RemoveOldestFiles();
+  bool RemoveOldestFiles(bool also_protected);
   bool RemoveFiles(Segments::iterator segment, Kept last);
   bool IsProtected(const Segment& segment) const;
   void DropProtections();

@@ -690,6 +690,19 @@ TEST(RecordingFolderTest, KeepsWhatIsNewest) {
   EXPECT_FALSE(last.RemoveOldest());
 }
 
+// However little room there is on the disk.
+TEST(RecordingFolderTest, AFullDiskTakesNothingThatIsProtected) {
+  const TempFolder temp;
+  Recorder recorder(temp.At("r"), {3600 * kS, 0});
+  for (uint64_t i = 0; i < 4; i++) recorder.Record(i, i + 1);
+  recorder.folder.Protect(UnixAt(1), UnixAt(2));
+  int nr_removed = 0;
+  while (nr_removed < 100 && recorder.folder.RemoveOldest()) nr_removed++;
+  ASSERT_TRUE(recorder.folder.Close().ok());
+  EXPECT_LT(nr_removed, 100);
+  EXPECT_THAT(RowsIn(temp.At("r")), testing::MatchesRegex("1 .*"));
+}
+
 TEST(RecordingFolderTest, WhatIsProtectedIsTheLastToGo) {
   const TempFolder temp;
   const KeepLimits keep = {0, 4'000, 0};
